@@ -30,7 +30,7 @@ _ANNOTATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ContenderFactory:
-    """Makes a contender for one run: it keeps what it has seen."""
+    """Makes a contender for one run, since a contender has state."""
 
     definition: str
     """What it decides by, with all defaults: one definition decides alike in every run."""
@@ -39,20 +39,19 @@ class ContenderFactory:
     """What must be known of its figures, as a sentence; empty: nothing."""
 
     def __call__(self) -> Contender:
-        """A contender that has seen nothing."""
         return self.make()
 
 
 class UnknownContender(ValueError):
-    """There is no contender of this name; the message names those that there are."""
+    """No contender has this name; the message lists those that exist."""
 
 
 class WrongPolicy(ValueError):
-    """A file holds no policy; the message has a line for each problem."""
+    """A file is not a policy; the message has a line for each problem."""
 
 
 def known_contenders() -> tuple[str, ...]:
-    """Names of all that are built in: policies first."""
+    """Return the names of all built-in contenders, policies first."""
     return (*_policies(), *_rules())
 
 
@@ -61,12 +60,12 @@ def contenders(
     files: Iterable[Path],
     make_stages: Callable[[], LocalPipeline] = LocalPipeline,
 ) -> dict[str, ContenderFactory]:
-    """Contenders by name, in the order given: built-in ones, then policies of files.
+    """Return contenders by name, in the order given: built-in ones, then policies of files.
 
     Raises:
-        UnknownContender: there is none of a name, or two have the same one, or nobody is named, or a
-            file has the name of a built-in one.
-        WrongPolicy: a file holds no policy, or cannot be read.
+        UnknownContender: a name is unknown or given twice, no name is given, or a file has the name of
+            a built-in contender.
+        WrongPolicy: a file is not a policy, or cannot be read.
     """
     policies, of_rules = _policies(), _rules()
     expected = ", ".join((*policies, *of_rules))
@@ -136,7 +135,6 @@ def _policies() -> dict[str, Path]:
 
 
 def _rules() -> dict[str, Rule]:
-    """Rules by the names of their modules."""
     modules = (
         (each.name, import_module(f"{rules.__name__}.{each.name}"))
         for each in iter_modules(rules.__path__)

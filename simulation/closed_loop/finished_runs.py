@@ -22,7 +22,7 @@ from simulation.closed_loop.traces import Traces
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run that is to be made."""
+    """A run to be made."""
 
     parameters: Parameters
     day: str
@@ -33,7 +33,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was found for a day and seed, so that its load is as asked."""
+    """The scenario of a day and seed after calibration to its load."""
 
     factor: float
     requested_share: float
@@ -54,11 +54,11 @@ class Run:
 
 
 class UnreadableRun(ValueError):
-    """A file of a finished run cannot be read; the message names it."""
+    """The file of a finished run cannot be read; the message names it."""
 
 
 class FinishedRuns:
-    """Runs of one comparison that are kept in a directory."""
+    """Runs of one comparison, kept in a directory."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class FinishedRuns:
         definitions: Mapping[str, str],
         version: str,
     ) -> None:
-        """`definitions`: what each contender goes by, by name.
+        """`definitions` has the definition of each contender, by name.
 
-        Raises OSError where the directory cannot be made or written.
+        Raises OSError if the directory cannot be created or written.
         """
         if directory.exists() and not directory.is_dir():
             raise NotADirectoryError(
@@ -84,10 +84,7 @@ class FinishedRuns:
         self._digests = {traces.day: _digest(traces) for traces in days}
 
     def find(self, task: Task) -> Run | None:
-        """A run that has ended before; none: there is none.
-
-        Raises UnreadableRun where its file is damaged.
-        """
+        """Return a finished run, or None. Raises UnreadableRun if its file is damaged."""
         path = self._path(task)
         try:
             document = json.loads(path.read_bytes())
@@ -107,7 +104,7 @@ class FinishedRuns:
             ) from None
 
     def keep(self, task: Task, run: Run) -> None:
-        """Write a run that has ended; a file is whole or not there."""
+        """Write a finished run. A file is complete or does not exist."""
         path = self._path(task)
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_text(json.dumps({"parameters": asdict(task.parameters), **asdict(run)}))

@@ -27,7 +27,7 @@ BOUNCE_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one contender came to with one day and seed."""
+    """The result of one contender with one day and seed."""
 
     figures: Mapping[str, float]
     """By name, in the order in which they are shown."""
@@ -42,7 +42,7 @@ class _Move:
 
 
 class Recorder(Observer):
-    """Looks at a world once a minute, and at what happens in it."""
+    """Records the state of a world each minute, and its events."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -65,7 +65,7 @@ class Recorder(Observer):
     # --- what happens ---------------------------------------------------------------------------
 
     def minute(self, moment: Moment) -> None:
-        """Look at all nodes."""
+        """Record the demand of all nodes."""
         if moment.at_ms < self._begin_ms:
             return
         shares = (moment.demand / self._allocatable).astype(np.float32)
@@ -73,11 +73,10 @@ class Recorder(Observer):
         self._memory.append(shares[:, 1])
 
     def asked(self, plan: PodPlan) -> None:
-        """A pod waits."""
         self._asked_ms[plan.pod.uid] = plan.at_ms
 
     def happened(self, event: PodEvent) -> None:
-        """A pod waits no more."""
+        """Record the wait of a pod that was bound."""
         if event.event != "bound":
             return
         uid = event.pod.uid
@@ -90,7 +89,7 @@ class Recorder(Observer):
             self._bounce(move, event.at_ms)
 
     def evicted(self, eviction: Eviction) -> None:
-        """A pod was made to leave."""
+        """Record an eviction, and whether the pod had moved shortly before."""
         work = get_plan_index(eviction.pod.uid)
         move, before = _Move(eviction), self._before.get(work)
         self._before[work] = move
@@ -102,7 +101,7 @@ class Recorder(Observer):
             self._move_of[eviction.replacement.pod.uid] = move
 
     def _bounce(self, move: _Move, at_ms: int) -> None:
-        """A move turns out to be for nothing, which counts once whatever else becomes of it."""
+        """Count a move that was in vain, once per move."""
         if at_ms >= self._begin_ms and not move.bounced:
             move.bounced = True
             self._bounces += 1
@@ -110,7 +109,7 @@ class Recorder(Observer):
     # --- what it came to ------------------------------------------------------------------------
 
     def result(self, counts: Mapping[str, int]) -> Result:
-        """The figures of the run."""
+        """Return the figures of the run."""
         cpu, memory = np.array(self._cpu), np.array(self._memory)
         hot = cpu > HOT_CPU
         millicores = self._allocatable[:, 0]

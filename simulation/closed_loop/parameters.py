@@ -42,7 +42,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters of the runs; each run adds a day of the traces and a seed."""
+    """Parameters of runs; each run adds a day of the traces and a seed."""
 
     scenario: str = "mixed"
     """Name of the scenario that the other parameters make."""
@@ -103,7 +103,7 @@ class Parameters:
     a worker and a binder take less than a second, so that it is none by default."""
 
     def find_problem(self) -> str | None:
-        """What is wrong, in a sentence: which parameter, what was found, what is expected."""
+        """Return what is wrong, as a sentence with parameter, value and what is expected; or None."""
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
@@ -132,7 +132,6 @@ class Parameters:
 
     @property
     def load_text(self) -> str:
-        """Load in percent, as it was asked for."""
         return f"{100 * self.load:g}"
 
     @property

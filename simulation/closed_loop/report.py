@@ -57,7 +57,8 @@ WIDTH = 100
 
 
 def summarize(comparison: Comparison) -> str | None:
-    """Compare our default policy with common schedulers, in a few sentences; None without ours."""
+    """Compare the default policy with common schedulers, in a few sentences; None if it was not
+    run."""
     of, given = comparison.contenders, comparison.parameters
     if OURS not in of:
         return None
@@ -97,7 +98,7 @@ def _format_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> st
 
 
 def _format(figure: Spread, digits: int = 0) -> str:
-    """The median, with the range if there is one."""
+    """Return the median, with the range if there is one."""
     median, least, most = (
         f"{each:,.{digits}f}" for each in (figure.median, figure.least, figure.most)
     )
@@ -105,7 +106,7 @@ def _format(figure: Spread, digits: int = 0) -> str:
 
 
 def tabulate_figures(comparison: Comparison) -> Table:
-    """A row for each contender."""
+    """Return a row for each contender."""
     rows = [["", *(heading for _, heading, _ in COLUMNS)]]
     for name, runs in comparison.contenders.items():
         rows.append([name, *(_format(spread(runs, each), digits) for each, _, digits in COLUMNS)])
@@ -113,7 +114,8 @@ def tabulate_figures(comparison: Comparison) -> Table:
 
 
 def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
-    """A row for each comparison with ours: hot minutes and waiting over those of others, evictions."""
+    """Return a row for each comparison: our hot minutes and waiting divided by the others', and
+    evictions."""
     rows = []
     for comparison in comparisons:
         given = comparison.parameters
@@ -123,7 +125,7 @@ def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
 
 
 def tabulate_days(comparison: Comparison) -> Table:
-    """The same with a row for each day of the traces."""
+    """Return the same with a row for each day of the traces."""
     rows = []
     for day in comparison.days:
         of = {
@@ -135,7 +137,7 @@ def tabulate_days(comparison: Comparison) -> Table:
 
 
 def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
-    """Cells by heading."""
+    """Return cells by heading."""
     ours = of[OURS]
     cells = {}
     for name, words in AGAINST.items():
@@ -149,7 +151,7 @@ def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
 
 
 def describe(comparison: Comparison) -> str:
-    """What was run, in a sentence or two."""
+    """Describe the runs in a sentence or two."""
     given, usual = comparison.parameters, Parameters()
     differing = [
         f"{each.name} {getattr(given, each.name)}"
@@ -169,7 +171,7 @@ def describe(comparison: Comparison) -> str:
 
 
 def format_lines(comparison: Comparison) -> Iterator[str]:
-    """What was run, the sentences, and the table of contenders, for a terminal."""
+    """Yield description, sentences and the table of contenders, for a terminal."""
     given = comparison.parameters
     yield f"{given.scenario}, mean load {given.load_text}%"
     traces = f"Traces: {', '.join(comparison.files) or 'the built-in model'}."
@@ -180,7 +182,7 @@ def format_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def format_table(rows: Table) -> Iterator[str]:
-    """A table for a terminal."""
+    """Yield the lines of a table for a terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
@@ -188,7 +190,7 @@ def format_table(rows: Table) -> Iterator[str]:
 
 
 def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str | Table]]]:
-    """Headings, each with what stands below it: texts and tables."""
+    """Yield headings, each with its texts and tables."""
     traces = f"Traces: {', '.join(comparisons[0].files) or 'the built-in model'}."
     has_ours = OURS in comparisons[0].contenders
     yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ours else []), traces, LEGEND]
@@ -200,12 +202,12 @@ def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str
 
 
 def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[str]) -> str:
-    """A page of Markdown.
+    """Return a page of Markdown.
 
     Args:
         comparisons: a section for each.
-        chart: name of the chart's file, which stands beside the page.
-        arguments: of the command that made it.
+        chart: name of the chart's file, in the folder of the page.
+        arguments: of the command that made the page.
     """
     parts = [
         "# Closed loop: the report",
@@ -237,7 +239,7 @@ _OURS, _OTHERS = "#1f77b4", "#b9c2cb"
 
 
 def draw_bars(comparisons: Sequence[Comparison]) -> str:
-    """Hot node-minutes of CPU as a bar for each contender, a block for each comparison.
+    """Draw hot node-minutes as one bar per contender, in one block per comparison.
 
     A bar is the median over days and seeds; a thin line is the range.
     """
@@ -255,7 +257,6 @@ def draw_bars(comparisons: Sequence[Comparison]) -> str:
 
 
 def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
-    """Title and bars of one comparison, the coolest contender first."""
     given = comparison.parameters
     hot = {name: spread(runs, "hot_cpu_minutes") for name, runs in comparison.contenders.items()}
     evictions = {name: spread(runs, "evictions") for name, runs in comparison.contenders.items()}

@@ -62,11 +62,10 @@ class RuleContender(Observer):
         world.cluster.observers.append(self)
 
     def asked(self, plan: PodPlan) -> None:
-        """A pod wants a node."""
         self._waiting.append((0, plan))
 
     def happened(self, event: PodEvent) -> None:
-        """A pod takes room, or leaves it."""
+        """Count the requests of a pod that was bound or deleted."""
         if event.event not in ("bound", "deleted") or event.pod.node is None:
             return
         node = self._world.usage.nodes[event.pod.node]
@@ -84,7 +83,7 @@ class RuleContender(Observer):
                 self._count_fresh(node)
 
     def step(self, now_ms: int) -> None:
-        """Read the reports that are there by now, and place what waits."""
+        """Read the reports that have arrived, and place waiting pods."""
         moment = self._world.usage.moment(now_ms)
         self._late.append((now_ms + self._lag_ms, moment, self._world.sampled(now_ms)))
         while self._late and self._late[0][0] <= now_ms:
@@ -96,7 +95,7 @@ class RuleContender(Observer):
                 self._waiting.append((at_ms if at_ms > now_ms else now_ms + RETRY_MS, plan))
 
     def figures(self) -> dict[str, int]:
-        """Bindings that the world refused: there should be none."""
+        """Return the number of bindings that the world refused, if there are any."""
         return {"bind_failed": self._failed} if self._failed else {}
 
     def _place(self, plan: PodPlan, now_ms: int) -> bool:

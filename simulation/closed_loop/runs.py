@@ -39,7 +39,7 @@ class Runs(Protocol):
     """Makes runs."""
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
-        """Each task with its run, in the order in which they end."""
+        """Yield each task with its run, in the order in which runs end."""
         ...
 
 
@@ -48,7 +48,7 @@ class RunDied(RuntimeError):
 
 
 class InTurn:
-    """Runs one after the other, in this process."""
+    """Makes runs one after the other, in this process."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class InTurn:
         progress: Progress,
         cpu_s: Callable[[], float] = time.process_time,
     ) -> None:
-        """`cpu_s`: CPU time of this process so far."""
+        """`cpu_s` returns the CPU time of this process so far."""
         self._make, self._progress, self._cpu_s = make, progress, cpu_s
         # All contenders meet one scenario, and drawing it takes some seconds.
         of = {traces.day: traces for traces in days}
@@ -66,7 +66,7 @@ class InTurn:
         )
 
     def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Run]]:
-        """Each task with its run, in their order."""
+        """Yield each task with its run, in their order."""
         for task in tasks:
             scenario = self._scenario(task.parameters, task.day, task.seed)
             contender = self._make[task.contender]()
@@ -80,14 +80,14 @@ def make_run(
     progress: Progress,
     cpu_s: Callable[[], float] = time.process_time,
 ) -> Run:
-    """Let a contender decide a whole scenario.
+    """Run a contender over a whole scenario.
 
     Args:
         scenario: of the run.
-        day: of the traces that it was drawn from.
+        day: of the traces that the scenario was drawn from.
         contender: decides.
-        progress: is called each simulated hour.
-        cpu_s: CPU time of this process so far.
+        progress: is called after each simulated hour.
+        cpu_s: returns the CPU time of this process so far.
     """
     given, seed, name, begun_s = scenario.parameters, scenario.seed, contender.name, cpu_s()
     whole = given.filling_hours + given.hours
@@ -105,7 +105,7 @@ def make_run(
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """Runs in processes of their own, which make their contenders themselves."""
+    """Makes runs in several processes, each with contenders of its own."""
 
     jobs: int
     """At most this many runs at a time."""
@@ -116,9 +116,9 @@ class SideBySide:
     """A function of a module: it is called in the other processes."""
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
-        """Each task with its run, as they end.
+        """Yield each task with its run, as runs end.
 
-        Raises RunDied where a process was ended from outside, such as for want of memory.
+        Raises RunDied if a process is killed, for example for lack of memory.
         """
         given = (self.names, self.files, self.days, self.progress)
         with ProcessPoolExecutor(
@@ -147,7 +147,7 @@ def runs(
     days: Sequence[Traces],
     progress: Progress,
 ) -> Runs:
-    """What makes runs, at most `jobs` at a time."""
+    """Return an object that makes runs, at most `jobs` at a time."""
     if jobs == 1:
         gc.set_threshold(*GC_THRESHOLDS)
         return InTurn(days, contenders(names, files), progress)
@@ -174,9 +174,9 @@ def _begin(
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Ctrl-C comes after it; processes begun in it get theirs once `_begin` lets them.
+    """Block Ctrl-C while processes start; `_begin` unblocks it in each of them.
 
-    While they import, it would end them with tracebacks.
+    During their imports, Ctrl-C would end them with tracebacks.
     """
     pthread_sigmask(SIG_BLOCK, {SIGINT})
     try:

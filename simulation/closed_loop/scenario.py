@@ -57,7 +57,7 @@ _NODES, _PODS, _LIFE, _USAGE, _SYSTEM, _DAYS = 100, 101, 102, 103, 104, 105
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What pods want, by the index of their plan."""
+    """Demand of pods, by the index of their plan."""
 
     cpu_percent: npt.NDArray[np.float32]
     """CPU of the traced machines; shape (machines, STEPS)."""
@@ -75,7 +75,8 @@ class Demands:
     """Middle of the owner's day, since the beginning."""
 
     def cpu(self, pods: Indexes, at_ms: Indexes | int) -> Array:
-        """CPU that pods of these indexes want, in millicores; `at_ms` since the beginning."""
+        """Return the CPU demand of pods with these indexes in millicores, `at_ms` after the
+        beginning."""
         step = (np.asarray(at_ms) // 1000 + self.shift_s[pods]) // STEP_S % STEPS
         wanted: Array = self.cpu_millicores[pods] * self.cpu_percent[self.machine[pods], step]
         if self.day_swing:
@@ -84,7 +85,7 @@ class Demands:
         return wanted
 
     def memory(self, pods: Indexes, age_ms: Array) -> Array:
-        """Memory that pods of these indexes and ages want, in bytes."""
+        """Return the memory demand of pods with these indexes and ages, in bytes."""
         grown = 1.0 - np.exp(-age_ms / self.memory_time_ms)
         wanted: Array = self.memory_bytes[pods] * (
             self.memory_start[pods] + self.memory_growth[pods] * grown
@@ -94,7 +95,7 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class SystemDemands:
-    """What nodes want themselves, by their index."""
+    """Demand of the nodes themselves, by their index."""
 
     shape: Shape
     machine: Indexes
@@ -104,12 +105,12 @@ class SystemDemands:
     """What the mean of all machines is, in millicores and bytes; shape (nodes, 2)."""
 
     def at(self, at_ms: int) -> Array:
-        """What they want, `at_ms` since the beginning; shape (nodes, 2)."""
+        """Return the demand `at_ms` after the beginning; shape (nodes, 2)."""
         wanted: Array = self.amounts * self.shape[:, self.machine, self._step(at_ms)].T
         return wanted
 
     def cpu(self, at_ms: Indexes) -> Array:
-        """CPU that they want, in millicores; shape (nodes, times)."""
+        """Return the CPU demand in millicores; shape (nodes, times)."""
         step = self._step(at_ms[np.newaxis, :], self.shift_s[:, np.newaxis])
         shares = self.shape[0, self.machine[:, np.newaxis], step]
         wanted: Array = self.amounts[:, :1] * shares
@@ -123,7 +124,7 @@ class SystemDemands:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One seed of it."""
+    """Nodes, pods and demands of one seed."""
 
     parameters: Parameters
     seed: int
@@ -143,17 +144,15 @@ class Scenario:
 
     @property
     def measured_ms(self) -> int:
-        """When measuring begins."""
         return self.begin_ms + round(self.parameters.filling_hours * HOUR_MS)
 
     @property
     def end_ms(self) -> int:
-        """When the run ends."""
         return self.measured_ms + round(self.parameters.hours * HOUR_MS)
 
 
 class ImpossibleScenario(ValueError):
-    """Parameters that these traces cannot give; the message says which, and what is expected."""
+    """No scenario of these traces has the parameters; the message says which, and what is expected."""
 
 
 def draw_scenario(
@@ -163,14 +162,14 @@ def draw_scenario(
     cluster: str = CLUSTER,
     begin_ms: int = BEGIN_MS,
 ) -> Scenario:
-    """The scenario of a seed.
+    """Draw the scenario of a seed.
 
     Args:
-        parameters: all of them.
-        seed: draws nodes, pods and what these use.
-        traces: what is drawn from.
+        parameters: of the scenario.
+        seed: draws nodes, pods and their demand.
+        traces: are drawn from.
         cluster: name of the cluster.
-        begin_ms: when it begins.
+        begin_ms: start of the scenario.
 
     Raises:
         ImpossibleScenario: nothing of the load is left for pods, or pods are too small to divide.
@@ -221,7 +220,7 @@ def _machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[Machin
 def _pods(
     parameters: Parameters, seed: int, traces: Traces, cores: int
 ) -> tuple[Indexes, Indexes, Indexes]:
-    """When pods ask, how long they live, in ms, and their sizes, of shape (pods, 2)."""
+    """Return arrival times and lifetimes in ms, and sizes of shape (pods, 2)."""
     random = np.random.default_rng([seed, _PODS])
     lives = _lives(parameters, np.random.default_rng([seed, _LIFE]), _LIVES)
     sizes = traces.pods // parameters.pod_divisor
@@ -265,7 +264,7 @@ def _lives(parameters: Parameters, random: np.random.Generator, count: int) -> A
 
 
 def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
-    """Index of each pod's owner."""
+    """Return the index of each pod's owner."""
     random = np.random.default_rng([seed, _PODS, 1])
     count = max(1, round(parameters.owners_per_node * parameters.nodes))
     weights = np.exp(parameters.owner_spread * random.standard_normal(count))
@@ -343,12 +342,12 @@ def _draw_system_demands(
 
 
 def _mean_system_cpu(parameters: Parameters, system: SystemDemands) -> float:
-    """Mean of what all nodes want themselves of CPU while it is measured, in millicores."""
+    """Return the mean CPU demand of all nodes themselves during the measured time, in millicores."""
     return float(system.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
 
 
 def _measured(parameters: Parameters) -> range:
-    """Times since the beginning at which means are taken."""
+    """Return the times since the beginning at which means are taken."""
     begin = round(parameters.filling_hours * HOUR_MS)
     return range(begin, begin + round(parameters.hours * HOUR_MS), STEP_S * 1000)
 
@@ -356,8 +355,8 @@ def _measured(parameters: Parameters) -> range:
 def _means(
     parameters: Parameters, at_ms: Indexes, life_ms: Indexes, sizes: Indexes, demands: Demands
 ) -> tuple[float, float]:
-    """Mean demand and mean requests for CPU while it is measured, in millicores, if every pod had
-    a node at once."""
+    """Return mean CPU demand and mean CPU requests of the measured time in millicores, as if every
+    pod were placed at once."""
     times = _measured(parameters)
     wanted = requested = 0.0
     for now_ms in times:

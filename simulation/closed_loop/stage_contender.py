@@ -30,7 +30,11 @@ from streams.in_process.pipeline import Written
 
 
 class Samples:
-    """Measures nodes."""
+    """Makes usage samples of the nodes of a world, as the agent of each node sends them.
+
+    Samples are built without their message class, since there are millions of them; the stage
+    validates them when it reads them.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -42,7 +46,7 @@ class Samples:
         time."""
 
     def of(self, moment: Moment) -> list[Written]:
-        """The samples that are due now."""
+        """Return the samples that are due."""
         nodes = self._world.sampled(moment.at_ms)
         usage = self._world.usage
         due = usage.node[moment.slots] % nodes.step == nodes.start
@@ -97,13 +101,13 @@ _READ = (*_COMMANDS, "dead-letters")
 
 
 class Stages(Protocol):
-    """Both stages, wherever they run."""
+    """Both stages, in this process or in a worker."""
 
     applied: int
     """How many records they have applied."""
 
     def apply(self, records: Sequence[Written], /) -> Iterable[tuple[str, bytes]]:
-        """Apply records; returns topic and value of each output for outside."""
+        """Apply records; return topic and value of each output."""
         ...
 
 
@@ -121,11 +125,11 @@ class StageContender:
         """Prepare a run.
 
         Args:
-            name: what reports call it.
-            policy: text of a policy; None: the cluster has one already.
+            name: of the contender in reports.
+            policy: text of a policy; None if the cluster has one already.
             make_stages: makes the stages.
-            annotations: those of all pods.
-            partition: the partition of the cluster, which its clock is of.
+            annotations: of all pods.
+            partition: of the cluster and its clock.
         """
         self.name = name
         self.complaints: list[str] = []
@@ -142,7 +146,7 @@ class StageContender:
         self._partition = partition
 
     def begin(self, world: World) -> None:
-        """Report what there is, and give the policy."""
+        """Send the policy and the full lists."""
         parameters = world.scenario.parameters
         self._lag_ms = 1000 * parameters.lag_s
         self._command_lag_ms = 1000 * parameters.command_lag_s
@@ -159,7 +163,7 @@ class StageContender:
         self._apply()
 
     def step(self, now_ms: int) -> None:
-        """Carry out what was due; in each turn, tell the stages what is new."""
+        """Carry out due commands. In each turn, send new records to the stages."""
         self._now_ms = now_ms
         is_turn = (now_ms - self._begin_ms) % self._turn_ms == 0
         if is_turn:
@@ -175,12 +179,13 @@ class StageContender:
             self._carry_out(now_ms)
 
     def figures(self) -> dict[str, int]:
-        """Records, outcomes of commands, decisions that placed no pod, dead letters."""
+        """Return the numbers of records, command outcomes, decisions without a placement, and dead
+        letters."""
         counts = {name: self._counts[name] for name in sorted(self._counts)}
         return {"records": self._stages.applied, **counts}
 
     def send(self, topic: str, message: Any) -> None:
-        """Send a record to the stages with the next step."""
+        """Send a record to the stages with the next turn."""
         written = Written(topic, key_of(topic, message), encode(message), self._now_ms)
         self._unread.append(written)
 

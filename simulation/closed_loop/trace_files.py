@@ -26,7 +26,7 @@ class TraceError(ValueError):
 
 
 class RowError(ValueError):
-    """One row cannot be read; the message names the column, what was found and what is allowed."""
+    """A row cannot be read; the message has column, value and what is allowed."""
 
 
 @dataclass(slots=True)
@@ -39,24 +39,22 @@ class Malformed:
     """The first of them: file, line and what is wrong."""
 
     def add(self, line: int, message: str) -> None:
-        """Take in one row."""
         self.count += 1
         if len(self.reported) < REPORTED_MAX:
             self.reported.append(f"{self.file} line {line}: {message}")
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """Those that are reported, and how many more there are."""
+        """Return the reported rows, and the number of further ones."""
         more = self.count - len(self.reported)
         rows = f"{more} more row{'' if more == 1 else 's'}"
         return (*self.reported, *([f"{self.file}: {rows} that cannot be read"] if more else []))
 
 
 def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
-    """The file of a directory whose name matches one of the patterns; the first pattern goes first.
+    """Return the file of a directory that matches a pattern; earlier patterns take precedence.
 
-    Raises TraceError where there is none, or where several match and it is not clear which is
-    meant.
+    Raises TraceError if no file matches, or several files match one pattern.
     """
     if not directory.is_dir():
         raise TraceError(f"{directory} is no directory; expected one that holds {what}")
@@ -78,10 +76,10 @@ def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
 def read_rows(
     path: Path, columns: Sequence[str], malformed: Malformed
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of every row, in the order of `columns`.
+    """Yield line number and fields of every row, in the order of `columns`.
 
-    A first line that names columns says where they stand; without one they stand in the published
-    order, which is that of `columns`. Raises TraceError where the file cannot be read.
+    If the first line names columns, it defines their places. Otherwise rows have the published order,
+    which is that of `columns`. Raises TraceError if the file cannot be read.
     """
     places: list[int] = list(range(len(columns)))
     width = len(columns)
@@ -107,7 +105,7 @@ def read_rows(
 
 
 def parse_whole_number(column: str, text: str) -> int:
-    """A number of seconds, cores or pieces, at least 0; raises RowError."""
+    """Parse a whole number of at least 0. Raises RowError."""
     # A float as some writers make it ("12.0") is as good; more than 15 digits would be inexact.
     head, _, tail = text.partition(".")
     if not head.isascii() or not head.isdigit() or len(head) > 15 or tail.strip("0"):

@@ -59,7 +59,7 @@ _MODEL_SEED = 20_110_303
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a run draws from: lists of nodes and pods, and one day of machines."""
+    """Lists of nodes and pods, and one day of machines, that runs are drawn from."""
 
     day: str
     """The date in the name of the day's file, or what its name has in place of a date."""
@@ -76,10 +76,10 @@ class Traces:
 
 
 def read_traces(directory: Path, *, system: bool = False) -> list[Traces]:
-    """Read the lists of a directory, and with `system` what nodes use themselves, if it is there.
+    """Read the lists of a directory; with `system` also the usage of nodes themselves, if there is a file.
 
-    Returns the traces of each day, in the order of their names; they share all but the day's machines.
-    Raises TraceError where a list is missing, cannot be read, or holds nothing.
+    Returns the traces of each day, ordered by name. They differ only in the machines of the day.
+    Raises TraceError if a list is missing, unreadable or empty.
     """
     pods, pod_file, bad_pods = _read_pods(directory)
     nodes, node_file, bad_nodes = _read_nodes(directory)
@@ -99,7 +99,7 @@ def read_traces(directory: Path, *, system: bool = False) -> list[Traces]:
 
 
 def _find_days(directory: Path) -> dict[str, Path]:
-    """Files of PlanetLab machines by day, also those in directories below."""
+    """Return files of PlanetLab machines by day, including those in subdirectories."""
     days: dict[str, Path] = {}
     paths = [*directory.glob("planetlab*"), *directory.glob("*/planetlab*")]
     for path in sorted(paths, key=lambda path: path.name):
@@ -121,7 +121,7 @@ def _find_days(directory: Path) -> dict[str, Path]:
 
 
 def _read_pods(directory: Path) -> tuple[Sizes, str, tuple[str, ...]]:
-    """Sizes of the pods without GPUs, in the order of their creation."""
+    """Return sizes of the pods without GPUs, in the order of their creation."""
     path = find_trace(directory, POD_PATTERNS, "pods of the OpenB trace")
     malformed = Malformed(path.name)
     pods: list[tuple[int, str, int, int]] = []
@@ -198,7 +198,7 @@ def _percent(column: int, text: str) -> int:
 
 
 def model_traces() -> Traces:
-    """The built-in model."""
+    """Return the built-in model."""
     random = np.random.default_rng(_MODEL_SEED)
     nodes = _drawn(random, SHAPES, _MODEL_NODES)
     pods = _drawn(random, _POD_SIZES, _MODEL_PODS)
@@ -211,7 +211,6 @@ def model_traces() -> Traces:
 def _drawn(
     random: np.random.Generator, shapes: tuple[tuple[int, int, float], ...], count: int
 ) -> Sizes:
-    """Sizes of cores and GiB, in their shares."""
     shares = np.array([share for _, _, share in shapes])
     which = random.choice(len(shapes), count, p=shares / shares.sum())
     sizes = np.array([(cores * 1000, gib * GIB) for cores, gib, _ in shapes])

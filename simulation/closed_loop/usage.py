@@ -23,13 +23,13 @@ _SLOTS = 1024
 
 
 def get_plan_index(uid: str) -> int:
-    """Index of the plan of a pod: what comes in the place of an evicted one is of the same."""
+    """Return the index of a pod's plan. The replacement of an evicted pod has the same plan."""
     return int(uid.partition(".")[0].rpartition("-")[2])
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What there is at a moment; resources are cpu in millicores and memory in bytes."""
+    """Demand and usage at a time: CPU in millicores and memory in bytes."""
 
     at_ms: int
     slots: Indexes
@@ -43,7 +43,7 @@ class Moment:
 
 
 class Usage(Observer):
-    """Pods on their nodes, and what they use; observes a cluster from its beginning on."""
+    """Pods on their nodes and their usage; observes a cluster from its beginning."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._demands = scenario.demands
@@ -70,7 +70,6 @@ class Usage(Observer):
         self._slot_of: dict[str, int] = {}
 
     def happened(self, event: PodEvent) -> None:
-        """A pod was bound, or ended."""
         uid = event.pod.uid
         if event.event == "bound":
             self._take(event)
@@ -82,7 +81,7 @@ class Usage(Observer):
             self._free.append(slot)
 
     def moment(self, now_ms: int) -> Moment:
-        """What is wanted and given now."""
+        """Return demand and usage at a time."""
         slots = np.flatnonzero((self.node >= 0) & (self.start_ms <= now_ms))
         work, node = self.work[slots], self.node[slots]
         age_ms = (now_ms - self.start_ms[slots]).astype(np.float64)
@@ -99,15 +98,16 @@ class Usage(Observer):
         share = np.divide(given, demand, out=np.ones_like(demand), where=demand > 0)
         return Moment(now_ms, slots, wanted * share[node], demand, given)
 
-    def cpu_ahead(self, now_ms: int, times_ms: Indexes, work: int, life_ms: int) -> Array:
-        """Demand for CPU to come: a row a node with the pods that it has, as long as they live, and
-        one for a pod of this plan that starts now; shape (nodes + 1, times).
+    def cpu_ahead(self, now_ms: int, times_ms: Indexes, plan: int, life_ms: int) -> Array:
+        """Return future CPU demand: one row per node, and a last row for a pod that starts now.
+
+        Each pod of a node counts until its end. Shape (nodes + 1, times).
 
         Args:
             now_ms: since 1970.
-            times_ms: the same, increasing.
-            work: index of the pod's plan.
-            life_ms: how long it lives.
+            times_ms: since 1970, increasing.
+            plan: index of the pod's plan.
+            life_ms: lifetime of the pod.
         """
         slots = np.flatnonzero(self.node >= 0)
         since = times_ms - self._begin_ms
@@ -119,7 +119,7 @@ class Usage(Observer):
         np.add.at(ahead, self.node[slots], wanted * alive)
         if self._system is not None:
             ahead[:-1] += self._system.cpu(since)
-        pod_cpu = self._demands.cpu(np.array([work]), since)
+        pod_cpu = self._demands.cpu(np.array([plan]), since)
         ahead[-1] = pod_cpu * (times_ms < now_ms + life_ms)
         return ahead
 

@@ -18,7 +18,7 @@ MINUTE_MS = 60_000
 
 
 class World:
-    """A cluster, its pods to come, and what they use."""
+    """A simulated cluster, its future pods, and the usage of all pods."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -32,7 +32,7 @@ class World:
         self._next = 0
 
     def advance(self, now_ms: int) -> None:
-        """Let pods end, and others ask, until now."""
+        """Let pods end and new pods ask for nodes."""
         self.cluster.advance(now_ms)
         plans = self.scenario.plans
         while self._next < len(plans) and plans[self._next].at_ms <= now_ms:
@@ -46,7 +46,7 @@ class World:
         return replace(plan, pod=plan.pod.model_copy(update={"annotations": annotations}))
 
     def sampled(self, now_ms: int) -> range:
-        """Indexes of the nodes that are sampled in the step that ends now: all in turns."""
+        """Return the indexes of the nodes that are sampled in the current step. Nodes take turns."""
         parameters = self.scenario.parameters
         turns = max(1, parameters.sample_s // parameters.step_s)
         turn = (now_ms - self.scenario.begin_ms) // (1000 * parameters.step_s) % turns
@@ -54,20 +54,20 @@ class World:
 
 
 class Contender(Protocol):
-    """What decides in a world: where pods go, and which of them leave."""
+    """Decides where pods go and which pods leave."""
 
     name: str
 
     def begin(self, world: World) -> None:
-        """Meet the world, before anything has happened in it."""
+        """Start, before anything has happened in the world."""
         ...
 
     def step(self, now_ms: int) -> None:
-        """Everything until now has happened in the world: act on it."""
+        """Act on everything that has happened in the world so far."""
         ...
 
     def figures(self) -> dict[str, int]:
-        """What it did, by name, at the end: what only itself knows."""
+        """Return numbers by name that only the contender knows, at the end."""
         ...
 
 
@@ -76,7 +76,7 @@ Progress = Callable[[float], None]
 
 
 def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
-    """Let a contender decide in a world of a scenario, to its end."""
+    """Run a contender in a world of the scenario, to its end."""
     world = World(scenario)
     recorder = Recorder(scenario)
     world.cluster.observers.append(recorder)

@@ -24,7 +24,7 @@ GRACE_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
-    """Something happened to a pod."""
+    """An event of a pod on its node."""
 
     at_ms: int
     event: Event
@@ -52,7 +52,7 @@ class _Node:
 
 
 class Kubelets:
-    """All machines of a cluster and the pods on them; time only goes forward."""
+    """All machines of a cluster and their pods; time only goes forward."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._nodes = {machine.name: _Node(machine) for machine in machines}
@@ -62,7 +62,7 @@ class Kubelets:
         self._number = 0
 
     def admit(self, plan: PodPlan, node: str, now_ms: int) -> PodEvent | str:
-        """A pod was placed: it is bound, or the sentence says why this node does not take it."""
+        """Bind a pod; return the event, or the reason why the node refuses the pod."""
         uid = plan.pod.uid
         if uid in self._node_of:
             return f"pod {plan.pod.name} is on node {self._node_of[uid]} already"
@@ -82,7 +82,7 @@ class Kubelets:
         return PodEvent(now_ms, "bound", bound)
 
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
-        """A pod begins to terminate; None: it is not there, or terminates already."""
+        """Let a pod terminate; None if it is not there or already terminates."""
         running = self.pod(uid)
         if running is None or running.terminating:
             return None
@@ -94,7 +94,7 @@ class Kubelets:
         return PodEvent(now_ms, "changed", running.pod)
 
     def annotate(self, uid: str, annotations: Mapping[str, str], now_ms: int) -> PodEvent | None:
-        """A pod gets further annotations; None: it is not there."""
+        """Add annotations to a pod; None if it is not there."""
         running = self.pod(uid)
         if running is None:
             return None
@@ -103,11 +103,10 @@ class Kubelets:
         return PodEvent(now_ms, "changed", running.pod)
 
     def add(self, machine: Machine) -> None:
-        """A machine joins, with no pods."""
         self._nodes[machine.name] = _Node(machine)
 
     def advance(self, now_ms: int) -> list[PodEvent]:
-        """What has happened until now, in the order of time."""
+        """Return the events until now, in the order of time."""
         events = []
         while self._queue and self._queue[0][0] <= now_ms:
             at_ms, _, uid, event = heapq.heappop(self._queue)
@@ -117,24 +116,23 @@ class Kubelets:
         return events
 
     def pod(self, uid: str) -> RunningPod | None:
-        """A pod that is on a node; None: there is none of this uid."""
+        """Return a pod that is on a node, or None."""
         node = self._node_of.get(uid)
         return None if node is None else self._nodes[node].pods[uid]
 
     def requested(self, node: str) -> dict[str, int]:
-        """What the pods on a node request together."""
+        """Return the sum of the requests of the pods on a node."""
         return dict(self._nodes[node].requested)
 
     def pods_on(self, node: str) -> tuple[RunningPod, ...]:
-        """Pods on a node that are not deleted."""
+        """Return the pods on a node that are not deleted."""
         return tuple(self._nodes[node].pods.values())
 
     def node_of(self, uid: str) -> str | None:
-        """Node of a pod that is on one and is not deleted."""
         return self._node_of.get(uid)
 
     def _find_missing(self, state: _Node, plan: PodPlan) -> str | None:
-        """The resource of which too little is free for a pod; None: the pod fits."""
+        """Return a resource of which a pod requests more than is free, or None."""
         machine = state.machine
         if len(state.pods) >= machine.allocatable["pods"]:
             return "pods"
@@ -148,7 +146,7 @@ class Kubelets:
         heapq.heappush(self._queue, (at_ms, self._number, uid, event))
 
     def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
-        """None: the pod was evicted before, so this does not happen."""
+        """Return an event that is due, or None if an eviction has prevented it."""
         running = self.pod(uid)
         if running is None or (running.terminating and event != "deleted"):
             return None

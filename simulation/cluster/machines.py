@@ -20,11 +20,10 @@ class Machine:
 
     @property
     def allocatable(self) -> dict[str, int]:
-        """Amounts that pods may request."""
         return {"cpu": self.millicores, "memory": self.memory_bytes, "pods": PODS_PER_NODE}
 
     def node_state(self, cluster: str, list_id: str | None) -> NodeState:
-        """The node as a full list names it, or, without one, as it is reported when it joins."""
+        """Return the node's message: for a full list, or without a list for a node that joins."""
         return NodeState(
             cluster=cluster,
             node=self.name,

@@ -41,10 +41,10 @@ class _Workload:
 
 
 class Owners:
-    """All workloads of one cluster; `changes` yields what has changed of them."""
+    """All workloads of one cluster."""
 
     def __init__(self, cluster: str, budgeted: frozenset[str] = frozenset()) -> None:
-        """Workloads of the namespaces `budgeted` have disruption budgets."""
+        """Workloads in the namespaces `budgeted` have disruption budgets."""
         self._cluster = cluster
         self._budgeted = budgeted
         self._workloads: dict[str, _Workload] = {}
@@ -55,7 +55,7 @@ class Owners:
         """How often a pod was replaced, by the uid of the first one."""
 
     def add_pod(self, pod: Pod) -> None:
-        """A pod has come."""
+        """Count a new pod as desired."""
         reference = _controller(pod)
         if reference is None:
             return
@@ -68,14 +68,13 @@ class Owners:
         self._changed[reference.uid] = None
 
     def remove_pod(self, pod: Pod) -> None:
-        """A pod is no longer wanted, or was evicted."""
+        """Stop counting a pod that is no longer desired or was evicted."""
         reference = _controller(pod)
         if reference is not None and reference.uid in self._workloads:
             self._workloads[reference.uid].pods.pop(pod.uid, None)
             self._changed[reference.uid] = None
 
     def handle(self, event: PodEvent) -> None:
-        """Something happened to a pod on its node."""
         if event.event == "deleted":
             self.remove_pod(event.pod)
             return
@@ -87,7 +86,7 @@ class Owners:
                 self._changed[reference.uid] = None
 
     def count_allowed_disruptions(self, pod: Pod) -> int | None:
-        """How many pods of its workload may be disrupted now; None: there is no budget."""
+        """Return how many pods of the pod's workload may be disrupted; None without a budget."""
         reference = _controller(pod)
         if reference is None or pod.namespace not in self._budgeted:
             return None
@@ -95,7 +94,7 @@ class Owners:
         return max(0, workload.healthy - workload.desired)
 
     def replace_pod(self, running: RunningPod, now_ms: int) -> PodPlan | None:
-        """The pod that comes in an evicted one's place; None: it has no controller."""
+        """Return the replacement of an evicted pod, or None if the pod has no controller."""
         plan, old = running.plan, running.pod
         self.remove_pod(old)
         if _controller(old) is None:
@@ -115,7 +114,8 @@ class Owners:
         return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)
 
     def changes(self, list_id: str | None = None) -> Iterator[WorkloadState | DisruptionBudget]:
-        """What has changed since the last call; with `list_id` everything, as part of a list."""
+        """Yield workloads and budgets that changed since the last call; with `list_id` all, as part
+        of a list."""
         names = self._workloads if list_id is not None else self._changed
         for uid in list(names):
             workload = self._workloads[uid]

@@ -16,7 +16,7 @@ SCHEDULER = "loadstream"
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """A pod, and how long it will run."""
+    """A pod and its lifetime."""
 
     pod: Pod
     """The pod as it asks for a node."""
@@ -29,7 +29,7 @@ class PodPlan:
 
 
 def make_container(requests: Mapping[str, int]) -> Container:
-    """A container with these requests and no limits."""
+    """Return a container with these requests and no limits."""
     texts = {
         name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in requests.items()
     }

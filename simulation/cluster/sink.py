@@ -21,7 +21,6 @@ class SimulatedSink(Sink):
         self._cluster = cluster
 
     async def bind(self, decision: PlacementDecision) -> Attempt:
-        """Bind a pod that asks for a node."""
         uid, name, kubelets = decision.pod.uid, decision.pod.name, self._cluster.kubelets
         if (node := kubelets.node_of(uid)) is not None:
             return Attempt("failed", f"pod {name} is on node {node} already")
@@ -32,7 +31,7 @@ class SimulatedSink(Sink):
         return DONE if why is None else Attempt("failed", why)
 
     async def evict(self, command: EvictionCommand) -> Attempt:
-        """Evict a pod, or ask its owner to."""
+        """Evict a pod, or ask its owner to evict it."""
         uid, name = command.pod.uid, command.pod.name
         running = self._cluster.kubelets.pod(uid)
         if running is None:

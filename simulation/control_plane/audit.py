@@ -44,7 +44,7 @@ class Act:
 
 @dataclass(slots=True)
 class PodRecord:
-    """What was done to one pod, in the order in which the requests came in."""
+    """Requests about one pod, in the order of their arrival."""
 
     namespace: str
     name: str
@@ -61,7 +61,7 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditLog:
-    """What a log says."""
+    """The content of a log."""
 
     pods: tuple[PodRecord, ...]
     """In the order in which the log names them."""
@@ -73,13 +73,13 @@ class AuditLog:
     """Lines that are no event: an API server was killed while it wrote."""
 
     def by_user(self, kind: str) -> dict[str, int]:
-        """How many `bindings`, `evictions` or `deletions` each user made."""
+        """Return the number of `bindings`, `evictions` or `deletions` by user."""
         acts = (act for pod in self.pods for act in getattr(pod, kind))
         return dict(sorted(Counter(act.user for act in acts).items()))
 
 
 def read(path: Path) -> AuditLog:
-    """Read a log; a file that is not there is an empty one."""
+    """Read a log. A missing file is an empty log."""
     events, unreadable = _events(path.read_bytes() if path.exists() else b"")
     events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
     names = _Names(events)
@@ -100,7 +100,7 @@ def read(path: Path) -> AuditLog:
 
 
 def judge(pods: Iterable[PodRecord]) -> list[str]:
-    """A sentence for each pod that was bound or evicted more than once; none: all is well."""
+    """Return a sentence for each pod that was bound or evicted more than once."""
     return list(_faults(pods))
 
 
@@ -116,7 +116,7 @@ class _Names:
     """Finds the pod that a request is about."""
 
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
-        """`events` in the order in which they came in."""
+        """`events` are in the order of their arrival."""
         self.pods: dict[tuple[str, str, str], PodRecord] = {}
         self._made: dict[tuple[str, str], list[PodRecord]] = defaultdict(list)
         for event in events:
@@ -129,7 +129,7 @@ class _Names:
                 self._made[pod.namespace, pod.name].append(pod)
 
     def pod(self, event: dict[str, Any]) -> PodRecord:
-        """The pod, by the uid that the request names or else by its name and time."""
+        """Find the pod by the uid in the request, or by its name and time."""
         about = event["objectRef"]
         namespace, name = about["namespace"], about["name"]
         if uid := about.get("uid") or _precondition(event):
@@ -147,7 +147,7 @@ class _Names:
 
 
 def _precondition(event: dict[str, Any]) -> str:
-    """The uid that an eviction or a deletion is meant for; empty if it names none."""
+    """Return the uid that an eviction or a deletion requires, or an empty text."""
     options = _delete_options(event)
     return str((options.get("preconditions") or {}).get("uid") or "")
 
@@ -158,7 +158,7 @@ def _delete_options(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _events(content: bytes) -> tuple[list[dict[str, Any]], int]:
-    """Events about pods that were no dry runs, and how many lines are unreadable."""
+    """Return the events about pods without dry runs, and the number of unreadable lines."""
     whole, _, _ = content.rpartition(b"\n")
     events, unreadable = [], 0
     for line in whole.split(b"\n"):

@@ -42,9 +42,9 @@ class ControlPlaneUnavailable(RuntimeError):
 
 
 def module_directory(named: Path | None = None) -> Path:
-    """Directory of the Go module: the one `named`, else `$LOADSTREAM_CONTROL_PLANE_MODULE`.
+    """Return the Go module: the directory `named`, else `$LOADSTREAM_CONTROL_PLANE_MODULE`.
 
-    Raises ControlPlaneUnavailable if there is no module.
+    Raises ControlPlaneUnavailable if it is no module.
     """
     found = named or Path(os.environ.get(MODULE_VARIABLE) or ".")
     missing = [name for name in _SOURCES if not (found / name).is_file()]
@@ -58,7 +58,7 @@ def module_directory(named: Path | None = None) -> Path:
 
 
 def build(module: Path | None = None) -> Path:
-    """The program's file; built first if it does not exist yet.
+    """Return the program's file, built first if it does not exist yet.
 
     Raises ControlPlaneUnavailable if Go or the module is missing, or the build fails.
     """
@@ -88,7 +88,8 @@ def _build(source: Path, binary: Path) -> None:
 
 
 def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str:
-    """What Go answers; raises ControlPlaneUnavailable with the end of its output if it fails."""
+    """Return the output of a Go command. Raises ControlPlaneUnavailable with the end of the output
+    of one that fails."""
     # No C compiler is needed, and one that is there makes no difference.
     environment = {**os.environ, "CGO_ENABLED": "0"}
     asked = f"`go {arguments[0]}` in {source}"
@@ -120,12 +121,12 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
 
 
 def _read(file: IO[bytes]) -> str:
-    """What a process has written so far; its own place in the file stays."""
+    """Return the output of a process so far, without moving its position in the file."""
     return os.pread(file.fileno(), 2**24, 0).decode(errors="replace")
 
 
 def _link_options(source: Path) -> tuple[str, ...]:
-    """No symbols for debuggers, and the version that the API server says it has."""
+    """Return options that leave out debug symbols and set the version of the API server."""
     version = _required(source, "k8s.io/kubernetes")
     major, minor, _ = version.removeprefix("v").split(".", 2)
     named = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
@@ -138,7 +139,7 @@ def _wanted_version(source: Path) -> str:
 
 
 def _required(source: Path, name: str) -> str:
-    """The version that go.mod requires of a module, or of Go."""
+    """Return the version that go.mod requires of a module or of Go."""
     for line in (source / "go.mod").read_text(encoding="utf-8").splitlines():
         words = line.split()
         if words[:1] == ["require"]:

@@ -28,7 +28,7 @@ _SHOWN_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Where a part says that it is ready: with status 200."""
+    """The address at which a part answers with status 200 when it is ready."""
 
     url: str
     token: str = ""
@@ -36,7 +36,6 @@ class Health:
     """Of the authority that signed the part's own; the part may write it while it starts."""
 
     def ready(self) -> bool:
-        """Whether it says so now."""
         if self.certificate is not None and not self.certificate.exists():
             return False
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -55,7 +54,7 @@ class Health:
 
 @dataclass(slots=True)
 class Part(ChildProcess):
-    """One part: its name, its flags, and where it says that it is ready."""
+    """One part, with its flags and its health check."""
 
     binary: Path
     name: str
@@ -64,12 +63,11 @@ class Part(ChildProcess):
     """None: it says nothing, and counts as ready when it runs."""
 
     def command(self) -> list[str]:
-        """The program, which part of it, and its flags."""
         # kwok reads a configuration from the home directory as well; it gets an empty one.
         return ["env", f"HOME={self.directory}", str(self.binary), self.name, *self.flags]
 
     def start(self) -> None:
-        """Start it, on its old port and data, and wait until it is ready; blocks.
+        """Start the part on its old port and data, and wait until it is ready; blocks.
 
         Raises ControlPlaneUnavailable with the end of its log if it ends or takes too long.
         """
@@ -83,7 +81,7 @@ class Part(ChildProcess):
             raise
 
     def stop(self) -> None:
-        """Ask it to end and wait for that; blocks. One that does not end within 5 s is killed."""
+        """Stop the part and wait; kill it after 5 s; blocks."""
         self.ask_to_stop()
         self.wait_for_end(_STOP_TIMEOUT_S)
 

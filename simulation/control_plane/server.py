@@ -65,7 +65,7 @@ _CONTROLLER_QPS = 500
 
 @dataclass
 class ControlPlane(Startable):
-    """The program's parts in `directory`; a context manager, or start() and stop()."""
+    """All parts, with their files in `directory`; a context manager."""
 
     binary: Path
     """The program, as `build` returns it."""
@@ -83,7 +83,7 @@ class ControlPlane(Startable):
     _ports: dict[str, int] = field(default_factory=dict, init=False)
 
     def start(self) -> Self:
-        """Start all parts and wait until they are ready, users have their rights; blocks.
+        """Start all parts, grant rights, and wait until everything is ready; blocks.
 
         Raises ControlPlaneUnavailable with the log of a part that does not start.
         """
@@ -110,49 +110,45 @@ class ControlPlane(Startable):
             part.stop()
 
     def compact(self) -> None:
-        """Let the store forget all versions but the newest, as it does by itself every 5 minutes.
+        """Compact the store, as it does every 5 minutes.
 
-        The API server answers older ones from its own memory until it is started again.
+        The API server serves older versions from memory until it restarts.
         """
         newest = self._store("range", {"key": "AA=="})["header"]["revision"]
         self._store("compaction", {"revision": newest, "physical": True})
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All parts, in the order in which they start."""
         return self.etcd, self.api_server, self.controllers, self.kwok
 
     @property
     def url(self) -> str:
-        """Address of the API server."""
         return f"https://{HOST}:{self._ports['api']}"
 
     @property
     def kwok_url(self) -> str:
-        """Address of kwok; a node's metrics are at `/metrics/nodes/{node}/metrics/resource`, here and
-        below `/api/v1/nodes/{node}/proxy` of the API server.
+        """The address of kwok, which has metrics of a node at `/metrics/nodes/{node}/metrics/resource`.
 
-        The first request for a node is answered with zeros.
+        The API server has the same below `/api/v1/nodes/{node}/proxy`. The first answer for a node has zeros.
         """
         return f"http://{self._kubelet_host}:{self._ports['kwok']}"
 
     @property
     def certificate(self) -> Path:
-        """Certificate of the API server, and of the authority that signed it."""
+        """The certificate of the API server and of the authority that signed it."""
         return self.directory.absolute() / "certificates" / "apiserver.crt"
 
     @property
     def audit_log(self) -> Path:
-        """The API server's audit log."""
         return self.directory.absolute() / "audit.log"
 
     def kubeconfig(self, user: str = ADMIN) -> Path:
-        """A kubeconfig of this user: the administrator, or one of `users.DUTIES`."""
+        """Return a kubeconfig of the administrator or of one of `users.DUTIES`."""
         self._token(user)
         return self.directory.absolute() / f"{user}.kubeconfig"
 
     def api(self, user: str = ADMIN) -> ApiServer:
-        """The API server, asked by this user; to be closed by the caller."""
+        """Return a client of this user, which the caller closes."""
         return ApiServer(access(self.kubeconfig(user)))
 
     def _token(self, user: str) -> str:
@@ -161,7 +157,7 @@ class ControlPlane(Startable):
         return self._tokens[user]
 
     def _prepare(self) -> None:
-        """Choose ports, and write all that the parts read."""
+        """Choose ports, and write the files that the parts read."""
         taken: set[int] = set()
         self._ports = {name: find_free_port(taken) for name in ("etcd", "peer", "api", "kwok")}
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -184,7 +180,6 @@ class ControlPlane(Startable):
         return Part(directory, self.binary, name, words, health)
 
     def _store(self, what: str, body: dict[str, object]) -> Any:
-        """Ask etcd through its gateway of JSON."""
         url = f"http://{HOST}:{self._ports['etcd']}/v3/kv/{what}"
         with urllib.request.urlopen(url, orjson.dumps(body), timeout=_STORE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())

@@ -37,21 +37,20 @@ class Evidence:
     """Those of the measured time."""
 
     def minute(self, at_ms: int) -> int:
-        """Minute of a time, since the beginning."""
         return (at_ms - self.scenario.begin_ms) // MINUTE_MS
 
     def node(self, name: str) -> int:
-        """Index of a node."""
         return next(i for i, each in enumerate(self.scenario.machines) if each.name == name)
 
     def was_hot(self, eviction: Eviction) -> bool:
-        """Whether the node was hot when the pod was evicted, or shortly before."""
+        """Tell whether the node was hot at the eviction or shortly before."""
         minute = self.minute(eviction.at_ms)
         recent = self.demand[max(0, minute - BEFORE) : minute + 1, self.node(eviction.node)]
         return bool((recent > HOT_CPU).any())
 
     def demand_with_pod(self, eviction: Eviction) -> Array:
-        """Demand of the node in the minutes after an eviction, if the pod had stayed."""
+        """Return the demand of the node after an eviction as if the pod had stayed, minute by
+        minute."""
         node, begin = self.node(eviction.node), self.minute(eviction.at_ms) + 1
         alone = self.demand[begin : begin + AFTER, node]
         times_ms = MINUTE_MS * np.arange(begin, begin + len(alone))
@@ -65,11 +64,12 @@ class Evidence:
         return shares
 
     def is_in_time(self, eviction: Eviction) -> bool:
-        """Whether the node was hot, or would have become hot."""
+        """Tell whether the node was hot, or would have become hot with the pod."""
         return self.was_hot(eviction) or bool((self.demand_with_pod(eviction) > HOT_CPU).any())
 
     def chance(self) -> float:
-        """Share of all nodes that were hot around the evictions, as `is_in_time` looks at them."""
+        """Return the share of all nodes that were hot around the evictions, by the rule of
+        `is_in_time`."""
         shares = []
         for eviction in self.evictions:
             minute = self.minute(eviction.at_ms)
@@ -79,7 +79,7 @@ class Evidence:
 
 
 def table(comparison: Comparison) -> Iterator[str]:
-    """Heat, evictions and waiting of the three schedulers."""
+    """Yield a table of heat, evictions and waiting under the three schedulers."""
     rows = [
         [
             "",
@@ -102,7 +102,7 @@ def table(comparison: Comparison) -> Iterator[str]:
 
 
 def sentence(comparison: Comparison) -> str:
-    """The table in one sentence."""
+    """Summarize the table in one sentence."""
     of = comparison.contenders
     shares = [
         (words, ratio(of[OURS], of[name], HOT)) for name, words in AGAINST.items() if name in of
@@ -117,7 +117,10 @@ def sentence(comparison: Comparison) -> str:
 
 
 def picture(evidence: Evidence) -> Iterator[str]:
-    """Nodes over time, with a mark for each eviction: the nodes with most evictions, and the hottest ones."""
+    """Yield a picture of nodes over time with a mark for each eviction.
+
+    It has the nodes with most evictions, and then the hottest ones.
+    """
     scenario = evidence.scenario
     first = evidence.minute(scenario.measured_ms)
     demand = evidence.demand[first:]
@@ -165,7 +168,7 @@ def _shade(share: float) -> str:
 def reasons(
     evidence: Evidence, commands: Sequence[EvictionCommand], decisions: Sequence[PlacementDecision]
 ) -> Iterator[str]:
-    """Why one pod was evicted, and why it went where it went."""
+    """Explain one eviction and the placement of the pod's replacement."""
     reason_of = {command.pod.uid: command.reason for command in commands}
     placed_as = {decision.pod.uid: decision for decision in decisions if decision.node}
     moves = [

@@ -39,7 +39,7 @@ _WARM = 0.8 * HOT_CPU
 
 @dataclass
 class Moment:
-    """A moment of a run."""
+    """A run at one time."""
 
     world: World
     now_ms: int
@@ -60,13 +60,12 @@ class Moment:
 
     @property
     def clock(self) -> str:
-        """Day and hour of the run."""
         day = (self.now_ms - self.world.scenario.begin_ms) // 86_400_000 + 1
         return f"day {day}, {datetime.fromtimestamp(self.now_ms / 1000, UTC):%H:%M}"
 
     @property
     def line(self) -> str:
-        """The whole moment in one line."""
+        """The moment in one line."""
         cpu = 100 * self.demand[:, 0]
         cluster = self.world.cluster
         pods = sum(len(cluster.kubelets.pods_on(machine.name)) for machine in cluster.machines)
@@ -96,7 +95,6 @@ class Display:
             self._live.__exit__(*error)
 
     def print(self, line: str) -> None:
-        """Print a line."""
         self._console.print(
             replace_unprintable(line), markup=False, highlight=False, soft_wrap=True
         )
@@ -116,7 +114,7 @@ class Display:
 
 
 def render(moment: Moment, width: int, height: int) -> RenderableType:
-    """The whole view."""
+    """Return the whole view."""
     scenario = moment.world.scenario
     columns = max(1, (width - 4) // _NODE_WIDTH)
     nodes = np.arange(len(scenario.machines))

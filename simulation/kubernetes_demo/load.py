@@ -58,25 +58,23 @@ class DemoPod:
 
 
 def nodes(count: int) -> Iterator[dict[str, Any]]:
-    """The nodes."""
     for number in range(count):
         yield node(f"node-{number:03}", allocatable=ALLOCATABLE, labels={"pool": "shop"})
 
 
 def deployments(pods: int) -> Iterator[dict[str, Any]]:
-    """Deployments with `pods` pods together, of 50 pods each but for the last."""
+    """Yield deployments with `pods` pods in total, of 50 pods each except the last."""
     for number, first in enumerate(range(0, pods, _REPLICAS_PER_DEPLOYMENT)):
         name = PROTECTED if number == 0 else f"service-{number:02}"
         yield _deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
 
 
 async def create_demo_nodes(server: ApiServer, count: int) -> None:
-    """Nodes without pods."""
     await create_nodes(server, nodes(count))
 
 
 async def create_demo_pods(server: ApiServer, count: int) -> None:
-    """Budgets, then what makes pods."""
+    """Create budgets, then deployments."""
     await create_namespace(server, NAMESPACE)
     wanted = list(deployments(count))
     budgets = [_budget(each["metadata"]["name"]) for each in wanted]
@@ -85,7 +83,7 @@ async def create_demo_pods(server: ApiServer, count: int) -> None:
 
 
 async def list_pods(server: ApiServer) -> list[DemoPod]:
-    """All pods of the demo."""
+    """Return all pods of the demo that are not being deleted."""
     found = []
     async for page in server.pages(f"/api/v1/namespaces/{NAMESPACE}/pods", _PAGE):
         for each in page["items"]:
@@ -105,7 +103,7 @@ async def list_pods(server: ApiServer) -> list[DemoPod]:
 
 
 def sum_cpu(found: Iterable[DemoPod]) -> dict[str, int]:
-    """CPU that the pods of each node use, in millicores; nodes without pods are left out."""
+    """Return the CPU that the pods of each node use, in millicores, without empty nodes."""
     used: dict[str, int] = defaultdict(int)
     for each in found:
         if each.node:
@@ -114,10 +112,10 @@ def sum_cpu(found: Iterable[DemoPod]) -> dict[str, int]:
 
 
 async def heat_nodes(server: ApiServer, found: Iterable[DemoPod], count: int) -> list[str]:
-    """Let all pods of some nodes use more; returns these nodes.
+    """Let all pods of `count` nodes use more; return these nodes.
 
-    Half of them have a pod that may not be evicted, as far as there are such; of each half those with the most
-    pods.
+    Half of them have a pod that may not be evicted, if there are enough such nodes. Nodes with most pods
+    are taken first.
     """
     by_node: dict[str, list[DemoPod]] = defaultdict(list)
     for each in found:
@@ -137,7 +135,8 @@ async def heat_nodes(server: ApiServer, found: Iterable[DemoPod], count: int) ->
 
 
 async def _set_usage(server: ApiServer, pod: str, millicores: int) -> None:
-    """Wait for an API server that is away for a while: a node is hot by all of its pods."""
+    """Set the usage of a pod; wait for an API server that is away, since a node is hot by all of
+    its pods."""
     while True:
         try:
             return await annotate_pod(server, NAMESPACE, pod, {CPU_USAGE: f"{millicores}m"})

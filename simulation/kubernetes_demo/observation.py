@@ -29,7 +29,7 @@ _LOOK_S = 5.0
 
 @dataclass
 class Seen:
-    """What was seen of the cluster."""
+    """What was observed of the cluster."""
 
     observed: Observations = field(default_factory=Observations)
     allocatable_millicores: dict[str, int] = field(default_factory=dict)
@@ -39,7 +39,6 @@ class Seen:
     at_s: float = 0.0
 
     def add(self, message: Any) -> None:
-        """Take a message of any topic that is read."""
         if isinstance(message, NodeState):
             if message.event == "removed":
                 self.allocatable_millicores.pop(message.node, None)
@@ -55,7 +54,7 @@ class Seen:
             self.observed.add(message)
 
     def lines(self) -> Iterator[str]:
-        """Sentences for a person."""
+        """Yield a summary in sentences."""
         waiting = sum(not node for node in self.pods.values())
         nodes = len(self.allocatable_millicores)
         yield f"{nodes} nodes, {len(self.pods)} pods, {waiting} of them without a node"
@@ -81,7 +80,7 @@ def observe(
     seconds: float,
     show: Callable[[Seen], None],
 ) -> Seen:
-    """Snapshot for so long; raises ProcessDied and BrokerUnavailable."""
+    """Observe for a number of seconds. Raises ProcessDied and BrokerUnavailable."""
     directory.mkdir(parents=True, exist_ok=True)
     more = () if context is None else ("--context", context)
     measured = () if sources is None else ("--sources", str(sources.absolute()))

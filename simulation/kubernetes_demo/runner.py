@@ -28,7 +28,7 @@ _INTERVAL = "5s"
 
 
 def write_sources(path: Path, plane: ControlPlane) -> Path:
-    """The file that tells `collect` where kwok plays the kubelets."""
+    """Write the file of sources with the address at which kwok answers for the kubelets."""
     url = f"{plane.kwok_url}/metrics/nodes/{{node}}/metrics/resource"
     path.write_text(
         f"sources:\n  - source: kubelet_resource\n    interval: {_INTERVAL}\n    url: {url!r}\n",
@@ -38,7 +38,7 @@ def write_sources(path: Path, plane: ControlPlane) -> Path:
 
 
 def read_policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
-    """One of the two policies of the demo, as an operator would apply it."""
+    """Return a policy of the demo, as an operator would apply it."""
     document = (Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
     return PolicyRecord(
         cluster=cluster,
@@ -49,7 +49,7 @@ def read_policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
 
 
 def make_processes(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> list[Loadstream]:
-    """A worker and all duties around a control plane; they are not started yet."""
+    """Return a worker and all duties for a control plane, not started yet."""
     settings = environment(kafka)
     sources = write_sources(directory / "sources.yaml", plane)
     more = {"collect": ("--sources", str(sources))}
@@ -72,9 +72,9 @@ def make_processes(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -
 def run(
     binary: Path, directory: Path, size: Size, show: Callable[[Snapshot, Observations], None]
 ) -> Summary:
-    """The whole demo on the embedded broker; `directory` gets logs and the audit log.
+    """Run the demo on the embedded broker; write logs and the audit log to `directory`.
 
-    Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable, OSError.
+    Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable and OSError.
     """
     store = directory / "control-plane"
     shutil.rmtree(store, ignore_errors=True)  # a store has the objects of the run before
@@ -98,7 +98,7 @@ async def run_steps(
     size: Size,
     show: Callable[[Snapshot, Observations], None],
 ) -> Summary:
-    """The story on what runs, and its summary."""
+    """Run all steps on started processes; return the summary."""
     async with plane.api() as server:
         demo_run = DemoRun(server, client, processes, size, show)
         await demo_run.run()

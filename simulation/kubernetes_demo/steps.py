@@ -44,7 +44,7 @@ _LOOK_S = 1.0
 
 @dataclass
 class Observations:
-    """What loadstream says in its topics: counts, and the newest metric of each node."""
+    """What loadstream has written to its topics: counts, and the newest metric of each node."""
 
     cpu: dict[str, int] = field(default_factory=dict)
     """Mean CPU of each node, in millicores."""
@@ -60,7 +60,7 @@ class Observations:
     """Why the newest eviction was commanded."""
 
     def add(self, message: Any) -> None:
-        """Take a message of one of the topics."""
+        """Add a message of one of the topics."""
         if isinstance(message, NodeMetric):
             if message.usage and "cpu" in message.usage:
                 self.cpu[message.node] = message.usage["cpu"]
@@ -78,7 +78,7 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the demo is, and how long a step may take."""
+    """Size of the demo, and the longest time of a step."""
 
     nodes: int = 200
     pods: int = 1_000
@@ -87,7 +87,7 @@ class Size:
 
 @dataclass
 class Snapshot:
-    """What there was at one moment."""
+    """The pods of the demo at one time."""
 
     at_s: float
     step: str
@@ -95,18 +95,17 @@ class Snapshot:
 
     @property
     def cpu(self) -> dict[str, int]:
-        """CPU that is really used on each node with pods, in millicores."""
+        """CPU usage of each node with pods, in millicores."""
         return load.sum_cpu(self.pods)
 
     @property
     def hot(self) -> list[str]:
-        """Nodes that use too much."""
         limit = load.NODE_MILLICORES * HOT_PERCENT / 100
         return sorted(node for node, used in self.cpu.items() if used > limit)
 
     @property
     def bound(self) -> int:
-        """Pods with a node."""
+        """Number of pods with a node."""
         return sum(bool(each.node) for each in self.pods)
 
 
@@ -132,7 +131,6 @@ class DemoRun:
     """How long each step took."""
 
     async def run(self) -> None:
-        """All steps."""
         size = self.size
         await self._run_step(
             "nodes are measured",
@@ -165,7 +163,7 @@ class DemoRun:
     async def _run_step(
         self, name: str, act: Awaitable[Any] | None, happened: Callable[[Snapshot], bool]
     ) -> None:
-        """Act, and snapshot until it has happened."""
+        """Start a step, and wait until it is complete."""
         began_s = time.monotonic()
         if act is not None:
             with suppress(TimeoutError):  # what is left of it is seen below
@@ -191,7 +189,7 @@ class DemoRun:
         return Snapshot(time.monotonic() - self.began_s, step, found)
 
     async def _pods(self) -> list[load.DemoPod]:
-        """All pods; none if the API server is away for a moment."""
+        """Return all pods; none while the API server is away."""
         try:
             return await load.list_pods(self.server)
         except (ApiError, ApiUnreachable):

@@ -11,14 +11,14 @@ BINDER, EVICTOR = "loadstream-bind", "loadstream-evict"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Sentences for a person, and whether all is as it must be."""
+    """The result in sentences, and the problems."""
 
     lines: tuple[str, ...]
     problems: tuple[str, ...]
 
 
 def summary(demo_run: DemoRun, log: AuditLog) -> Summary:
-    """Put the run into words."""
+    """Summarize a run."""
     last = demo_run.snapshots[-1]
     problems = [*demo_run.problems, *judge(log.pods), *_broken(demo_run, last, log)]
     return Summary(tuple(_lines(demo_run, last, log)), tuple(problems))
@@ -61,7 +61,7 @@ def _unclear(log: AuditLog) -> str:
 
 
 def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
-    """What must hold at the end, and does not."""
+    """Yield each condition that does not hold at the end."""
     if last.bound < demo_run.size.pods:
         yield f"{demo_run.size.pods - last.bound} pods have no node"
     for user in log.by_user("bindings").keys() - {BINDER}:
@@ -78,7 +78,7 @@ def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
 
 
 def _replacements(log: AuditLog) -> list[Act]:
-    """Bindings after the first eviction."""
+    """Return the bindings after the first eviction."""
     began = min((act.at for pod in log.pods for act in pod.evictions), default=None)
     if began is None:
         return []

@@ -18,11 +18,11 @@ from schemas.topics.codec import decode
 
 
 class RecordLost(RuntimeError):
-    """The broker has dropped a record, or sent one that cannot be read."""
+    """The broker has dropped a record, or a message cannot be read."""
 
 
 class TopicClient:
-    """Sends and receives; a context manager. Each call may raise BrokerUnavailable."""
+    """Sends and receives messages; a context manager. Each call may raise BrokerUnavailable."""
 
     def __init__(self, settings: KafkaSettings, topics: Sequence[str]) -> None:
         """`topics` are read."""
@@ -44,7 +44,7 @@ class TopicClient:
         self._sender.close()
 
     def receive(self, timeout_s: float) -> Iterator[Any]:
-        """Messages as they come, for so long; raises RecordLost."""
+        """Yield messages as they arrive, for `timeout_s` seconds. Raises RecordLost."""
         deadline_s = time.monotonic() + timeout_s
         left_s = timeout_s
         while True:

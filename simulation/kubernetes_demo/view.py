@@ -27,7 +27,7 @@ _WARM = 0.7
 
 @contextmanager
 def show_live(console: Console, *, plain: bool) -> Iterator[Show]:
-    """What shows each snapshot: live on a terminal, unless plain lines are asked for."""
+    """Yield a function that shows snapshots: live on a terminal, else as plain lines."""
     if plain or not console.is_terminal:
         yield lambda snapshot, observed: console.print(
             line(snapshot, observed), markup=False, highlight=False, soft_wrap=True
@@ -38,7 +38,7 @@ def show_live(console: Console, *, plain: bool) -> Iterator[Show]:
 
 
 def line(snapshot: Snapshot, observed: Observations) -> str:
-    """A snapshot in one line."""
+    """Return a snapshot in one line."""
     return (
         f"{snapshot.at_s:4.0f} s, {snapshot.step}: {len(observed.cpu)} nodes measured, {snapshot.bound} of "
         f"{len(snapshot.pods)} pods bound, {len(snapshot.hot)} nodes hot, "
@@ -47,7 +47,7 @@ def line(snapshot: Snapshot, observed: Observations) -> str:
 
 
 def render(snapshot: Snapshot, observed: Observations) -> RenderableType:
-    """The whole view."""
+    """Return the whole view."""
     used = snapshot.cpu
     nodes = sorted({*observed.cpu, *used})
     cells = Text()

@@ -28,14 +28,11 @@ HORIZON_S = 6 * 3600
 
 
 def cost(demand: Array, capacity: Array) -> Array:
-    """What a course of demand costs.
+    """Return the cost of nodes, shape (nodes,).
 
     Args:
-        demand: shape (nodes, steps).
+        demand: CPU over time, shape (nodes, steps).
         capacity: above 0, shape (nodes,).
-
-    Returns:
-        Shape (nodes,).
     """
     share = demand / capacity[:, np.newaxis]
     excess = np.maximum(share - HOT_SHARE, 0.0)
@@ -45,11 +42,8 @@ def cost(demand: Array, capacity: Array) -> Array:
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    """Index of the node whose cost grows least.
-
-    Raises:
-        ValueError: the view has no future.
-    """
+    """Return the index of the node whose cost grows least. Raises ValueError if the view has no
+    future."""
     if view.future is None:
         raise ValueError("the oracle was given a view without future; give it one")
     capacity = view.allocatable[:, CPU]

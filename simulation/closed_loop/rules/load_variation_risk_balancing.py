@@ -25,18 +25,15 @@ def risk_scores(
     margin: float = 1.0,
     sensitivity: float = 1.0,
 ) -> Array:
-    """Score of each resource of each node.
+    """Score each resource of each node, from 0 to 100, not rounded; shape (nodes, resources).
 
     Args:
-        mean: measured usage; nan: not measured, which scores 0; shape (nodes, resources).
-        deviation: its standard deviation; nan counts as 0; shape (nodes, resources).
+        mean: measured usage; nan if not measured, which scores 0; shape (nodes, resources).
+        deviation: standard deviation of usage; nan counts as 0; shape (nodes, resources).
         request: of the pod; shape (resources,).
-        capacity: of the nodes; what there is nothing of scores 0; shape (nodes, resources).
+        capacity: of the nodes; a capacity of 0 scores 0; shape (nodes, resources).
         margin: factor of the deviation.
         sensitivity: 0: the deviation counts nothing; below 0: as 1.
-
-    Returns:
-        0 to 100, not rounded; shape (nodes, resources).
     """
     some = capacity > 0
     of = np.where(some, capacity, 1.0)
@@ -53,7 +50,7 @@ def risk_scores(
 
 
 def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
-    """Score of each node; shape (nodes,), 0 to 100."""
+    """Return the score of each node from 0 to 100; shape (nodes,)."""
     each = risk_scores(view.measured, view.deviation, request, view.allocatable)
     both = ~np.isnan(view.measured).any(axis=1)
     total: Array = np.where(both, each.min(axis=1), each.max(axis=1))
@@ -61,5 +58,4 @@ def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    """Index of the node with the highest score."""
     return choose_best(node_scores(request, view), find_nodes_with_room(request, view), random)

@@ -6,5 +6,4 @@ from simulation.closed_loop.rules.view import Array, NodesView, choose_best, fin
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    """Index of any node that has room."""
     return choose_best(np.zeros(view.pods.size), find_nodes_with_room(request, view), random)

@@ -33,14 +33,11 @@ TARGET_PERCENT = 40.0
 
 
 def packing_score(percent: Array, target: float = TARGET_PERCENT) -> NDArray[np.int64]:
-    """Score of an expected usage.
+    """Score expected usages in percent, from 0 to 100; shape (nodes,).
 
     Args:
         percent: expected usage, at least 0; shape (nodes,).
         target: in percent, above 0 and below 100.
-
-    Returns:
-        0 to 100, shape (nodes,).
     """
     below = (100 - target) * percent / target + target
     above = target * (100 - percent) / (100 - target)
@@ -50,14 +47,10 @@ def packing_score(percent: Array, target: float = TARGET_PERCENT) -> NDArray[np.
 
 
 def expected_percent(request: Array, view: NodesView) -> Array:
-    """Expected cpu usage of each node with the pod, in percent; nan where it is not measured.
+    """Return the expected CPU usage of each node with the pod, in percent; shape (nodes,).
 
-    Args:
-        request: of the pod; shape (2,).
-        view: the nodes.
-
-    Returns:
-        Shape (nodes,); 0 for a node without cpu.
+    The usage is nan for a node that is not measured, and 0 for a node without CPU. `request` has the
+    shape (2,).
     """
     pod = request[CPU] * REQUEST_FACTOR if request[CPU] else DEFAULT_MILLICORES
     missing = view.unreported[:, CPU] * REQUEST_FACTOR
@@ -67,7 +60,6 @@ def expected_percent(request: Array, view: NodesView) -> Array:
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    """Index of the node with the highest score."""
     percent = expected_percent(request, view)
     measured = ~np.isnan(view.measured[:, CPU])
     scores = np.where(measured, packing_score(np.where(measured, percent, 0.0)), 0)

@@ -25,7 +25,7 @@ PODS_MAX = 110
 
 @dataclass(frozen=True, slots=True)
 class NodesView:
-    """All nodes at the moment of a choice."""
+    """All nodes at the time of a choice."""
 
     allocatable: Array
     """Shape (nodes, 2)."""
@@ -54,14 +54,9 @@ node has room. The generator draws where there is a choice between equals."""
 
 
 def find_nodes_with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
-    """Nodes that have what a pod requests; what it requests nothing of is not looked at.
+    """Tell which nodes have room for a request of shape (2,); shape (nodes,).
 
-    Args:
-        request: of the pod; shape (2,).
-        view: the nodes.
-
-    Returns:
-        Shape (nodes,).
+    Resources that the pod does not request are not checked.
     """
     enough = (view.requested + request <= view.allocatable) | (request == 0)
     room: NDArray[np.bool_] = enough.all(axis=1) & (view.pods < PODS_MAX)
@@ -73,12 +68,12 @@ def choose_best(
     room: NDArray[np.bool_],
     random: np.random.Generator,
 ) -> int | None:
-    """Index of the node with the highest score of those that have room; None: none has.
+    """Return the index of the node with the highest score among nodes with room, or None.
 
     Args:
         scores: shape (nodes,), not nan where there is room.
         room: shape (nodes,).
-        random: draws among equals; not asked where there is one best node.
+        random: draws among equal nodes; not used if there is one best node.
     """
     nodes = np.flatnonzero(room)
     if not nodes.size:

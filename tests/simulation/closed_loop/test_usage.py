@@ -71,7 +71,7 @@ def test_what_comes_is_what_will_have_been_if_nothing_is_moved() -> None:
     world = World(drawn)
     placed(world, 3)
     times = BEGIN_MS + START_MS + np.arange(4) * 300_000
-    ahead = world.usage.cpu_ahead(BEGIN_MS, times, work=5, life_ms=300_001)
+    ahead = world.usage.cpu_ahead(BEGIN_MS, times, plan=5, life_ms=300_001)
     assert ahead.shape == (len(drawn.machines) + 1, 4)
     for column, now_ms in enumerate(times.tolist()):
         world.cluster.advance(now_ms)
