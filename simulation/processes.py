@@ -1,7 +1,7 @@
-"""The processes of loadstream around a cluster: a worker, and one for each duty.
+"""The processes of loadstream around a cluster: a worker, and one process per duty.
 
-Each is the command that one would run by hand, with its settings in the environment and its log in
-a file. They are started, stopped and killed one by one, so that a test can take any of them away.
+Each is the command that a user would run, with settings in its environment and its log in a file.
+Processes are started, stopped and killed one by one, so tests can remove any of them.
 """
 
 import os
@@ -30,7 +30,7 @@ class Loadstream(ChildProcess):
 
     arguments: tuple[str, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Variables of its environment, beside the caller's that are not loadstream's."""
+    """Variables of its environment, in addition to those of the caller."""
 
     def command(self) -> list[str]:
         """Return the command, without the caller's own settings of loadstream."""

@@ -1,7 +1,7 @@
 """The stages of a worker process, reached through its topics.
 
-LockStepStages   waits until the worker has applied all that was sent: the demo
-LiveStages       takes what the worker has written meanwhile: `loadstream simulate`
+LockStepStages   waits until the worker has applied all records: for the demo
+LiveStages       returns what the worker has written since the last call: for `loadstream simulate`
 """
 
 import time
@@ -24,13 +24,12 @@ from streams.stage import journal
 from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
-#: The worker must apply a first record within this time,
+#: Longest wait for the first applied record, and for each later one, on a busy machine.
 _START_TIMEOUT_S = 120.0
-#: and each later one within this time, also on a machine that is busy with other things.
 _SILENCE_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 _SAMPLES, _METRICS, _JOURNAL, _REFUSED = "node-usage", "node-metrics", "journal", "dead-letters"
-#: Outputs of the cluster stage that are answered with.
+#: Outputs of the cluster stage that are returned.
 _DECIDED = ("placement-decisions", "eviction-commands", "status")
 
 
@@ -67,7 +66,8 @@ class LockStepStages:
         self._check_worker = check_worker
         self._observe = observe
         self._connection = connect(settings)
-        # The embedded broker hands out one batch of records at a fetch: few large ones are faster.
+        # The embedded broker returns one batch of records per fetch, so few large batches are
+        # faster.
         self._sender = Sender(self._connection, linger_ms=5)
         self._reader = Reader(
             self._connection,
@@ -81,8 +81,8 @@ class LockStepStages:
         self._journal = journal.JournalReader(journal.JournalPlace(), self.partition)
         self._sent: Counter[str] = Counter()
         self._journaled: Counter[str] = Counter()
-        """Records of each topic that the journal names as applied."""
-        # The same fold as the worker's says how many metrics come of the samples.
+        """Number of applied records of each topic, by the journal."""
+        # These stages repeat the worker's aggregation to know how many metrics it will send.
         self._aggregates = [
             AggregateStage(
                 PartitionState(number, Collecting(), first=True),
@@ -93,9 +93,9 @@ class LockStepStages:
             for number in range(self._partitions)
         ]
         self._folded = [0] * self._partitions
-        """Records that each of these has applied."""
+        """Number of records that each of these stages has applied."""
         self._collected: list[Written] = []
-        """Collect policies that the cluster stage has written for the aggregate stage."""
+        """Collect policies from the cluster stage for the aggregate stage."""
         self._metrics_read = 0
 
     def __enter__(self) -> "LockStepStages":

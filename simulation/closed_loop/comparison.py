@@ -1,4 +1,4 @@
-"""Several contenders over several days and seeds: the runs, and what they come to together."""
+"""Comparisons of several contenders over several days and seeds."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from simulation.closed_loop.finished_runs import FinishedRuns, Run, Task
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import Runs
 
-#: The figure that is no measure of the simulated cluster.
+#: The figure that measures the run and not the simulated cluster.
 CPU_SECONDS = "cpu_s"
 
 

@@ -1,7 +1,7 @@
-"""Who may be compared: policies, which both stages decide by, and rules of other schedulers.
+"""Contenders by name: policies, which both stages decide by, and rules of other schedulers.
 
-policies/*.yaml   built-in policies, by the names of their files
-rules/*.py        rules of placement that are not ours, by the names of their modules
+policies/*.yaml   built-in policies, named by their files
+rules/*.py        placement rules of other schedulers, named by their modules
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ from streams.in_process.pipeline import LocalPipeline
 from streams.placement.registry import KNOWN
 
 POLICIES = Path(__file__).parent / "policies"
-#: Annotations of the pods of a contender, where its policy goes by them.
+#: Annotations of all pods of a contender, if its policy needs them.
 _ANNOTATIONS = {
     "koordinator-no-estimation": {
         "scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu": 0, "memory": 0}'
@@ -33,10 +33,10 @@ class ContenderFactory:
     """Makes a contender for one run, since a contender has state."""
 
     definition: str
-    """What it decides by, with all defaults: one definition decides alike in every run."""
+    """Policy with all defaults, or name of the rule. Equal definitions give equal decisions."""
     make: Callable[[], Contender]
     remark: str = ""
-    """What must be known of its figures, as a sentence; empty: nothing."""
+    """A warning about its figures, or empty."""
 
     def __call__(self) -> Contender:
         return self.make()

@@ -1,10 +1,10 @@
-"""Finished runs in a directory: what is there need not be run again.
+"""Finished runs in a directory, which need not be run again.
 
-A day of a large cluster takes long. Each run that has ended is written to a file of its own, so a
-comparison that was stopped goes on where it was, several may work side by side for one report, and
-a report is made anew in seconds. A file is found by all that decides its figures: parameters, seed,
-traces, the contender's text and the version of loadstream. Who changes code between two calls of
-one version wants an empty directory.
+A day of a large cluster takes long. Each finished run is written to a file of its own. So a comparison
+that was stopped can continue, several processes can work on one report, and a report can be made again
+in seconds. The name of a file has a hash of everything that determines the figures: parameters, seed,
+traces, definition of the contender and version of loadstream. After a change of the code within one
+version, use an empty directory.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class Run:
     calibration: Calibration
     result: Result
     cpu_s: float
-    """CPU time of the whole run, simulated world included; differs each time."""
+    """CPU time of the whole run, including the simulated world; differs each time."""
 
 
 class UnreadableRun(ValueError):

@@ -1,7 +1,7 @@
 """Measures of a run: hot node-minutes, waiting pods, and evictions.
 
-Figures are of the time after the filling, one look a minute at each node. Demand is what pods want,
-which a saturated node does not give.
+The time after the filling is measured, once a minute at each node. Demand is what pods would use on a
+node with unlimited capacity.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ Shares = npt.NDArray[np.float32]
 #: A node is hot above these shares of its CPU and memory.
 HOT_CPU, HOT_MEMORY = 0.75, 0.80
 MINUTE_MS = 60_000
-#: A pod that is evicted again within this time, or comes back, has bounced.
+#: A pod has bounced if it is evicted again within this time, or returns to its node.
 BOUNCE_MS = 3_600_000
 
 
@@ -30,9 +30,9 @@ class Result:
     """The result of one contender with one day and seed."""
 
     figures: Mapping[str, float]
-    """By name, in the order in which they are shown."""
+    """By name, in the order of their display."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What only the contender knows of itself."""
+    """Numbers from the contender."""
 
 
 @dataclass(slots=True)
@@ -57,12 +57,10 @@ class Recorder(Observer):
         self._placed = 0
         self._evictions = 0
         self._move_of: dict[str, _Move] = {}
-        """The eviction that a replacement comes from, by its uid."""
+        """The eviction that caused a replacement, by the replacement's uid."""
         self._before: dict[int, _Move] = {}
-        """The last eviction of the pod of a plan."""
+        """The last eviction, by plan."""
         self._bounces = 0
-
-    # --- what happens ---------------------------------------------------------------------------
 
     def minute(self, moment: Moment) -> None:
         """Record the demand of all nodes."""
@@ -105,8 +103,6 @@ class Recorder(Observer):
         if at_ms >= self._begin_ms and not move.bounced:
             move.bounced = True
             self._bounces += 1
-
-    # --- what it came to ------------------------------------------------------------------------
 
     def result(self, counts: Mapping[str, int]) -> Result:
         """Return the figures of the run."""

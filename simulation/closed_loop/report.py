@@ -22,7 +22,7 @@ from simulation.closed_loop.parameters import Parameters
 Table = list[list[str]]
 """Headings, then rows."""
 
-#: Whose figures the sentence is about, and what they are held against, by name and in words.
+#: Name of our contender, and names and titles of those that it is compared with.
 OURS = "loadstream"
 AGAINST = {
     "least-allocated": "kube-scheduler",
@@ -52,7 +52,7 @@ LEGEND = (
     "bounces: pods that returned to their node or were evicted again within an hour. Figures are medians over "
     "days and seeds, with the range in brackets; ratios are of runs with the same pods."
 )
-#: Columns at which prose wraps.
+#: Width of prose, in columns.
 WIDTH = 100
 
 
@@ -233,7 +233,7 @@ def _markdown(rows: Table) -> str:
 
 
 _WIDTH = 860
-#: Height of a line, where bars begin, and how long the longest is; the rest is its figures.
+#: Height of a line, start of the bars, and length of the longest bar.
 _LINE, _BAR_LEFT, _BAR_LONGEST = 22, 270, 380
 _OURS, _OTHERS = "#1f77b4", "#b9c2cb"
 

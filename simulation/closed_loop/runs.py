@@ -1,7 +1,7 @@
-"""The runs of a comparison: one after the other, or side by side in processes of their own.
+"""The runs of a comparison: one after the other, or side by side in several processes.
 
-A run knows nothing of the others, so where it runs changes nothing but how long all of them take.
-Each run takes one core; the order in which runs end is not guaranteed.
+Runs are independent, so the result does not depend on the number of processes. Each run takes one
+core. The order in which runs end is not defined.
 """
 
 import gc
@@ -25,14 +25,13 @@ from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, run
 
-#: Objects before Python looks for cycles among the youngest, and how often among older ones.
-#: Messages and state are trees, which go by counting references, as in a worker; but here nobody
-#: waits for a look. A step of a few thousand nodes makes fewer objects and drops most of them: with
-#: a twentieth of this figure a seventh of a run of 1,500 nodes was spent on looking.
+#: Thresholds of the garbage collector. Messages and state are trees, so reference counting frees
+#: them. With a twentieth of the first threshold, collections took a seventh of a run of 1,500
+#: nodes.
 GC_THRESHOLDS = (400_000, 5, 20_000)
 
 Progress = Callable[[str], None]
-"""Is called with a line now and then."""
+"""Is called with lines of progress."""
 
 
 class Runs(Protocol):
@@ -59,7 +58,7 @@ class InTurn:
     ) -> None:
         """`cpu_s` returns the CPU time of this process so far."""
         self._make, self._progress, self._cpu_s = make, progress, cpu_s
-        # All contenders meet one scenario, and drawing it takes some seconds.
+        # All contenders have the same scenario, and drawing it takes seconds.
         of = {traces.day: traces for traces in days}
         self._scenario = lru_cache(1)(
             lambda parameters, day, seed: draw_scenario(parameters, seed, of[day])
@@ -113,7 +112,7 @@ class SideBySide:
     files: Sequence[Path]
     days: Sequence[Traces]
     progress: Progress
-    """A function of a module: it is called in the other processes."""
+    """A function of a module, since other processes call it."""
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
         """Yield each task with its run, as runs end.
@@ -155,7 +154,7 @@ def runs(
 
 
 _in_turn: InTurn
-"""What makes the runs of this process, where it is one of several."""
+"""Makes the runs of this process, if it is one of several."""
 
 
 def _begin(

@@ -1,18 +1,17 @@
-"""A scenario: nodes, pods in the order in which they ask, and what each of them will use.
+"""A scenario: nodes, pods in the order in which they ask for a node, and the demand of each pod.
 
-Drawn from a seed. All contenders meet the same one: a pod asks at the same time, lives as long
-after its start, and wants as much CPU at each moment, wherever it is.
+A scenario is drawn from a seed and is the same for all contenders: a pod asks at the same time, has the
+same lifetime, and has the same CPU demand at each time, on any node.
 
-    nodes      drawn from a list without replacement, as far as there are enough
+    nodes      drawn from a list, without replacement if there are enough
     pods       sizes drawn from a list with replacement, divided by a whole number
-    owners     how many replicas each has is lognormal; some have a disruption budget
-    lives      lognormal. Pods that run at the beginning are met in the middle of their lives: drawn
-               with a chance proportional to their length, of which a uniform share is left
-    arrivals   Poisson, such that on average as much is requested as at the beginning
-    CPU        request x a traced machine's percent, shifted by the pod's own time of the day x the
-               swing of its owner's day x a factor, which is calibrated so that the mean demand is
-               as asked
-    system     what nodes use themselves: a traced machine's, shifted, x a share of the node
+    owners     lognormal numbers of replicas; some owners have a disruption budget
+    lifetimes  lognormal. Pods that run at the beginning are drawn with probabilities proportional to
+               their lifetimes, of which a uniform share is left
+    arrivals   Poisson, with the mean requests of the beginning
+    CPU        request x percent of a traced machine, shifted by a time of the pod x daily swing of its
+               owner x a factor, which is calibrated to give the mean load
+    system     usage of the nodes themselves: a traced machine, shifted, x a share of the node
     memory     request x (start + growth x (1 - exp(-age / time)))
 """
 
@@ -40,14 +39,14 @@ Array = npt.NDArray[np.float64]
 Indexes = npt.NDArray[np.int64]
 
 CLUSTER = "closed-loop"
-#: A run begins at this time unless it says another, a midnight: 2026-03-02 00:00 UTC.
+#: Default start of a run: 2026-03-02 00:00 UTC.
 BEGIN_MS = 1_772_409_600_000
 HOUR_MS = 3_600_000
 #: Namespaces of owners with and without a disruption budget.
 BUDGETED, FREE = "guarded", "plain"
 #: Priority of the pods: prod, as Koordinator's bands say.
 _PRIORITY = 9500
-#: Lives that the length-biased ones are drawn from.
+#: Number of lifetimes from which length-biased lifetimes are drawn.
 _LIVES = 50_000
 
 _DAY_S = 86_400
@@ -65,14 +64,14 @@ class Demands:
     shift_s: Indexes
     """Time of the machine's day at the beginning of the run."""
     cpu_millicores: Array
-    """What one percent of the machine is."""
+    """CPU of a pod per percent of its machine."""
     memory_bytes: Array
     memory_start: Array
     memory_growth: Array
     memory_time_ms: float
     day_swing: float
     noon_s: Array
-    """Middle of the owner's day, since the beginning."""
+    """Noon of the owner, since the beginning."""
 
     def cpu(self, pods: Indexes, at_ms: Indexes | int) -> Array:
         """Return the CPU demand of pods with these indexes in millicores, `at_ms` after the
@@ -102,7 +101,7 @@ class SystemDemands:
     shift_s: Indexes
     """Time of the machine's days at the beginning of the run."""
     amounts: Array
-    """What the mean of all machines is, in millicores and bytes; shape (nodes, 2)."""
+    """Amounts for the mean of all machines, in millicores and bytes; shape (nodes, 2)."""
 
     def at(self, at_ms: int) -> Array:
         """Return the demand `at_ms` after the beginning; shape (nodes, 2)."""
@@ -133,11 +132,11 @@ class Scenario:
     """Pods in the order in which they ask."""
     demands: Demands
     factor: float
-    """What calibration has found: a machine at 100 % is this many times a pod's request."""
+    """Calibrated: CPU demand of a pod at 100 % of its machine, as a multiple of its request."""
     requested_share: float
-    """Requests for CPU of pods that live while it is measured, as a mean share of the nodes."""
+    """Mean CPU requests during the measured time, as a share of the nodes."""
     system: SystemDemands | None = None
-    """What nodes want themselves; none: nothing."""
+    """Demand of the nodes themselves, if any."""
     cluster: str = CLUSTER
     """Name of the cluster."""
     begin_ms: int = BEGIN_MS
@@ -230,7 +229,7 @@ def _pods(
             f"{traces.pods[:, 0].min()}, the millicores of the smallest pod of the traces"
         )
     mean_size = float(sizes[:, 0].mean())
-    # Pods that run at the beginning, until as much is requested as asked.
+    # Pods that run at the beginning, until they request enough.
     guess = int(parameters.fill * cores / mean_size * 1.5) + 50
     first = sizes[random.choice(len(sizes), guess)]
     while (
@@ -242,7 +241,7 @@ def _pods(
     left = whole * random.random(standing)
     filling_ms = parameters.filling_hours * HOUR_MS
     first_at = np.sort(random.uniform(0, filling_ms / 2, standing))
-    # Those that come later, as often as on average one ends.
+    # Later pods arrive as often as pods end on average.
     length_ms = filling_ms + parameters.hours * HOUR_MS
     later = int(random.poisson(standing / lives.mean() * length_ms))
     at_ms = np.concatenate([first_at, np.sort(random.uniform(0, length_ms, later))])
@@ -283,7 +282,7 @@ def _plan(
 ) -> PodPlan:
     requests = dict(zip(("cpu", "memory"), size, strict=True))
     name, owned_by = f"pod-{number:06}", f"owner-{owner:04}"
-    # Every second owner has a budget at a share of one half, every fourth at a quarter.
+    # Spreads budgets evenly: with a share of one half, every second owner has one.
     share = parameters.budgeted_share
     budgeted = int((owner + 1) * share) > int(owner * share)
     pod = Pod(

@@ -42,8 +42,8 @@ class Samples:
         self._names = [machine.name for machine in world.scenario.machines]
         self._keys = [node_key(self._cluster, name) for name in self._names]
         self._entries: dict[int, tuple[str, dict[str, int], dict[str, object]]] = {}
-        """Of each slot: the uid of its pod, its usage and its part of the sample, filled anew each
-        time."""
+        """By slot: uid of its pod, its usage and its part of the sample, which is updated for each
+        sample."""
 
     def of(self, moment: Moment) -> list[Written]:
         """Return the samples that are due."""
@@ -95,7 +95,7 @@ class Samples:
         return entry
 
 
-#: Of what the stages write, what is carried out, and what is counted.
+#: Outputs of the stages that are carried out, and those that are read.
 _COMMANDS = ("placement-decisions", "eviction-commands")
 _READ = (*_COMMANDS, "dead-letters")
 
@@ -104,7 +104,7 @@ class Stages(Protocol):
     """Both stages, in this process or in a worker."""
 
     applied: int
-    """How many records they have applied."""
+    """Number of applied records."""
 
     def apply(self, records: Sequence[Written], /) -> Iterable[tuple[str, bytes]]:
         """Apply records; return topic and value of each output."""
@@ -133,15 +133,15 @@ class StageContender:
         """
         self.name = name
         self.complaints: list[str] = []
-        """The first dead letters, a sentence each: there should be none."""
+        """The first dead letters in sentences; there should be none."""
         self._policy = policy
         self._annotations = annotations or {}
         self._stages = make_stages()
         self._unread: list[Written] = []
         self._late: deque[tuple[int, list[Written]]] = deque()
-        """Samples that are on their way, and when they are there."""
+        """Samples on their way, and the times of their arrival."""
         self._commands: deque[tuple[int, Any]] = deque()
-        """Commands that are on their way."""
+        """Commands on their way."""
         self._counts: Counter[str] = Counter()
         self._partition = partition
 

@@ -1,8 +1,7 @@
-"""Files of published traces: found by their names, read as a stream, row by row.
+"""Files of published traces: found by their names, and read as a stream of rows.
 
-Traces are foreign and large. A row that cannot be read is counted and reported with file and line,
-and reading goes on; a file that is missing or is no text at all is an error that says what was
-looked for.
+Traces are large and come from others. A row that cannot be read is counted and reported with file and
+line, and reading continues. A missing or unreadable file is an error that says what was expected.
 """
 
 import gzip
@@ -15,9 +14,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-#: Malformed rows that are reported one by one; all of them are counted.
+#: Maximum number of malformed rows that are reported one by one.
 REPORTED_MAX = 5
-#: Longest line that is read as a row.
 LINE_CHARACTERS_MAX = 4096
 
 
@@ -36,7 +34,7 @@ class Malformed:
     file: str
     count: int = 0
     reported: list[str] = field(default_factory=list)
-    """The first of them: file, line and what is wrong."""
+    """The first rows: file, line and problem."""
 
     def add(self, line: int, message: str) -> None:
         self.count += 1
@@ -106,7 +104,7 @@ def read_rows(
 
 def parse_whole_number(column: str, text: str) -> int:
     """Parse a whole number of at least 0. Raises RowError."""
-    # A float as some writers make it ("12.0") is as good; more than 15 digits would be inexact.
+    # Some writers produce floats such as "12.0". More than 15 digits would be inexact.
     head, _, tail = text.partition(".")
     if not head.isascii() or not head.isdigit() or len(head) > 15 or tail.strip("0"):
         raise RowError(f"{column}: found {text[:40]!r}; expected a whole number, at least 0")
@@ -127,7 +125,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
     try:
         with (
             gzip.open(path) if path.suffix == ".gz" else path.open("rb") as plain,
-            # A mark of the byte order before the first line, as spreadsheets write it, is no text.
+            # Spreadsheets write a byte order mark before the first line.
             TextIOWrapper(plain, "utf-8-sig", errors="replace", newline="\n") as stream,
         ):
             yield stream

@@ -1,12 +1,13 @@
-"""What published traces hold for a closed loop: sizes of nodes and pods, and what machines used.
+"""Published traces for the closed loop: sizes of nodes and pods, and CPU of machines.
 
     openb*node*.csv   nodes of the OpenB cluster: CPU in milli, memory in MiB
-    openb*pod*.csv    its tasks; those without GPUs are the sizes of pods
-    planetlab*.csv    CPU of virtual machines over one day, every 5 minutes, in percent; a file a day
+    openb*pod*.csv    its tasks; those without GPUs give the sizes of pods
+    planetlab*.csv    CPU of virtual machines, every 5 minutes, in percent; one file per day
 
-Each may be packed (.gz), and named after any list or date. The files of days may lie in directories
-below. Where no directory is given there is a model of all three: sizes as in the OpenB cluster, and machines most of which do little while a few
-are busy all day. `system_usage` reads a fourth list, of what nodes use themselves, where it is asked for.
+Files may be compressed (.gz), and their names may contain anything where the patterns have a star.
+Files of days may be in subdirectories. Without a directory there is a model of all three: sizes as in
+the OpenB cluster, and machines of which most do little and a few are busy all day. `system_usage` reads
+a fourth list, the usage of the nodes themselves, if it is requested.
 """
 
 import re
@@ -43,7 +44,7 @@ CPU_PATTERN = re.compile(r"planetlab(.*)\.csv(\.gz)?")
 STEP_S, STEPS = 300, 288
 CPU_COLUMNS = ("vm", *(f"t{5 * step}min" for step in range(STEPS)))
 
-#: Most rows that are read of a list; the published ones have 1,523 nodes, 8,152 pods and 1,052
+#: Rows of a list that are read at most; the published lists have 1,523 nodes, 8,152 pods, 1,052
 #: machines.
 ROWS_MAX = 100_000
 
@@ -51,9 +52,9 @@ ROWS_MAX = 100_000
 _POD_SIZES = ((8, 30, 0.50), (12, 50, 0.12), (32, 56, 0.38))
 _MODEL_NODES, _MODEL_PODS, _MODEL_MACHINES = 1000, 1000, 1000
 #: The model's machines: median and spread (of the logarithm) of their means, spread of a step.
-#: Chosen so that mean, spread of means and share of busy steps are those of a day of PlanetLab.
+#: Mean, spread of means and share of busy steps are those of a day of PlanetLab.
 _LEVEL_MEDIAN, _LEVEL_SPREAD, _STEP_SPREAD = 6.0, 1.2, 0.5
-#: Seed of the model: it is one list, whatever a run draws from it.
+#: The model is one list for all runs.
 _MODEL_SEED = 20_110_303
 
 
@@ -62,17 +63,17 @@ class Traces:
     """Lists of nodes and pods, and one day of machines, that runs are drawn from."""
 
     day: str
-    """The date in the name of the day's file, or what its name has in place of a date."""
+    """The date in the name of the day's file, or the rest of its name."""
     nodes: Sizes
     pods: Sizes
     cpu_percent: npt.NDArray[np.float32]
     """CPU of machines; shape (machines, STEPS)."""
     files: tuple[str, ...]
-    """Where they come from; empty: the built-in model."""
+    """Files of the lists; empty: the built-in model."""
     complaints: tuple[str, ...] = ()
     """Rows that could not be read."""
     system: Shape | None = None
-    """What nodes use themselves; none: the built-in model."""
+    """Usage of the nodes themselves; none: the built-in model."""
 
 
 def read_traces(directory: Path, *, system: bool = False) -> list[Traces]:

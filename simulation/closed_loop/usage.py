@@ -1,11 +1,11 @@
-"""What all pods of a world want and get at a moment, as arrays.
+"""Demand and usage of all pods of a world, as arrays.
 
-    bound, deleted ─▶ slots ─▶ demand of pods and nodes ─▶ what each gets
+    bound, deleted ─▶ slots ─▶ demand of pods and nodes ─▶ usage
 
-A pod has a slot from its binding until it is deleted; a terminating one still uses what it used,
-beside what comes in its place. What a node wants itself comes on top. A node gives no more than it
-has: what is short is short for all of its pods alike, and for the node's own part, so a saturated
-node reports less than is wanted.
+A pod has a slot from its binding until its deletion. A terminating pod still uses its resources while
+its replacement runs. The node's own demand is added. Usage of a node is limited by its capacity: a
+shortage reduces the usage of all of its pods, and its own, by the same factor. So a saturated node
+reports less than its demand.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from simulation.closed_loop.scenario import Array, Indexes, Scenario
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import START_MS, PodEvent
 
-#: Slots to begin with; there are twice as many whenever they are used up.
+#: Initial number of slots, which is doubled when necessary.
 _SLOTS = 1024
 
 
@@ -33,13 +33,13 @@ class Moment:
 
     at_ms: int
     slots: Indexes
-    """Slots of the pods that run."""
+    """Slots of running pods."""
     pods: Array
-    """What each of these gets; shape (slots that run, 2)."""
+    """Usage of these pods; shape (slots, 2)."""
     demand: Array
-    """What each node and its pods want together; shape (nodes, 2)."""
+    """Demand of each node with its pods; shape (nodes, 2)."""
     given: Array
-    """What they get; shape (nodes, 2)."""
+    """Usage of each node: its demand, limited by its capacity; shape (nodes, 2)."""
 
 
 class Usage(Observer):
@@ -56,13 +56,12 @@ class Usage(Observer):
             dtype=np.float64,
         )
         self.node: npt.NDArray[np.int64] = np.full(_SLOTS, -1, dtype=np.int64)
-        """Node of the pod in each slot; -1: there is none."""
+        """Node of the pod in each slot; -1: the slot is free."""
         self.work: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        """Index of its plan."""
+        """Plan of the pod in each slot."""
         self.start_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        """When it starts, since 1970."""
         self.end_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        """When it ends by itself."""
+        """Planned end."""
         self.pod: list[Pod | None] = [None] * _SLOTS
         self.on_node: list[dict[int, None]] = [{} for _ in scenario.machines]
         """Slots of the pods of each node, in the order of their binding."""
@@ -89,7 +88,7 @@ class Usage(Observer):
             (self._demands.cpu(work, now_ms - self._begin_ms), self._demands.memory(work, age_ms))
         )
         count = len(self.allocatable)
-        # Of no pods at all it would count in integers.
+        # `bincount` of no pods returns integers.
         sums = [np.bincount(node, wanted[:, resource], count) for resource in (0, 1)]
         demand = np.column_stack(sums).astype(np.float64)
         if self._system is not None:

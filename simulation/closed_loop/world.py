@@ -1,7 +1,7 @@
-"""The world of one run: the simulated cluster of a scenario, as one contender has it.
+"""The world of one run: the simulated cluster of a scenario under one contender.
 
-Each contender has a world of its own, with the same pods that ask at the same times. It steps: what
-has ended is gone, what asks is asked for, then the contender acts. Once a minute it is measured.
+Each contender has its own world, with the same pods and arrival times. In each step pods end, new pods
+ask for nodes, and then the contender acts. The world is measured once a minute.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ class World:
         self.usage = Usage(scenario)
         self.cluster.observers.append(self.usage)
         self.annotations: Mapping[str, str] = {}
-        """What pods are annotated with that ask from now on; the contender may say."""
+        """Annotations of all pods that ask for a node from now on; set by the contender."""
         self._next = 0
 
     def advance(self, now_ms: int) -> None:
@@ -72,7 +72,7 @@ class Contender(Protocol):
 
 
 Progress = Callable[[float], None]
-"""Is called with the hours that have passed."""
+"""Is called with the number of simulated hours."""
 
 
 def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:

@@ -1,13 +1,13 @@
-"""The simulated cluster: pods that want a node, pods that run, and what replaces evicted ones.
+"""The simulated cluster: pods that wait, pods that run, and replacements of evicted pods.
 
-    ask, give_up       a pod wants a node, or gets none
-    place, evict, ...  what a sink does to its pods
+    ask, give_up       a pod asks for a node, or gets none
+    place, evict, ...  effects of a sink
     add_machine        a node joins
-    advance(now)       pods run, finish and are deleted
-    observers          are called for each of these, in the order in which they happen
+    advance(now)       pods start, finish and are deleted
+    observers          are called for each of these, in order
 
-It decides nothing about itself: whatever binds or evicts goes through `simulation.cluster.sink`,
-what becomes known of it through `state_watch`.
+The cluster decides nothing. Bindings and evictions come through `simulation.cluster.sink`, and
+`state_watch` reports the state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Eviction:
     node: str
     at_ms: int
     replacement: PodPlan | None
-    """The pod that its controller made in its place."""
+    """The pod that its controller created as a replacement."""
 
 
 class Observer:
@@ -65,7 +65,7 @@ class SimulatedCluster:
         self.owners = Owners(name, budgeted)
         self.observers: list[Observer] = []
         self.asking: dict[str, PodPlan] = {}
-        """Pods that want a node and are not bound, by uid."""
+        """Waiting pods, by uid."""
 
     def advance(self, now_ms: int) -> None:
         """Let time pass."""

@@ -1,9 +1,9 @@
-"""A simulated cluster with everything that connects it: a watch, a binder and an evictor.
+"""A simulated cluster with its connections: a watch, a binder and an evictor.
 
-    begin, publish      ──▶ what there is, what has changed, which pods ask for a node
-    carry_out(command)  ──▶ a pod is bound or evicted, or the outcome says why not
+    begin, publish      ──▶ full lists, changes, requests
+    carry_out(command)  ──▶ a pod is bound or evicted, or the outcome has the reason
 
-Messages go out through a function; the caller sets the time.
+Messages are sent through a function; the caller sets the time.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""What happens to pods that have a node: a kubelet for every machine of a simulated cluster.
+"""Pods on the nodes of a simulated cluster: a kubelet for every machine.
 
-A placed pod is admitted if what it requests is free, as a kubelet checks once more. Then it is
-bound, runs, ends, and is deleted; an evicted one terminates for a moment before. The kubelet counts
-requests itself, so a placement that takes more than there is shows as a refusal.
+A placed pod is admitted if its requests are free. Then it is bound, runs, ends and is deleted; an
+evicted pod terminates first. Kubelets count requests independently of the stages, so they refuse a
+placement that takes more than a node has.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from simulation.cluster.pods import PodPlan
 
 Event = Literal["bound", "running", "changed", "deleted"]
 
-#: Time from the binding of a pod to its start: images are there.
+#: Time from the binding of a pod to its start.
 START_MS = 20_000
 #: Time that an evicted pod takes to terminate.
 GRACE_MS = 30_000
@@ -29,7 +29,7 @@ class PodEvent:
     at_ms: int
     event: Event
     pod: Pod
-    """The pod as it is then."""
+    """The pod at that time."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,6 @@ class RunningPod:
     node: str
     started_ms: int
     terminating: bool = False
-    """It was evicted and terminates."""
 
 
 @dataclass(slots=True)

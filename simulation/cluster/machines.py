@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from schemas.messages.nodes import NodeState
 
-#: Cores, GiB of memory, and share of the machines: the sizes of nine in ten machines of the OpenB
-#: cluster (cluster-trace-gpu-v2023), their GPUs left out.
+#: Cores, GiB of memory, and share of the machines: sizes of nine in ten machines of the OpenB
+#: cluster (cluster-trace-gpu-v2023), without GPUs.
 SHAPES = ((96, 384, 0.50), (104, 512, 0.25), (32, 128, 0.15), (64, 256, 0.10))
 PODS_PER_NODE = 110
 

@@ -1,9 +1,9 @@
-"""Workloads of a simulated cluster: replicas, healthy pods, replacements of evicted ones.
+"""Workloads of a simulated cluster: replicas, healthy pods, replacements of evicted pods.
 
-A pod belongs to the controller that its owner references name. A workload wants one pod more when
-one of its pods asks for a node, and one less when one has come to its end. An evicted pod has not:
-its controller makes another one in its place, which is as heavy, lives for as long as was left, and
-asks for a node of its own. Namespaces with budgets let one pod of a workload go at a time.
+A pod belongs to the controller in its owner references. A workload desires one more replica when one of
+its pods asks for a node, and one less when a pod ends. Evictions do not change the number: the
+controller creates a replacement with the same requests and the remaining lifetime, which asks for a
+node. In namespaces with budgets, one pod of a workload may be disrupted at a time.
 """
 
 import re
@@ -17,9 +17,9 @@ from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from simulation.cluster.kubelet import PodEvent, RunningPod
 from simulation.cluster.pods import PodPlan
 
-#: Shortest life of a replacement.
+#: Shortest lifetime of a replacement.
 _LIFE_MIN_MS = 60_000
-#: What the name of a replacement ends with: which one it is.
+#: End of the name of a replacement: its number.
 _NUMBER = re.compile(r"\.\d+$")
 
 
@@ -29,7 +29,7 @@ class _Workload:
     namespace: str
     labels: dict[str, str]
     pods: dict[str, Literal["wanted", "ready"]] = field(default_factory=dict)
-    """Pods that it wants, by uid."""
+    """Desired pods, by uid."""
 
     @property
     def healthy(self) -> int:
@@ -52,7 +52,7 @@ class Owners:
         self._reported: dict[str, int] = {}
         """Replicas reported last, by uid."""
         self._replacements: dict[str, int] = {}
-        """How often a pod was replaced, by the uid of the first one."""
+        """Number of replacements, by the uid of the first pod."""
 
     def add_pod(self, pod: Pod) -> None:
         """Count a new pod as desired."""

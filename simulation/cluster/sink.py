@@ -1,7 +1,7 @@
 """Binds and evicts pods of the simulated cluster, and refuses what an API server would refuse.
 
-A binding is checked by the kubelet once more, so a placement that takes more than there is fails.
-An evicted pod terminates, and its controller makes another one.
+The kubelet checks a binding again, so a placement that takes more than a node has fails. An evicted pod
+terminates, and its controller creates a replacement.
 """
 
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Reports the state of a simulated cluster; it misses nothing."""
+"""Reports the state of a simulated cluster without losing events."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator

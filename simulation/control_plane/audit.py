@@ -1,16 +1,15 @@
-"""What the API server's audit log says was done to pods, and by which user.
+"""Bindings, evictions and deletions of pods by user, from the API server's audit log.
 
-    read    the log -> every pod that it names, with its bindings, evictions and deletions
-    judge   these -> what must not be: a pod that was bound or evicted more than once
+    read    the log -> every pod in it, with its bindings, evictions and deletions
+    judge   these -> pods that were bound or evicted more than once
 
-It is the other side's own record: nothing of ours can forget or repeat an entry. Only requests that
-succeeded count; refused ones are counted by status. What was being carried out when its client went
-away stands there as a timeout, done or not: it is counted as unclear. Dry runs change nothing and
-are left out.
+The log is independent of loadstream. Only successful requests count; refused requests are counted by
+status. A request whose client went away while it was carried out is logged as a timeout, done or not,
+and counts as unclear. Dry runs are left out.
 
-A binding names its pod by name, and by uid where the binder sets one. A name is that of the pod
-which was made last under it when the request came in. The log may be read while the server writes
-it: a last line that is not complete yet is left for later.
+A binding has the name of its pod, and a uid if the binder sets one. A name means the newest pod of this
+name at the arrival of the request. The log may be read while the server writes it: an incomplete last
+line is ignored.
 """
 
 from collections import Counter, defaultdict
@@ -35,11 +34,11 @@ class Act:
 
     user: str
     at: str
-    """When it came in, as RFC 3339 with microseconds."""
+    """Time of arrival, as RFC 3339 with microseconds."""
     node: str = ""
     """The node of a binding."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those that a binding adds to its pod."""
+    """Annotations that a binding adds to its pod."""
 
 
 @dataclass(slots=True)
@@ -49,7 +48,7 @@ class PodRecord:
     namespace: str
     name: str
     uid: str
-    """Empty: it was made before the log began, and no request names its uid."""
+    """Empty if the pod is older than the log and no request has its uid."""
     created: Act | None = None
     bindings: list[Act] = field(default_factory=list)
     evictions: list[Act] = field(default_factory=list)
@@ -64,13 +63,13 @@ class AuditLog:
     """The content of a log."""
 
     pods: tuple[PodRecord, ...]
-    """In the order in which the log names them."""
+    """In the order of the log."""
     refused: Mapping[tuple[str, str, int], int]
-    """Requests that were refused: (user, `bindings` or `evictions` or `deletions`, status)."""
+    """Refused requests by user, `bindings` or `evictions` or `deletions`, and status."""
     unclear: Mapping[str, int]
-    """How many `bindings`, `evictions` or `deletions` ended without a known outcome."""
+    """Number of `bindings`, `evictions` or `deletions` with unknown outcome."""
     unreadable: int
-    """Lines that are no event: an API server was killed while it wrote."""
+    """Lines that are no event, since an API server was killed while it wrote them."""
 
     def by_user(self, kind: str) -> dict[str, int]:
         """Return the number of `bindings`, `evictions` or `deletions` by user."""
@@ -135,7 +134,7 @@ class _Names:
         if uid := about.get("uid") or _precondition(event):
             return self._record(namespace, name, uid)
         made = self._made[namespace, name]
-        # A request about a pod ends after the creation of this pod came in.
+        # A request about a pod ends after the arrival of the request that created the pod.
         known = [
             each for each in made if each.created and each.created.at <= event["stageTimestamp"]
         ]

@@ -1,12 +1,11 @@
-"""The program `control-plane`, built once from a Go module into the cache directory.
+"""Builds the program `control-plane` from a Go module into the cache directory.
 
-The module joins kube-apiserver, etcd, kube-controller-manager and kwok in one program. Its file is
-named after the hash of the module's files, of the build's own options and of Go's version: what has
-changed is built anew, and the same never again. Building is safe against other processes that build
-at the same time and against being killed half-way.
+The module joins kube-apiserver, etcd, kube-controller-manager and kwok in one program. The name of the
+program has a hash of the module's files, the build options and the version of Go, so only a change
+causes another build. Concurrent and interrupted builds are safe.
 
-The first build takes minutes: it downloads 175 MB and compiles 2,700 packages. Go keeps what it has
-compiled, so a later one only links.
+The first build takes minutes: it downloads 175 MB and compiles 2,700 packages. Go caches the compiled
+packages, so later builds only link.
 """
 
 import hashlib
@@ -23,17 +22,17 @@ from connectors.process.child_process import create_once
 from connectors.process.terminal import echo
 from schemas.settings.announcement import cache_directory
 
-#: Names the directory of the Go module where a caller names none.
+#: Directory of the Go module, if the caller names none.
 MODULE_VARIABLE = "LOADSTREAM_CONTROL_PLANE_MODULE"
-#: What makes the program another one when it changes.
+#: Files whose change requires another build.
 _SOURCES = ("go.mod", "go.sum", "main.go")
-#: Ten times what it takes on two cores that are busy otherwise is a build that hangs.
+#: Ten times the duration on two busy cores.
 _BUILD_TIMEOUT_S = 3600
 _ASK_TIMEOUT_S = 300
-#: Of a failed build's output, what a message shows.
+#: Lines of a failed build's output that a message shows.
 _SHOWN_LINES = 15
 _OPTIONS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
-#: Time between two lines about how far a build is, in seconds.
+#: Time between two lines of progress, in seconds.
 _PROGRESS_S = 20.0
 
 
@@ -83,14 +82,14 @@ def _build(source: Path, binary: Path) -> None:
         link = " ".join(_link_options(source))
         options = (*_OPTIONS, "-ldflags", link, "-o", str(built), ".")
         _go("build", "-v", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
-        # The last step, so a file of that name is always complete.
+        # Renamed at the end, so a file with this name is always complete.
         built.rename(binary)
 
 
 def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str:
     """Return the output of a Go command. Raises ControlPlaneUnavailable with the end of the output
     of one that fails."""
-    # No C compiler is needed, and one that is there makes no difference.
+    # The program needs no C compiler; an installed one must make no difference.
     environment = {**os.environ, "CGO_ENABLED": "0"}
     asked = f"`go {arguments[0]}` in {source}"
     command = ["go", *arguments]

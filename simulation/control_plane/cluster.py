@@ -1,9 +1,10 @@
-"""Nodes and pods in large numbers, for a cluster whose kubelets kwok plays.
+"""Nodes and pods in large numbers, for a cluster whose kubelets are played by kwok.
 
-Objects are plain JSON, made concurrently within the limits of the given `ApiServer`. What they do
-is up to annotations (`configuration/kwok.yaml`): a pod uses `CPU_USAGE` and `MEMORY_USAGE` in each
-container, succeeds with `SUCCEED`, and with `LINGER` stays when it was deleted, until that
-annotation goes; a node is not made ready with `UNREADY`. To kwok an empty value is none: use "yes".
+Objects are plain JSON, and are created concurrently within the limits of the given `ApiServer`.
+Annotations set their behaviour (`configuration/kwok.yaml`): a pod uses `CPU_USAGE` and `MEMORY_USAGE`
+in each container, succeeds with `SUCCEED`, and with `LINGER` stays after its deletion until that
+annotation is removed. kwok does not make a node ready with `UNREADY`. kwok ignores empty values, so
+use "yes".
 """
 
 import asyncio
@@ -18,13 +19,12 @@ SUCCEED = "kwok.loadstream/succeed"
 LINGER = "kwok.loadstream/linger"
 UNREADY = "kwok.loadstream/unready"
 
-#: A middling machine.
 ALLOCATABLE = {"cpu": "32", "memory": "128Gi", "pods": "110"}
-#: What each container asks for.
+#: Requests of each container.
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 _NODES = "/api/v1/nodes"
 _MERGE = "application/merge-patch+json"
-#: Longest wait for kwok to make nodes ready, and time between two looks, in seconds.
+#: Longest wait for kwok to make nodes ready, and time between two checks, in seconds.
 READY_S = 120.0
 _READY_POLL_S = 0.05
 
@@ -42,7 +42,7 @@ def node(
     kept = dict(annotations or {})
     if not ready:
         kept[UNREADY] = "yes"
-        # Without it the controllers would take away the taint that every new node has.
+        # Without the condition, controllers would remove the taint of new nodes.
         status["conditions"] = [{"type": "Ready", "status": "False"}]
     return {
         "apiVersion": "v1",

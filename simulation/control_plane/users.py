@@ -1,8 +1,8 @@
-"""Users of a control plane: a token each, a kubeconfig each, and rights.
+"""Users of a control plane, each with a token, a kubeconfig and rights.
 
-The administrator and the parts themselves may do everything. Each duty of ours has a user of its
-name with the rights of `connectors/kubernetes/rights.yaml`, so what one may not do fails here as it
-would in a cluster; and the audit log tells them apart.
+The administrator and the parts may do everything. Each duty of loadstream has a user with the rights of
+`connectors/kubernetes/rights.yaml`. So a missing right fails as in a real cluster, and the audit log
+shows which duty sent a request.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFLICT = 409
 _LOOK_S = 0.05
-#: Longest time until an API server goes by rights that were written; a second is usual.
+#: Longest time until an API server applies new rights; a second is usual.
 RIGHTS_MAX_S = 60.0
 
 

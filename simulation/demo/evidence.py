@@ -1,4 +1,4 @@
-"""What the demo shows at its end: one table, one picture, one decision of each kind, and doubts answered."""
+"""The result of the demo: a table, a picture, and one explained move."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from simulation.closed_loop.scenario import Array, Scenario
 from simulation.closed_loop.usage import get_plan_index
 from simulation.cluster.cluster import Eviction
 
-#: An eviction is in time if its node was hot so many minutes before it, or would have been hot so many
-#: minutes after it with the pod.
+#: An eviction is in time if its node was hot at most `BEFORE` minutes before, or would have
+#: become hot with the pod at most `AFTER` minutes later.
 BEFORE, AFTER = 30, 60
 #: Size of the picture, in characters.
 _ROWS, _COLUMNS = 16, 72
-#: Characters from these shares of a node's CPU on.
+#: Characters by smallest share of a node's CPU.
 _SHADES = ((HOT_CPU, "█"), (0.65, "▒"), (0.50, "░"), (0.0, " "))
 _IN_TIME, _IN_VAIN = "▼", "?"
 
@@ -34,7 +34,7 @@ class Evidence:
     demand: Array
     """Demand for CPU as a share of the node; shape (minutes since the beginning, nodes)."""
     evictions: tuple[Eviction, ...]
-    """Those of the measured time."""
+    """Evictions during the measured time."""
 
     def minute(self, at_ms: int) -> int:
         return (at_ms - self.scenario.begin_ms) // MINUTE_MS
@@ -180,7 +180,7 @@ def reasons(
     ]
     if not moves:
         return
-    # The move that matters most: where the node would have been hot for the longest time.
+    # The most useful move: the node would have been hot for the longest time.
     eviction, decision = max(
         moves, key=lambda move: int((evidence.demand_with_pod(move[0]) > HOT_CPU).sum())
     )

@@ -1,6 +1,6 @@
-"""Runs a day through a real worker, and then again under other contenders in this process.
+"""Runs a day through a real worker, and again under other contenders in this process.
 
-The broker and the worker are gone at the end, whatever happens.
+The broker and the worker are stopped at the end, even after an error.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from streams.in_process.pipeline import LocalPipeline
 
 CLUSTER = "demo"
 OURS, BY_REQUESTS, KOORDINATOR = "loadstream", "least-allocated", "koordinator-lownodeload-75"
-#: Where outputs of the worker's cluster stage are written to, by topic.
+#: Files of the outputs of the worker's cluster stage, by topic.
 OUTPUT_FILES = {
     "placement-decisions": "decisions.jsonl",
     "eviction-commands": "evictions.jsonl",
@@ -52,9 +52,9 @@ class Done:
 
     comparison: Comparison
     digest: str
-    """Of everything that the worker's cluster stage decided, in order."""
+    """Digest of all outputs of the worker's cluster stage, in their order."""
     refused: tuple[str, ...]
-    """The first records that the worker could not use, a sentence each."""
+    """The first records that the worker refused, in sentences."""
     evidence: Evidence
 
 

@@ -1,12 +1,12 @@
-"""The cluster of the demo: nodes, deployments with budgets, and what their pods use.
+"""The cluster of the demo: nodes, deployments with budgets, and the usage of their pods.
 
-    make_nodes    nodes that are measured before there are pods
-    make_pods     deployments, whose pods ask for nodes under loadstream's name
-    make_hot      all pods of some nodes use more than they ask for
-    pods          what there is: which pods are bound, and where
+    create_demo_nodes   nodes that are measured before there are pods
+    create_demo_pods    deployments, whose pods have loadstream as scheduler
+    heat_nodes          raises the usage of all pods of some nodes
+    list_pods           all pods and their nodes
 
-One deployment has a disruption budget that lets no pod go: its pods stay where they are, however
-hot it is. Everything is done as the administrator; loadstream has no part in it.
+The budget of one deployment allows no disruption: its pods stay on their nodes, even on hot ones.
+Everything is done as the administrator, without loadstream.
 """
 
 import asyncio
@@ -28,15 +28,14 @@ from simulation.control_plane.cluster import (
 )
 
 NAMESPACE = "shop"
-#: Pods of this deployment may not be evicted.
+#: Deployment whose pods may not be evicted.
 PROTECTED = "checkout"
-#: What a node has.
 ALLOCATABLE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 NODE_MILLICORES = 8_000
-#: What a pod asks for, and what it uses at first.
+#: Requests and initial usage of a pod.
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
-#: What the pods of a node that is to be hot use together, as a share of the node.
+#: Usage of all pods of a heated node, as a share of the node.
 HOT = 0.85
 _REPLICAS_PER_DEPLOYMENT = 50
 _PAGE = 1_000
@@ -51,10 +50,10 @@ class DemoPod:
     uid: str
     workload: str
     node: str
-    """Empty: it has none."""
+    """Empty if the pod waits."""
     running: bool
     millicores: int
-    """CPU that it really uses."""
+    """Its CPU usage."""
 
 
 def nodes(count: int) -> Iterator[dict[str, Any]]:

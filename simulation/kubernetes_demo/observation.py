@@ -1,8 +1,7 @@
-"""Looks at a cluster of the user's own for a while, and changes nothing in it.
+"""Observes a cluster of the user for a while, without changing it.
 
-A worker, a watch and a collector run on this machine, against the current kubeconfig: no binder and
-no evictor, so nothing can be bound or evicted, whatever the policy says. What would be evicted are
-dry commands.
+A worker, a watch and a collector run on this machine, with the current kubeconfig. There is no binder
+and no evictor, so no policy can bind or evict anything. Eviction commands are dry.
 """
 
 import time
@@ -33,9 +32,9 @@ class Seen:
 
     observed: Observations = field(default_factory=Observations)
     allocatable_millicores: dict[str, int] = field(default_factory=dict)
-    """CPU of each node; 0: it does not say."""
+    """CPU of each node; 0: unknown."""
     pods: dict[str, str] = field(default_factory=dict)
-    """Node of each live pod, by uid; empty: it has none."""
+    """Node of each live pod, by uid; empty if the pod waits."""
     at_s: float = 0.0
 
     def add(self, message: Any) -> None:

@@ -1,7 +1,7 @@
-"""Runs the demo: a control plane, a broker and loadstream's processes, then the story.
+"""Runs the demo: a control plane, a broker and the processes of loadstream, then the steps.
 
-Everything runs on this machine and ends with it; what is left is in the directory of the output:
-logs, the audit log and the summary. What else the directory has stays.
+Everything runs on this machine and ends with the demo. Logs, the audit log and the summary stay in the
+output directory; other files in it are not touched.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from simulation.processes import Loadstream, duty, environment, running, worker
 
 CLUSTER = "kwok"
 DUTIES = ("watch", "collect", "bind", "evict")
-#: How often kubelets are asked, as the sources' file says.
+#: Interval in which kubelets are asked.
 _INTERVAL = "5s"
 
 

@@ -1,11 +1,10 @@
-"""What happens in the demo, step by step, each until it has happened.
+"""The steps of the demo. Each step waits until it is complete.
 
-    1. nodes are there and measured       3. some nodes become hot
-    2. pods ask for nodes, all are bound  4. evictions relieve them; replacements land elsewhere
+    1. nodes are created and measured     3. some nodes become hot
+    2. pods ask for nodes and are bound   4. evictions relieve the hot nodes, replacements go elsewhere
 
-A step that takes too long is a finding of the summary and not an exception: what can be shown is
-shown. The story acts as the cluster's users would, and snapshots as they would: at the API server, and
-at loadstream's topics.
+A step that takes too long is a problem in the summary and no exception, so the demo shows the rest.
+The demo acts like a user of the cluster, and reads the API server and loadstream's topics.
 """
 
 import asyncio
@@ -27,7 +26,6 @@ from simulation.kubernetes_demo import load
 from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import Loadstream
 
-#: Topics that are read.
 READ_TOPICS = (
     "node-metrics",
     "placement-decisions",
@@ -35,9 +33,9 @@ READ_TOPICS = (
     "command-outcomes",
     "status",
 )
-#: Above this share of its CPU a node is hot; the policy's high threshold.
+#: A node is hot above this share of its CPU: the policy's high threshold.
 HOT_PERCENT = 70
-#: A share of the nodes becomes hot.
+#: One of so many nodes is heated.
 HOT_EVERY = 20
 _LOOK_S = 1.0
 
@@ -49,15 +47,15 @@ class Observations:
     cpu: dict[str, int] = field(default_factory=dict)
     """Mean CPU of each node, in millicores."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """What was to be done, and its outcome."""
+    """By command and outcome."""
     placed: int = 0
     commanded: int = 0
-    """Evictions that are to be carried out."""
+    """Eviction commands that are carried out."""
     dry: int = 0
-    """Evictions that are only to be noted."""
+    """Dry eviction commands."""
     newest_round: RebalanceRound | None = None
     why: str = ""
-    """Why the newest eviction was commanded."""
+    """Reason of the newest eviction command."""
 
     def add(self, message: Any) -> None:
         """Add a message of one of the topics."""
@@ -120,15 +118,15 @@ class DemoRun:
     show: Callable[[Snapshot, Observations], None]
     observed: Observations = field(default_factory=Observations)
     problems: list[str] = field(default_factory=list)
-    """What did not happen in time."""
+    """Steps that took too long."""
     snapshots: list[Snapshot] = field(default_factory=list)
-    """The last one of each step."""
+    """The last snapshot of each step."""
     made_hot: list[str] = field(default_factory=list)
     protected: set[str] = field(default_factory=set)
     """Uids of the pods on hot nodes that may not be evicted."""
     began_s: float = field(default_factory=time.monotonic)
     seconds: dict[str, float] = field(default_factory=dict)
-    """How long each step took."""
+    """Duration of each step."""
 
     async def run(self) -> None:
         size = self.size

@@ -1,4 +1,4 @@
-"""The end of the demo: its result, and what was done by the API server's own log."""
+"""The summary of the demo: its result, and the contents of the API server's audit log."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

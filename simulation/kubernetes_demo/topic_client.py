@@ -1,7 +1,7 @@
-"""The demo's connection to its broker: messages out, messages in.
+"""Sends and receives messages of the demo.
 
-All partitions are read from their beginning. A record that the broker does not take or has dropped,
-or a message that cannot be read, is an error, as each would falsify what is shown.
+All partitions are read from their beginning. A lost record or an unreadable message is an error, since
+the demo would show wrong numbers.
 """
 
 import time

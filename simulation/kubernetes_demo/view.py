@@ -1,7 +1,6 @@
-"""How the demo is shown while it lasts: a live view on a terminal, or a line every second.
+"""The display during the demo: a live view on a terminal, or a line every second.
 
-Of each node one cell, coloured by the CPU that its pods use: hot nodes turn from red to green as
-their pods leave.
+Each node is a cell, coloured by the CPU usage of its pods: hot nodes turn from red to green as pods leave.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,10 +17,10 @@ from simulation.kubernetes_demo.steps import HOT_PERCENT, Observations, Snapshot
 
 Show = Callable[[Snapshot, Observations], None]
 
-#: Nodes in a row, and a cell of one.
+#: Number of nodes in a row, and the cell of a node.
 _PER_ROW = 40
 _CELL = "■ "
-#: From this share of the threshold on a node is nearly hot.
+#: Share of the threshold from which a node is shown as warm.
 _WARM = 0.7
 
 

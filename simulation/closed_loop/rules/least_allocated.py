@@ -1,10 +1,10 @@
 """kube-scheduler's default scores: LeastAllocated and BalancedAllocation, on requests.
 
-The sum of both, each with weight 1, over cpu and memory. The stages have the same scores as plugins
-of a policy; written down here a second time, from the rules (docs/reference/upstream.md K1 to K7), each
-checks the other. kube-scheduler counts a container without a request with 100m and 200 MiB in
-LeastAllocated; sums of requests do not say how many of these there are, so only the pod that is
-placed is counted so. Where all pods request both resources it is the same.
+The score is the sum of both, each with weight 1, over CPU and memory. The stages have the same scores
+as plugins. Here they are written a second time from the rules (docs/reference/upstream.md K1 to K7), so
+that each can be checked against the other. In LeastAllocated kube-scheduler assumes 100m and 200 MiB
+for a container without requests. Here only the pod to be placed gets these amounts, which is the same
+if all pods request both resources.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simulation.closed_loop.rules.view import Array, NodesView, choose_best, find_nodes_with_room
 
-#: What a container without a request counts with: millicores and bytes.
+#: Assumed request of a container without one: millicores and bytes.
 DEFAULT_REQUEST = np.array([100.0, 200.0 * 1024 * 1024])
 
 _Integers = NDArray[np.int64]

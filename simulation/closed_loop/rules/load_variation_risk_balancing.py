@@ -1,14 +1,14 @@
-"""Trimaran's LoadVariationRiskBalancing: evens out mean usage plus its standard deviation.
+"""Trimaran's LoadVariationRiskBalancing: balances mean usage plus its standard deviation.
 
-With mu the measured mean and the pod's request, and sigma the measured standard deviation, both as
-shares of the node between 0 and 1, a resource scores (1 - (mu + margin sigma^(1 / sensitivity)) /
-2) x 100, with margin and sensitivity 1. A node has the lower of its scores of cpu and memory,
-rounded; the higher where one is not measured, since what is not measured scores 0.
+    score = (1 - (mu + margin * sigma^(1 / sensitivity)) / 2) * 100
+
+mu is the measured mean plus the request of the pod, and sigma the measured standard deviation, both as
+shares of the node from 0 to 1. Margin and sensitivity are 1. A node gets the lower score of CPU and
+memory, rounded. If only one resource is measured, the other scores 0, and the node gets the higher score.
 
 Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/loadvariationriskbalancing, `computeScore`
 of analysis.go and `Score` of loadvariationriskbalancing.go, with `GetMuSigma` of
-pkg/trimaran/resourcestats.go. Pods that are placed and not measured yet count nothing there, so
-they do not here.
+pkg/trimaran/resourcestats.go. There and here, pods that are placed and not measured yet count nothing.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ def risk_scores(
     mu = np.clip((used + demand) / of, 0.0, 1.0)
     sigma = np.clip(np.nan_to_num(deviation) / of, 0.0, 1.0)
     if sensitivity >= 0:
-        # Upstream's power of 1 / 0 takes every deviation below the whole node to 0.
+        # Upstream's power of 1 / 0 makes every deviation below the whole node 0.
         power = 1 / sensitivity if sensitivity else np.inf
         sigma = np.power(sigma, power)
     sigma = np.clip(sigma * margin, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Any node that has room, each as likely as the others: what no rule at all would do."""
+"""Any node with room, all with the same probability."""
 
 import numpy as np
 
