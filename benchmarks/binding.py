@@ -22,14 +22,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import (
-    FETCH_WAIT_MS,
-    NAMESPACE,
-    control_plane,
-    cpu_s,
-    duties,
-    each_of,
-)
+from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_s, duties, each_of
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import PATIENCE_S, Encoded, Receiver, Rig, encoded, rig
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer

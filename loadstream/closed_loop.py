@@ -81,9 +81,7 @@ _Days = Annotated[
 _Interval = Annotated[
     int,
     typer.Option(
-        parser=number("seconds", 10, 600),
-        metavar="SECONDS",
-        help="Time between samples of a node.",
+        parser=number("seconds", 10, 600), metavar="SECONDS", help="Time between samples of a node."
     ),
 ]
 _Policies = Annotated[

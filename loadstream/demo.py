@@ -38,8 +38,7 @@ Trace = Annotated[
     ),
 ]
 Nodes = Annotated[
-    int,
-    typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes."),
+    int, typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes.")
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")]
 Hours = Annotated[
@@ -52,8 +51,7 @@ Hours = Annotated[
 ]
 Output = Annotated[Path, typer.Option(help="Directory for the decisions and the figures.")]
 Plain = Annotated[
-    bool,
-    typer.Option("--plain", help="Lines instead of the live view, as without a terminal."),
+    bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the figures and the digest of all decisions as JSON.")

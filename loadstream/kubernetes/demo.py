@@ -25,8 +25,7 @@ Plain = Annotated[
 Observe = Annotated[
     bool,
     typer.Option(
-        "--observe",
-        help="Look at the cluster of the current kubeconfig instead; change nothing.",
+        "--observe", help="Look at the cluster of the current kubeconfig instead; change nothing."
     ),
 ]
 Seconds = Annotated[
@@ -112,11 +111,7 @@ def _refuse_without_effect(asked: typer.Context, *, observe: bool) -> None:
 
 
 def _observe(
-    kubeconfig: Path | None,
-    context: str | None,
-    sources: Path | None,
-    output: Path,
-    seconds: int,
+    kubeconfig: Path | None, context: str | None, sources: Path | None, output: Path, seconds: int
 ) -> None:
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kubernetes.api.access import access

@@ -125,9 +125,7 @@ def compare(
             kept.keep(task, run)
     return [
         Comparison(
-            each,
-            files,
-            tuple(run for task, run in made.items() if run and task.parameters == each),
+            each, files, tuple(run for task, run in made.items() if run and task.parameters == each)
         )
         for each in parameters
     ]

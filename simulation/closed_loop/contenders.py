@@ -24,7 +24,7 @@ POLICIES = Path(__file__).parent / "policies"
 _ANNOTATIONS = {
     "koordinator-no-estimation": {
         "scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu": 0, "memory": 0}'
-    },
+    }
 }
 
 

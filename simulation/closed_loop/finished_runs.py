@@ -61,11 +61,7 @@ class FinishedRuns:
     """Runs of one comparison, kept in a directory."""
 
     def __init__(
-        self,
-        directory: Path,
-        days: Sequence[Traces],
-        definitions: Mapping[str, str],
-        version: str,
+        self, directory: Path, days: Sequence[Traces], definitions: Mapping[str, str], version: str
     ) -> None:
         """`definitions` has the definition of each contender, by name.
 

@@ -24,10 +24,7 @@ Table = list[list[str]]
 
 #: Name of our contender, and names and titles of those that it is compared with.
 OURS = "loadstream"
-AGAINST = {
-    "least-allocated": "kube-scheduler",
-    "koordinator-lownodeload-75": "Koordinator",
-}
+AGAINST = {"least-allocated": "kube-scheduler", "koordinator-lownodeload-75": "Koordinator"}
 HOT, WEIGHTED = "hot_cpu_minutes", "hot_cpu_weighted_minutes"
 EVICTIONS, WAITING = "evictions", "waiting_pod_minutes"
 #: Columns: figure, heading, decimals.

@@ -158,10 +158,7 @@ _in_turn: InTurn
 
 
 def _begin(
-    names: Sequence[str],
-    files: Sequence[Path],
-    days: Sequence[Traces],
-    progress: Progress,
+    names: Sequence[str], files: Sequence[Path], days: Sequence[Traces], progress: Progress
 ) -> None:
     global _in_turn  # a pool calls functions of modules, and these keep what they need here
     signal(SIGINT, SIG_DFL)  # Ctrl-C ends it at once, without a word

@@ -27,13 +27,7 @@ from simulation.closed_loop.system_usage import STEPS as SYSTEM_STEPS
 from simulation.closed_loop.system_usage import Shape, model_system_usage
 from simulation.closed_loop.traces import STEP_S, STEPS, Traces
 from simulation.cluster.machines import Machine
-from simulation.cluster.pods import (
-    PRIORITY_CLASS_LABEL,
-    PROD,
-    SCHEDULER,
-    PodPlan,
-    make_container,
-)
+from simulation.cluster.pods import PRIORITY_CLASS_LABEL, PROD, SCHEDULER, PodPlan, make_container
 
 Array = npt.NDArray[np.float64]
 Indexes = npt.NDArray[np.int64]

@@ -21,13 +21,7 @@ from streams.cluster.stage import ClusterStage
 from streams.stage import journal
 from streams.stage.checkpoint import Assembler, Checkpoint, Cutter, read_piece
 from streams.stage.packing import put
-from streams.stage.records import (
-    AppliedBatch,
-    InputRecord,
-    OutputRecord,
-    RowChange,
-    Stage,
-)
+from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, Stage
 from streams.worker.consume.intake import refuse_ticks_ahead, split_at_gaps
 from streams.worker.consume.ticker import KNOWN_FIRST, LATE_S
 from tests.histories.failure import Failure, describe_exception, require

@@ -31,11 +31,7 @@ def written(directory: Path, rows: Sequence[tuple[object, ...]]) -> Path:
 
 
 def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Path) -> None:
-    rows = [
-        ("a", 100, 10, 50),
-        ("a", 100 + STEP_S, 30, 50),
-        ("a", 100 + 2 * STEP_S, 99, 50),
-    ]
+    rows = [("a", 100, 10, 50), ("a", 100 + STEP_S, 30, 50), ("a", 100 + 2 * STEP_S, 99, 50)]
     rows += [("b", 5, 20, 50), ("b", 5 + 2 * STEP_S, 20, 50)]
     trace = read_system_usage(written(tmp_path, rows))
     assert trace.file == _FILE

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 from simulation.closed_loop.trace_files import TraceError
-from simulation.closed_loop.traces import (
-    CPU_COLUMNS,
-    POD_COLUMNS,
-    STEPS,
-    model_traces,
-    read_traces,
-)
+from simulation.closed_loop.traces import CPU_COLUMNS, POD_COLUMNS, STEPS, model_traces, read_traces
 
 _NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,0,\nb,many,1,0,\nc,0,5,0,\n"
 _PODS = (

@@ -142,9 +142,7 @@ def test_refused_requests_and_dry_runs_are_nothing_that_was_done(log: Path) -> N
     }
 
 
-def test_a_line_that_is_not_complete_yet_waits_and_one_that_broke_off_is_counted(
-    log: Path,
-) -> None:
+def test_a_line_that_is_not_complete_yet_waits_and_one_that_broke_off_is_counted(log: Path) -> None:
     whole = orjson.dumps(_created(1, "web", "u1"))
     log.write_bytes(whole[:50] + b"\n" + whole + b"\n" + whole[:70])
     found = read(log)
