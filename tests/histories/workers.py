@@ -25,8 +25,8 @@ from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowCh
 from streams.worker.consume.intake import refuse_ticks_ahead, split_at_gaps
 from streams.worker.consume.ticker import KNOWN_FIRST, LATE_S
 from tests.histories.failure import Failure, describe_exception, require
-from tests.histories.faults import Faults
 from tests.histories.log import PARTITION, PARTITIONS, Log
+from tests.histories.outside import Faults
 
 #: A record may be read so much earlier than an older record of another topic.
 SKEW_MS = 2_000
