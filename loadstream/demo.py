@@ -141,11 +141,11 @@ def _lines(done: "Done", output: Path) -> Iterator[str]:
         return ["", *wrap(text, WIDTH, break_on_hyphens=False)]
 
     yield ""
-    yield from evidence.table(done.comparison)
-    yield from paragraph(evidence.sentence(done.comparison))
+    yield from evidence.tabulate_schedulers(done.comparison)
+    yield from paragraph(evidence.summarize(done.comparison))
     yield ""
-    yield from evidence.picture(done.evidence)
-    for reason in evidence.reasons(done.evidence, *read_outputs(output)):
+    yield from evidence.draw_picture(done.evidence)
+    for reason in evidence.explain_move(done.evidence, *read_outputs(output)):
         yield from paragraph(reason)
     yield ""
     yield "What is there to doubt?"

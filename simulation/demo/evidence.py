@@ -78,7 +78,7 @@ class Evidence:
         return float(np.mean(shares)) if shares else 0.0
 
 
-def table(comparison: Comparison) -> Iterator[str]:
+def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
     """Yield a table of heat, evictions and waiting under the three schedulers."""
     rows = [
         [
@@ -101,7 +101,7 @@ def table(comparison: Comparison) -> Iterator[str]:
     yield from format_table(rows)
 
 
-def sentence(comparison: Comparison) -> str:
+def summarize(comparison: Comparison) -> str:
     """Summarize the table in one sentence."""
     of = comparison.contenders
     shares = [
@@ -116,7 +116,7 @@ def sentence(comparison: Comparison) -> str:
     )
 
 
-def picture(evidence: Evidence) -> Iterator[str]:
+def draw_picture(evidence: Evidence) -> Iterator[str]:
     """Yield a picture of nodes over time with a mark for each eviction.
 
     It has the nodes with most evictions, and then the hottest ones.
@@ -165,7 +165,7 @@ def _shade(share: float) -> str:
     return next(shade for least, shade in _SHADES if share >= least)
 
 
-def reasons(
+def explain_move(
     evidence: Evidence, commands: Sequence[EvictionCommand], decisions: Sequence[PlacementDecision]
 ) -> Iterator[str]:
     """Explain one eviction and the placement of the pod's replacement."""

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.closed_loop.measures import MINUTE_MS
 from simulation.cluster.cluster import Eviction
-from simulation.demo.evidence import AFTER, BEFORE, Evidence, picture, reasons
+from simulation.demo.evidence import AFTER, BEFORE, Evidence, draw_picture, explain_move
 from tests.simulation.closed_loop.days import scenario
 
 _MINUTE = 100
@@ -75,7 +75,7 @@ def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: st
     demand = flat()
     demand[_MINUTE + 5 : _MINUTE + 20, 3] = 0.9
     found = evidence(demand, pod_share)
-    head, *rows, in_time, others = picture(found)
+    head, *rows, in_time, others = draw_picture(found)
     assert "of 8 nodes" in head
     first = next(row for row in rows if found.scenario.machines[0].name in row)
     fourth = next(row for row in rows if found.scenario.machines[3].name in row)
@@ -88,5 +88,5 @@ def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: st
 
 def test_without_evictions_there_is_nothing_to_tell() -> None:
     found = replace(evidence(flat()), evictions=())
-    assert list(reasons(found, [], [])) == []
-    assert "0 of 0 evictions" in list(picture(found))[-2]
+    assert list(explain_move(found, [], [])) == []
+    assert "0 of 0 evictions" in list(draw_picture(found))[-2]
