@@ -3,7 +3,6 @@
     runner    broker, worker and the run in lock-step, and the same day under other contenders
     view      the display during the run
     evidence  the result
-    policies  the policies, with the demo's times
 
-Cluster, figures and tables are those of the closed loop (`simulation.closed_loop`).
+The folder `policies` has the policies, with the demo's times. Cluster, figures and tables are those of the closed loop (`simulation.closed_loop`).
 """
