@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from schemas.base.limits import VALUE_BYTES_MAX
-from schemas.messages.dead_letters import DeadLetter, join_parts, restore_record
+from schemas.messages.dead_letters import DeadLetter, restore_record
 from schemas.messages.metrics import NodeMetric
 from schemas.storage.tables import kind_of_key
 from schemas.topics.catalog import key_of
@@ -19,6 +19,7 @@ from tests.histories.failure import Failure, require
 from tests.histories.model import ClusterModel
 from tests.histories.references import Applied
 from tests.histories.world import World
+from tests.schemas.messages.test_dead_letters import join_parts
 from tests.streams.cluster.oracle import verdict
 
 #: Rows that a refused record may change, since they count what was read.
@@ -37,7 +38,7 @@ def check_dead_letters(applied: Applied) -> None:
         return
     parts = [decode(letter.topic, letter.value) for letter in letters]
     try:
-        letter = join_parts(part for part in parts if isinstance(part, DeadLetter))
+        letter = join_parts([part for part in parts if isinstance(part, DeadLetter)])
         found = letter.topic, letter.partition, letter.offset, *restore_record(letter)
     except ValueError as error:
         raise Failure("a dead letter cannot be put together", str(error)) from error

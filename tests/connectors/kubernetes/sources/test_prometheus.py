@@ -106,9 +106,9 @@ async def test_a_node_that_one_query_lacks_is_left_out_and_reported() -> None:
         failures = {each.node: each.failure for each in source.health.report().nodes}
     assert failures["n1"] is None
     assert failures["n2"] is not None
-    assert failures["n2"].why == "no answer about cpu"
+    assert failures["n2"].why == "no query returned its cpu"
     assert failures["n3"] is not None
-    assert failures["n3"].why == "no answer is about this node"
+    assert failures["n3"].why == "no query returned this node"
 
 
 async def test_a_node_without_a_gpu_has_samples_without_one() -> None:

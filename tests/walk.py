@@ -1,0 +1,190 @@
+"""Prints the path of one record through the code: `python -m tests.walk request|sample|eviction`.
+
+The output has, in order, the functions of the core with an argument that is the record or was made from
+it: its message, its pod, the kind of its pod, the decision. Functions that only compute with numbers are
+left out, unless `--all` is given. Plugins and modules of `schemas` are always left out.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from types import FrameType
+from typing import Any
+
+from pydantic import BaseModel
+
+from schemas.messages.clock import ClockTick
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.usage import NodeUsage
+from schemas.topics.codec import encode
+from streams.in_process.pipeline import LocalPipeline, Written
+from tests.streams.builders import NOW_MS, nodes, pod, request
+
+_OURS = ("streams.", "schemas.")
+_LEFT_OUT = ("streams.placement.filters", "streams.placement.scores", "schemas.")
+_POLICY = """
+mode: enforce
+plugins: {balance: [LowNodeLoad]}
+rebalance:
+  nodePools: [{name: all, highThresholds: {cpu: 65}, lowThresholds: {cpu: 45}}]
+migration: {defaultJobMode: EvictDirectly, evictAllBarePods: true}
+"""
+
+
+class Walk:
+    """Calls with followed objects, in order. Results of such calls are followed, too."""
+
+    def __init__(self, *followed: object, everything: bool = False) -> None:
+        self.steps: list[tuple[str, str]] = []
+        """Module and function of each call."""
+        self.entered: set[str] = set()
+        """All modules with any call."""
+        self._everything = everything
+        self._followed: dict[int, object] = {}
+        """Followed objects by identity; the reference keeps the identity unique."""
+        self._open: set[int] = set()
+        self._follow(*followed)
+
+    def trace(self, work: Callable[[], Any]) -> None:
+        """Run the work and record its calls."""
+        sys.setprofile(self._note)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+
+    def _follow(self, *values: object) -> None:
+        for value in values:
+            if type(value).__module__.startswith(_OURS) or isinstance(value, bytes):
+                self._followed[id(value)] = value
+            if isinstance(value, BaseModel):
+                parts = (getattr(value, name) for name in type(value).model_fields)
+                self._follow(*(each for each in parts if isinstance(each, BaseModel)))
+
+    def _note(self, frame: FrameType, event: str, result: object) -> None:
+        module, code = frame.f_globals.get("__name__", ""), frame.f_code
+        if not module.startswith(_OURS):
+            return
+        self.entered.add(module)
+        if event == "call":
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            handed = any(id(frame.f_locals.get(name)) in self._followed for name in names)
+            if handed:
+                self._open.add(id(frame))
+            if (handed or self._everything) and not code.co_filename.startswith("<"):
+                self.steps.append((module, code.co_qualname))
+        elif event == "return" and id(frame) in self._open:
+            self._open.discard(id(frame))
+            self._follow(frame.f_locals.get("self") if code.co_name == "__init__" else result)
+
+    @property
+    def modules(self) -> list[tuple[str, list[str]]]:
+        """Modules in the order in which they are entered, with the functions called there."""
+        shown = [step for step in self.steps if not step[0].startswith(_LEFT_OUT)]
+        return [
+            (module, list(dict.fromkeys(function for _, function in steps)))
+            for module, steps in groupby(shown, key=lambda step: step[0])
+        ]
+
+    @property
+    def reentries(self) -> int:
+        """How often a package is entered that was entered before."""
+        names = (module.rsplit(".", 1)[0] for module, _ in self.modules)
+        packages = [key for key, _ in groupby(names)]
+        return len(packages) - len(set(packages))
+
+
+def _written(topic: str, message: Any, at_ms: int = NOW_MS) -> Written:
+    key = "0" if topic == "clock" else "c/n0" if topic == "node-usage" else "c"
+    return Written(topic, key, encode(message), at_ms)
+
+
+def _tick(seconds: int) -> Written:
+    return _written("clock", ClockTick(partition=0, now_ms=NOW_MS + seconds * 1000))
+
+
+def _metrics(seconds: int, cpus: Sequence[int], *pods: PodMetric) -> list[Written]:
+    return [
+        _written(
+            "node-metrics",
+            NodeMetric(
+                cluster="c", node=f"n{number}", updated_at_ms=NOW_MS + seconds * 1000,
+                average_ms=300_000, usage={"cpu": cpu}, pods=pods if number == 0 else (),
+            ),
+        )
+        for number, cpu in enumerate(cpus)
+    ]  # fmt: skip
+
+
+def _cluster() -> LocalPipeline:
+    pipeline = LocalPipeline()
+    policy = PolicyRecord(cluster="c", document=_POLICY, applied_at_ms=NOW_MS)
+    records = [_written("policies", policy), *(_written("node-state", each) for each in nodes())]
+    pipeline.apply([*records, *_metrics(0, [4_000] * 4), _tick(0)])
+    return pipeline
+
+
+def walk_request(*, everything: bool = False) -> Walk:
+    """A request that is placed immediately."""
+    pipeline = _cluster()
+    asking = _written("scheduling-requests", request(1))
+    walk = Walk(asking, asking.value, everything=everything)
+    walk.trace(lambda: pipeline.apply([asking]))
+    return walk
+
+
+def walk_sample(*, everything: bool = False) -> Walk:
+    """A usage sample that ends a report interval."""
+    pipeline = _cluster()
+    for second in range(0, 600, 10):
+        sample = NodeUsage(
+            cluster="c", node="n0", sampled_at_ms=NOW_MS + second * 1000, usage={"cpu": 1_000}
+        )
+        record = _written("node-usage", sample)
+        walk = Walk(record, record.value, everything=everything)
+        walk.trace(lambda record=record: pipeline.apply([record]))  # type: ignore[misc]
+        if "streams.aggregate.report" in walk.entered:
+            return walk
+    raise AssertionError("no metric was made")
+
+
+def walk_eviction(*, everything: bool = False) -> Walk:
+    """A pod of a hot node, at the ticks that create its migration and send its eviction command."""
+    pipeline = _cluster()
+    running = PodLifecycle(
+        cluster="c", event="bound", pod=pod(1, cpu="8").model_copy(update={"node": "n0"})
+    )
+    usage = PodMetric(namespace="default", name="p1", usage={"cpu": 8_000})
+    pipeline.apply([_written("pod-lifecycle", running)])
+    node = pipeline.cluster.clusters["c"].inventory.nodes["n0"]
+    walk = Walk(*node.held.values(), everything=everything)
+    for minute in range(1, 30):
+        pipeline.apply(_metrics(60 * minute, [15_000, 1_000, 1_000, 1_000], usage))
+        out: list[tuple[str, bytes]] = []
+        walk.trace(lambda now=minute, out=out: out.extend(pipeline.apply([_tick(60 * now)])))  # type: ignore[misc]
+        if any(topic == "eviction-commands" for topic, _ in out):
+            return walk
+    raise AssertionError("nothing was evicted")
+
+
+_WALKS = {"request": walk_request, "sample": walk_sample, "eviction": walk_eviction}
+
+
+def main() -> None:
+    """Print one walk."""
+    arguments = sys.argv[1:]
+    everything = "--all" in arguments
+    names = [each for each in arguments if each != "--all"]
+    if len(names) != 1 or names[0] not in _WALKS:
+        sys.exit(f"found {' '.join(arguments)!r}; expected one of {', '.join(_WALKS)}, and --all")
+    walk = _WALKS[names[0]](everything=everything)
+    for module, functions in walk.modules:
+        print(f"{module:42} {', '.join(functions)}")
+    count = len({module for module, _ in walk.modules})
+    print(f"{count} modules; packages are entered again {walk.reentries} times")
+
+
+if __name__ == "__main__":
+    main()
