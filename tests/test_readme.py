@@ -7,9 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from loadstream.commands import app
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,13 +33,6 @@ def _printed(beginning: str) -> re.Pattern[str]:
     assert len(lines) == 1, f"found are {len(lines)} lines of README that begin with {beginning!r}"
     shown = ".*".join(map(re.escape, lines[0].split("...")))
     return re.compile(re.sub(r"node\\-[23]", "node-[23]", shown))
-
-
-def test_the_demo_of_kubernetes_takes_as_long_wherever_it_is_said() -> None:
-    help_text = CliRunner().invoke(app, ["kubernetes", "demo", "--help"]).output
-    pages = [(ROOT / each).read_text("utf-8") for each in ("Makefile", "docs/how-to/kubernetes.md")]
-    for text in (*pages, _part("Try it by hand"), help_text):
-        assert "two to four minutes" in " ".join(text.split())
 
 
 @pytest.mark.broker
