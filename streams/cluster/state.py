@@ -149,6 +149,7 @@ class ClusterState:
             result = self._apply(message, position)
             if self.inventory.opened and not isinstance(result, Refusal):
                 result = [*result, *self.placement.use_openings(self._cause(position))]
+        self.placement.placer.refresh()
         reports = self.migrations.take_messages()
         return [*result, *reports] if reports and not isinstance(result, Refusal) else result
 

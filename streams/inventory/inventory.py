@@ -8,7 +8,6 @@ metrics are fresh, and the names of changed table rows until they are written.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from weakref import proxy
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
@@ -16,7 +15,7 @@ from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node, RestoredPod
-from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
+from streams.inventory.node_index import Change, NodeIndex
 from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.anti_affinity import AntiAffinity
 from streams.pods.held import Held
@@ -134,7 +133,7 @@ class Inventory:
             if by_risk
             else (),
         )
-        self.index.apply_policy(self.nodes.values())
+        self.index.clear(self.nodes.values())
         self._set_fleet(policy)
         for node in self.nodes.values():
             if node.set_estimator(self.estimator):
@@ -156,15 +155,6 @@ class Inventory:
         for node in self.nodes.values():
             if node.set_fleet(self.fleet):
                 self.changed_lifetimes[node.name] = None
-
-    def watch(self, watcher: NodeWatcher) -> None:
-        """Keep the arrays of `watcher` up to date; it is given all nodes again."""
-        # A weak reference: the watcher refers to the inventory, and reference cycles are not freed
-        # at once.
-        self.index.watcher = proxy(watcher)
-        for node in self.index.nodes:
-            self._take_place(node)
-        self.layout_stale = True
 
     def advance(self, now_ms: int) -> None:
         """Set the time; metrics that have become too old are unknown from now on."""
@@ -203,7 +193,7 @@ class Inventory:
         if self.fleet.renew(sums, tiny_request_sums, self.now_ms):
             for node in self.index.nodes:
                 if node.row >= 0:
-                    self.index.touch(node.row, Change.FLEET)
+                    self.index.touch(node, Change.FLEET)
 
     def lay_out(self) -> NodeIndex:
         """Return the index, with a place for every node that Kubernetes has named."""
@@ -349,7 +339,7 @@ class Inventory:
         if node.row >= 0:
             if change != Change.PODS:
                 self.freshness.judge_missing(node)
-            self.index.touch(node.row, change)
+            self.index.touch(node, change)
 
     # --- pods -----------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ replacement pod gets the room that a migration holds for it.
 pending            requests that wait for a node, grouped by kind of pod
 placer             chooses the best node for a kind of pod; recomputes changed nodes only
 ranking            results of all filters and scores for one kind of pod
-exact_ranking      the ranking of a policy with a single exact score
 normalize          stretches raw scores to 0..100
 avoided_nodes      filter PreferNoSchedule: nodes that are used last
 least_overloaded   the score without the load filter

@@ -1,12 +1,19 @@
 """Results of all filters and scores on all nodes, for one kind of pod.
 
-A ranking is computed once for all nodes. Afterwards it reads the log of changed rows and recomputes
-these rows only. The result equals that of a new ranking.
+A ranking is computed once for all nodes. Afterwards it reads the log of changed nodes and recomputes
+their rows only. The result equals that of a new ranking.
+
+Totals are weighted sums of scores from 0 to 100. A policy with a single, normalised score needs no
+common scale: totals are then the raw scores, and scores are computed only for the nodes that a
+decision names. Otherwise all nodes would have to be scored again whenever the best node changes,
+which happens with each placement. The best node is the same in both ways, because it alone scores
+100. Raw scores also distinguish runners-up whose scores are equal.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,9 +58,6 @@ class _RelevantFilter(NamedTuple):
 
 
 class Ranking:
-    _refused: float = REFUSED
-    """Total of a node that some filter refuses."""
-
     def __init__(
         self,
         index: NodeIndex,
@@ -65,6 +69,12 @@ class Ranking:
         self.kind = kind
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
+        self._by_raw = len(scores) == 1 and scores[0][0].normalised
+        """Whether totals are raw scores."""
+        self._refused: float = -inf if self._by_raw else REFUSED
+        """Total of a node that some filter refuses."""
+        self._lowest: float | None = None
+        """Lowest raw score of the nodes that pass; None if it has to be computed."""
         self._relevant_filters: list[list[_RelevantFilter]] | None = None
         """Filters that may refuse this kind, by the change of a node; None before the first change."""
         self.strict: Ranking | None = None
@@ -112,9 +122,15 @@ class Ranking:
 
     def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[Any]:
         totals: NDArray[Any] | None = None
-        some_normalised = any(plugin.normalised for plugin, _, _ in self._scores)
         self._fixed: NDArray[np.int32] | None = None
-        if some_normalised:
+        if self._by_raw:
+            plugin, prepared, _ = self._scores[0]
+            totals = plugin.scores(prepared)
+            if passes is not None and left < totals.size:
+                np.putmask(totals, ~passes, self._refused)
+            self._lowest = None
+            return totals
+        if any(plugin.normalised for plugin, _, _ in self._scores):
             self._fixed = np.zeros(self._index.size, dtype=np.int32)
         for plugin, prepared, weight in self._scores:
             scores = plugin.scores(prepared)
@@ -147,15 +163,13 @@ class Ranking:
         if self.generation != index.generation or self.position < index.log_start:
             self.compute()
         else:
-            rows = index.log[self.position - index.log_start :]
-            if len(rows) > max(8, index.size * _RECOMPUTE_SHARE):
+            entries = index.log[self.position - index.log_start :]
+            if len(entries) > max(8, index.size * _RECOMPUTE_SHARE):
                 self.compute()
-            elif len(rows) == 1:
-                self._revise(rows)
-            elif rows:
+            elif entries:
                 changes: dict[int, int] = {}
-                for row, change in rows:
-                    changes[row] = changes.get(row, 0) | change
+                for node, change in entries:
+                    changes[node.row] = changes.get(node.row, 0) | change
                 self._revise(changes.items())
         self.generation = index.generation
         self.position = index.log_end
@@ -191,6 +205,9 @@ class Ranking:
 
     def _rescore(self, row: int, *, refused: bool) -> bool:
         """Score one row; return whether bounds of a normalised score may have moved."""
+        if self._by_raw:
+            self._replace_raw(row, refused=refused)
+            return False
         moved = False
         fixed = total = 0
         was_in = self._totals[row] != REFUSED
@@ -215,6 +232,15 @@ class Ranking:
             if self._fixed_at is not None:
                 self._fixed_at[row] = fixed
         return moved
+
+    def _replace_raw(self, row: int, *, refused: bool) -> None:
+        plugin, prepared, _ = self._scores[0]
+        before = self._totals[row]
+        after = self._refused if refused else plugin.score(prepared, row)
+        self._totals[row] = after
+        lowest = self._lowest
+        if lowest is not None and (before == lowest or (not refused and after < lowest)):
+            self._lowest = None
 
     def _restretch(self) -> None:
         """Compute all totals from the raw scores again, if bounds of normalised scores have moved."""
@@ -322,10 +348,16 @@ class Ranking:
 
     def total(self, row: int) -> int:
         """Return the weighted total of a node, or `REFUSED`."""
-        return int(self._totals[row])
+        if not self._by_raw:
+            return int(self._totals[row])
+        if not self.passes(row):
+            return REFUSED
+        return sum(term.score * term.weight for term in self.terms(row))
 
     def terms(self, row: int) -> tuple[Term, ...]:
         """Return the scores of a node that passes."""
+        if self._by_raw:
+            return (self._stretch_raw(row),)
         terms = []
         score: float
         fixed = self._fixed if self._fixed is not None else self.totals
@@ -341,6 +373,15 @@ class Ranking:
                 score = stretch(raw.item(row), *self._bounds[index])
             terms.append(Term(plugin.name, int(score), weight))
         return tuple(terms)
+
+    def _stretch_raw(self, row: int) -> Term:
+        plugin, _, weight = self._scores[0]
+        best = self.best()
+        assert best is not None  # noqa: S101 - the caller's node passes
+        if self._lowest is None:
+            self._lowest = float(self.totals[self.totals != self._refused].min())
+        score = stretch(self._totals[row], self._lowest, self._totals[best])
+        return Term(plugin.name, score, weight)
 
     def reasons(self) -> Counter[str]:
         """Return the number of refused nodes by reason."""

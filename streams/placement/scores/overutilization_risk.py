@@ -25,7 +25,7 @@ import numpy as np
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.plugin import ExactScore
+from streams.placement.plugin import Score
 from streams.pods.kind import Kind
 from streams.pods.priority import resolve_demand
 from streams.risk.fleet_usage import FleetUsage, get_prior_usage
@@ -67,11 +67,12 @@ class Merits:
     """How many of the changed rows are in it."""
 
 
-class OverutilizationRiskScore(ExactScore):
+class OverutilizationRiskScore(Score):
     """Prefers nodes whose risk to be hot, and expected excess, grow least."""
 
     name = OVERUTILIZATION_RISK
     watches = Change.ALL
+    normalised = True
     columns = ("_before", "_given", "_mean", "_per_unit", "_rows", "_square", "_variance")
 
     def __init__(self, args: OverutilizationRiskArgs) -> None:
@@ -195,31 +196,17 @@ class OverutilizationRiskScore(ExactScore):
         return last[2]
 
     def scores(self, prepared: Prepared) -> FloatArray:
-        """Raw scores, float64."""
-        merits = self.merits(prepared)
-        return np.divide(-1.0, merits, out=merits)
-
-    def score(self, prepared: Prepared, row: int) -> float:
-        """Raw score of one node."""
-        return self.raw_of(self.merit(prepared, row))
-
-    def raw_of(self, merit: float) -> float:
-        """One over the increase."""
-        return -1.0 / merit
-
-    def merits(self, prepared: Prepared) -> FloatArray:
-        """Increases below 0, of which the one next to 0 is best, float64."""
         total, *others = [
             self._merits(index, mean, variance)
             for index, (mean, variance) in enumerate(self._expected(prepared))
         ]
-        for each in others:
-            total = total + each
-        # What is not of the caller's own is not written to.
-        return np.minimum(total, self._most)
+        for merits in others:
+            total = total + merits
+        # A new array, because `total` may be a cached one.
+        total = np.minimum(total, self._most)
+        return np.divide(-1.0, total, out=total)
 
-    def merit(self, prepared: Prepared, row: int) -> float:
-        """The same of one node; the same operations in the same order as `merits`."""
+    def score(self, prepared: Prepared, row: int) -> float:
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         increase = 0.0
@@ -227,7 +214,7 @@ class OverutilizationRiskScore(ExactScore):
             self._weights, self._expected(prepared), figures, strict=True
         ):
             increase += self._increase(own, mean, variance) * weight
-        return -increase if increase > self._least else -self._least
+        return 1.0 / max(increase, self._least)
 
     def _increase(
         self, figures: tuple[float, float, float, float, float], mean: float, variance: float
