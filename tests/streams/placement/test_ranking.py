@@ -21,7 +21,7 @@ from streams.pods.held import Held
 from streams.pods.kind import Kind, kind_of
 from streams.stage.arrays import BoolArray
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import load_args, node, pod, policy
+from tests.streams.cluster.builders import load_args, node, pod
 
 
 class MadeUpFilter(Filter):
