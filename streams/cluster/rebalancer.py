@@ -13,19 +13,21 @@ there may have been too few of these ticks; then the round is delayed until it i
 """
 
 import logging
-from functools import partial
+from collections.abc import Collection
 from zlib import crc32
 
 from schemas.policy import OVERUTILIZATION_RISK, Policy
-from streams.cluster.round_rules import RoundRules
 from streams.cluster.rounds import build_round, build_stopped_round
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
+from streams.migration.registry import is_live
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
+from streams.pods.held import Held
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.candidates import Phase
+from streams.rebalance.candidates import Candidate, Gate, Phase, Rules
 from streams.rebalance.outcome import NodeStanding, RoundOutcome
+from streams.stage.arrays import BoolArray
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
@@ -137,13 +139,18 @@ class Rebalancer:
 
     def _round(self, cause: Cause) -> RoundOutcome:
         self._migrations.begin_round()
-        rules = RoundRules(self._migrations, self._memory, self._exclusions, cause)
+        rules = _RoundRules(self._migrations, self._memory, self._exclusions, cause)
         return self.balancer.round(cause.now_ms, rules)
 
     def _record_hot_nodes(self, outcome: RoundOutcome, now_ms: int) -> None:
         memory = self._memory
         memory.moves.record_hot_nodes(outcome.hot_names, now_ms)
-        memory.followed.note_round(partial(_is_hot, outcome))
+        for row in memory.followed.list_rows():
+            source_hot = _is_hot(outcome, row.pool, row.source_node, row.phase)
+            target_hot = None
+            if row.target_node is not None:
+                target_hot = _is_hot(outcome, row.pool, row.target_node, row.phase)
+            memory.followed.note_hot(row, source_hot, target_hot)
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -156,6 +163,43 @@ class Rebalancer:
             # Earlier ticks did this before the restart.
             self._inventory.lay_out()
             self.prepare(len(self._inventory.nodes))
+
+
+class _RoundRules(Rules):
+    """The rules of one round: those of migrations, earlier moves and exclusions."""
+
+    def __init__(
+        self, migrations: Migrations, memory: MoveMemory, exclusions: Exclusions, cause: Cause
+    ) -> None:
+        self._migrations, self._moves, self._cause = migrations, memory.moves, cause
+        self._exclusions = exclusions
+        rows = migrations.lifecycle.registry
+        self.leaving = frozenset(row.pod.uid for row in rows if is_live(row))
+
+    def explain_protection(self, held: Held) -> str | None:
+        return self._migrations.lifecycle.gates.protections.explain(held)
+
+    def list_avoided_nodes(self, held: Held) -> Collection[str]:
+        return self._exclusions.list_names(held.pod, self._cause.now_ms)
+
+    def list_cooling_nodes(self) -> Collection[str]:
+        return self._moves.list_cooling(self._cause.now_ms)
+
+    def explain_rest(self, held: Held, node: str, rest_ms: int) -> str | None:
+        owner, now_ms = held.pod.owner_key, self._cause.now_ms
+        return self._moves.explain_rest(owner, node, held.assigned_at_ms, rest_ms, now_ms)
+
+    def find_refusing_nodes(self, held: Held) -> BoolArray | None:
+        return self._migrations.lifecycle.rooms.find_refusing_nodes(held.pod)
+
+    def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
+        reason = self._moves.explain_freeze(held.pod.owner_key, self._cause.now_ms)
+        if reason is not None:
+            return Gate("RecentMoves", reason)
+        return self._migrations.hold_back(held, node, pool, self._cause.now_ms)
+
+    def gate(self, candidate: Candidate) -> Gate | None:
+        return self._migrations.propose(candidate, self._cause)
 
 
 def _explain_cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | None:

@@ -102,7 +102,7 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     for tracked in state.memory_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     state.rebalancer.restore(own.last_round_at_ms, own.round_ticks_ahead, own.hot_nodes)
-    state.collect_relay.sent_at_ms = own.collect_relayed_at_ms
+    state.collect_sent_at_ms = own.collect_relayed_at_ms
     for tracked in state.request_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     state.placement.pending.sequence = own.requests_seen
@@ -123,5 +123,5 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         last_round_at_ms=state.rebalancer.last_round_ms,
         round_ticks_ahead=state.rebalancer.preparation_ticks,
         hot_nodes=state.rebalancer.balancer.hot_nodes,
-        collect_relayed_at_ms=state.collect_relay.sent_at_ms,
+        collect_relayed_at_ms=state.collect_sent_at_ms,
     )

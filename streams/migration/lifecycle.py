@@ -29,8 +29,7 @@ from streams.migration.gates.protections import Protections
 from streams.migration.gates.rate_limits import Limiters
 from streams.migration.gates.workloads import Workloads
 from streams.migration.move_events import MoveEvents
-from streams.migration.proposal import Proposal
-from streams.migration.registry import Registry
+from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.stage.cause import Cause, reference
 from streams.stage.records import OutputMessage

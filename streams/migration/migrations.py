@@ -28,8 +28,7 @@ from streams.migration.execution import Execution
 from streams.migration.gates.round_limits import RoundLimits
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.move_events import MoveEvents
-from streams.migration.proposal import Proposal, build_proposal
-from streams.migration.registry import MIGRATIONS_MAX, is_commanded, is_live
+from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.migration.requests import UserRequests
 from streams.migration.tracking import Tracking
@@ -38,7 +37,6 @@ from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
 from streams.pods.held import Held
 from streams.rebalance.candidates import Candidate, Gate
-from streams.stage.arrays import BoolArray
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
@@ -85,17 +83,19 @@ class Migrations:
     def begin_round(self) -> None:
         self.round_limits.begin()
 
-    def explain_protection(self, held: Held) -> str | None:
-        """Return why a pod may never be evicted; None if it may be."""
-        return self.lifecycle.gates.protections.explain(held)
-
-    def find_refusing_nodes(self, pod: Pod) -> BoolArray:
-        """Return a mask of the nodes that refuse a replacement of the pod."""
-        return self.lifecycle.rooms.find_refusing_nodes(pod)
-
     def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
         """Create the migration of a pod that `hold_back` let pass; return the gate that stops it."""
-        proposal = build_proposal(candidate)
+        proposal = Proposal(
+            pod=candidate.held.pod,
+            node=candidate.node,
+            pool=candidate.pool,
+            reason=candidate.reason,
+            trigger="rebalance",
+            target=candidate.target,
+            watched=candidate.phase,
+            mode=candidate.mode,
+            source_hot=candidate.source_hot,
+        )
         node_and_held = self.lifecycle.inventory.held(proposal.pod.uid)
         mode = self.lifecycle.gates.choose_mode(
             candidate.held if node_and_held is None else node_and_held[1], proposal.mode
@@ -146,13 +146,6 @@ class Migrations:
     def abort_cooled(self, row: MigrationRow, text: str, cause: Cause) -> None:
         """Abort a move from a node that has cooled."""
         self.lifecycle.finish(row, cause, "Aborted", "NodeCooled", text)
-
-    def of_pod(self, uid: str) -> MigrationRow | None:
-        """Return the migration of a pod; it may have ended while its command can still be carried out."""
-        return self.lifecycle.registry.find_by_pod(uid)
-
-    def leaving(self, node: str) -> list[MigrationRow]:
-        return [row for row in self.lifecycle.registry.list_by_node(node) if is_live(row)]
 
     # --- records ----------------------------------------------------------------------------------
 

@@ -15,8 +15,7 @@ from schemas.policy.durations import format_duration_ms
 from streams.migration.drains import Drains
 from streams.migration.gates.checks import UNRESERVABLE, find_pool
 from streams.migration.lifecycle import MigrationLifecycle
-from streams.migration.proposal import Proposal
-from streams.migration.registry import MIGRATIONS_MAX, is_live
+from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_live
 from streams.migration.tracking import PAUSED_MAX_MS
 from streams.rebalance.candidates import Gate
 from streams.stage.cause import Cause

@@ -17,7 +17,6 @@ least_overloaded   the score without the load filter
 exclusions         nodes that one pod must stay away from
 excluded_requests  pods that wait alone because of exclusions
 reservations       expiry of reservations
-unplaceable        pods that no node can take
 explain            decisions as messages
 plugin             base classes of filters and scores
 registry           finds plugins by name

@@ -11,10 +11,10 @@ which happens with each placement. The best node is the same in both ways, becau
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,6 @@ REFUSED = -1
 _UNKNOWN = -1
 _NO_TOTALS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 _NO_REASONS: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
-#: All changes of a node, as a plain int.
-_ALL = int(Change.ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +43,6 @@ class Term:
     plugin: str
     score: int
     weight: int
-
-
-class _RelevantFilter(NamedTuple):
-    """A filter that may refuse pods of the kind."""
-
-    number: int
-    """Position among all filters, from 1."""
-    reason: Callable[[Any, int], str | None]
-    prepared: Any
-    watches: int
 
 
 class Ranking:
@@ -75,8 +63,12 @@ class Ranking:
         """Total of a node that some filter refuses."""
         self._lowest: float | None = None
         """Lowest raw score of the nodes that pass; None if it has to be computed."""
-        self._relevant_filters: list[list[_RelevantFilter]] | None = None
-        """Filters that may refuse this kind, by the change of a node; None before the first change."""
+        self._relevant_filters = [
+            (number, plugin.reason, prepared)
+            for number, (plugin, prepared) in enumerate(self._filters, start=1)
+            if plugin.concerns(prepared)
+        ]
+        """Filters that may refuse this kind, with their positions among all filters, from 1."""
         self.strict: Ranking | None = None
         """The ranking by all filters, if this one is without some of them."""
         self.generation = -1
@@ -167,27 +159,19 @@ class Ranking:
             if len(entries) > max(8, index.size * _RECOMPUTE_SHARE):
                 self.compute()
             elif entries:
-                changes: dict[int, int] = {}
-                for node, change in entries:
-                    changes[node.row] = changes.get(node.row, 0) | change
-                self._revise(changes.items())
+                self._revise(dict.fromkeys(node.row for node, _ in entries))
         self.generation = index.generation
         self.position = index.log_end
 
-    def _revise(self, changes: Iterable[tuple[int, int]]) -> None:
-        """Recompute changed rows; `changes` are pairs of row and change."""
+    def _revise(self, rows: Iterable[int]) -> None:
         refusals = self._refusals if self._refusals is not None else self._index_refusals()
-        asked = (
-            self._relevant_filters if self._relevant_filters is not None else self._index_filters()
-        )
         stretched = False
-        for row, change in changes:
+        for row in rows:
             before = refusals[row]
             after = 0
             reason = None
-            # If the node passed all filters, only filters that watch the change can refuse it now.
-            for number, ask, prepared, _ in asked[_ALL if before else change]:
-                reason = ask(prepared, row)
+            for number, explain, prepared in self._relevant_filters:
+                reason = explain(prepared, row)
                 if reason is not None:
                     after = number
                     break
@@ -264,17 +248,6 @@ class Ranking:
             _refuse(totals, passes)
         self.totals = totals
         self._totals = totals.data
-
-    def _index_filters(self) -> list[list[_RelevantFilter]]:
-        relevant = [
-            _RelevantFilter(number, plugin.reason, prepared, plugin.watches)
-            for number, (plugin, prepared) in enumerate(self._filters, start=1)
-            if plugin.concerns(prepared)
-        ]
-        self._relevant_filters = [
-            [item for item in relevant if item.watches & change] for change in range(_ALL + 1)
-        ]
-        return self._relevant_filters
 
     def _index_refusals(self) -> bytearray:
         """Return the number of the first filter that refuses each row, from 1; 0 if the row passes."""

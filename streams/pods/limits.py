@@ -28,21 +28,10 @@ HOST_PORTS_PER_POD_MAX = 1_024
 
 def find_exceeded_limit(pod: Pod) -> str | None:
     """Return which limit a pod exceeds, with the number found and the number allowed; None: none."""
-    if _is_small(pod):
-        return None
     for what, found, allowed in _sizes(pod):
         if found > allowed:
             return f"the pod has {found} {what}; allowed are at most {allowed}"
     return None
-
-
-def _is_small(pod: Pod) -> bool:
-    """Tell whether the pod is like nearly all: one container, no affinity, few resources and labels."""
-    if pod.required_node_affinity or pod.init_containers or len(pod.containers) != 1:
-        return False
-    only = pod.containers[0]
-    named = len(only.requests) + len(only.limits) + len(pod.overhead)
-    return named <= RESOURCES_PER_POD_MAX and len(pod.node_selector) <= LABELS_PER_POD_MAX
 
 
 def _sizes(pod: Pod) -> Iterator[tuple[str, int, int]]:

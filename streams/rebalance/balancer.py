@@ -96,11 +96,8 @@ class Balancer:
             policy.descheduling.node_selector,
         )
         if columns_key != self._columns_key:
-            columns = Columns(*columns_key)
-            if self._columns_key is not None:
-                columns.inherit(self.columns)
             self._columns_key = columns_key
-            self.columns: Columns = columns
+            self.columns = Columns(*columns_key)
 
     @property
     def tracked_rows(self) -> tuple[TrackedRows[str, Any], ...]:

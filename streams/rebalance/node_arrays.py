@@ -82,8 +82,7 @@ class NodeFigures:
         "usage",
     )
 
-    def __init__(self, name: str, universe: Universe, pods: PackedPods | None = None) -> None:
-        """`pods` are those of the node as packed before, if the order of pods is the same."""
+    def __init__(self, name: str, universe: Universe) -> None:
         self.name = name
         self.node: Node | None = None
         self.state: NodeState | None = None
@@ -94,7 +93,7 @@ class NodeFigures:
         """Per resource: the metric has it, or the node's capacity is 0."""
         self.updated_ms = -1
         """Time of the metric; -1 without a metric of the node."""
-        self.pods = pods or PackedPods(())
+        self.pods = PackedPods(())
         self.universe = universe
         self._measured: tuple[IntArray, list[bool]] | None = None
 

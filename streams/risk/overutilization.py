@@ -56,27 +56,18 @@ def scale_of(excess_weight: float) -> Scale:
 
 
 @cache
-def _arrays() -> tuple[FloatArray, Any]:
-    """Return excess in half steps, and growth and distribution as complex numbers.
-
-    Real and imaginary part are looked up together. All clusters share one copy.
-    """
-    table = normal_table()
-    excess = table.excess * _HALF_STEPS
-    growth_and_distribution = table.step + 1j * table.distribution
-    excess.flags.writeable = growth_and_distribution.flags.writeable = False
-    return excess, growth_and_distribution
+def _excess() -> FloatArray:
+    """Return G at the grid points, in half steps."""
+    excess = normal_table().excess * _HALF_STEPS
+    excess.flags.writeable = False
+    return excess
 
 
 @cache
 def _lists() -> tuple[list[float], list[float], list[float]]:
     """Return distribution, growth and excess as Python floats: half a megabyte, for all clusters."""
-    excess, growth_and_distribution = _arrays()
-    return (
-        growth_and_distribution.imag.tolist(),
-        growth_and_distribution.real.tolist(),
-        excess.tolist(),
-    )
+    table = normal_table()
+    return table.distribution.tolist(), table.step.tolist(), _excess().tolist()
 
 
 def cost_function(excess_weight: float) -> Callable[[float, float], float]:
@@ -105,7 +96,7 @@ class CostArrays:
 
     def __init__(self, excess_weight: float) -> None:
         self.excess_weight = excess_weight
-        self._excess, self._growth_and_distribution = _arrays()
+        self._table, self._excess = normal_table(), _excess()
         self._make_room((0,))
 
     def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -130,8 +121,9 @@ class CostArrays:
         np.floor(point, out=point)
         index[...] = point
         beyond -= point
-        self._growth_and_distribution.take(index, None, self._found, "clip")
-        np.multiply(self._growth, beyond, out=hot)
+        self._table.step.take(index, None, hot, "clip")
+        hot *= beyond
+        self._table.distribution.take(index, None, self._distribution, "clip")
         hot += self._distribution
         if not self.excess_weight:
             return hot
@@ -150,6 +142,4 @@ class CostArrays:
         self._last: FloatArray = np.full(shape, _LAST)
         self._zero: FloatArray = np.array(_ZERO)
         self._index: Any = np.empty(shape, dtype=np.intp)
-        self._found: Any = np.empty(shape, dtype=np.complex128)
-        self._growth: FloatArray = self._found.real
-        self._distribution: FloatArray = self._found.imag
+        self._distribution: FloatArray = np.empty(shape)

@@ -2,7 +2,6 @@
 
 node_usage          usage of one node: its metric, and estimates of its pods
 metric              a node metric as vectors over the policy's resources
-assigned_pods       a pod as a node counts it, and what it adds to the sums
 estimate            what a pod is expected to use before it has been measured
 thresholds          usage thresholds of a node, and the most that they allow
 moving_thresholds   thresholds that follow the time of the week or the recent past

@@ -63,7 +63,6 @@ class Estimator:
         self.thresholds = read_policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
-        self._last: tuple[bytes, Vector] = (b"", ())
         self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Estimate]](
             _KNOWN_BYTES_MAX, _KNOWN_MAX
         )
@@ -123,15 +122,9 @@ class Estimator:
         )
 
     def of_kind(self, kind: Kind) -> Vector:
-        """Return the expected use of a kind; the last result is kept, as several plugins ask in turn."""
-        key, expected = self._last
-        if key != kind.key:
-            # Not cached with the estimates of pods: few kinds are needed again.
-            expected = self._estimate_vector(
-                self._custom(kind.pod), kind.demand, kind.priority_class
-            )
-            self._last = kind.key, expected
-        return expected
+        """Return the expected use of a kind; not cached, because few kinds are needed again."""
+        custom = self._custom(kind.pod)
+        return self._estimate_vector(custom, kind.demand, kind.priority_class)
 
     def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
         """Return until when a measured pod is estimated all the same; None: it is not."""

@@ -7,7 +7,6 @@ docs/reference/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from schemas.policy import LoadAwareSchedulingArgs
@@ -15,9 +14,6 @@ from schemas.policy.durations import parse_duration_ms
 from streams.usage.go_json import as_integers, decode, fields
 from streams.usage.rounding import UNBOUNDED, largest_within
 from streams.usage.vectors import Vector
-
-#: Cached pairs of capacity and thresholds; a cluster has few.
-_MOST_MAX = 4_096
 
 THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
 
@@ -177,7 +173,6 @@ def build_profile(
     )
 
 
-@lru_cache(maxsize=_MOST_MAX)
 def _most(total: Vector, thresholds: Vector) -> Vector | None:
     if not any(thresholds):
         return None

@@ -57,11 +57,6 @@ def free_of(node: Node) -> dict[str, int]:
     return free
 
 
-def _is_full(free: Mapping[str, int] | None) -> bool:
-    """No place for one more pod; a row that is new is not known yet."""
-    return free is not None and free.get("pods", 0) < 1
-
-
 class NodeResourcesFit(Filter):
     """Refuses nodes that have less free than the pod requests."""
 
@@ -76,14 +71,11 @@ class NodeResourcesFit(Filter):
         """Free amounts of all rows, by resource: shape (nodes,)."""
         self._named = NameCounts()
         """Resources that some node names."""
-        self._full = 0
-        """Rows without place for one more pod; mostly none, and then nobody need look."""
 
     def relayout(self, source: IntArray) -> None:
         """Move rows."""
         self._named.relayout(self._free, source)
         super().relayout(source)
-        self._full = sum(map(_is_full, self._free))
         known = source >= 0
         for name, column in self._columns.items():
             moved = np.zeros(source.size, dtype=np.int64)
@@ -94,7 +86,6 @@ class NodeResourcesFit(Filter):
         """Take over what is free."""
         free = free_of(node)
         self._named.replace(self._free[row], free)
-        self._full += _is_full(free) - _is_full(self._free[row])
         self._free[row] = free
         for name, column in self._columns.items():
             try:
@@ -109,7 +100,7 @@ class NodeResourcesFit(Filter):
     def mask(self, prepared: Requests) -> BoolArray | None:
         """Which nodes have enough of everything that is requested; None if all have."""
         fits: BoolArray | None = None
-        for name, amount in prepared if self._full else prepared[1:]:
+        for name, amount in prepared:
             column = self._column(name)
             if column is None:
                 return np.zeros(len(self._free), dtype=np.bool_)

@@ -14,6 +14,7 @@ Koordinator's scheduler does for a pod besides choosing its node:
 from collections.abc import Iterator
 
 from schemas.messages.pods import Pod
+from streams.pods.limits import find_exceeded_limit
 from streams.usage.go_json import decode, fields
 
 _GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
@@ -27,6 +28,20 @@ _QOS_LABEL = "koordinator.sh/qosClass"
 #: Classes whose pods get CPUs of their own.
 _BOUND_CLASSES = ("LSE", "LSR")
 _DEVICE_PREFIX = "koordinator.sh/"
+
+
+def find_obstacle(pod: Pod) -> str | None:
+    """Return why a pod must not be placed; None if it may be.
+
+    Like Kubernetes' scheduler, this refuses pods that are bound, have finished or are being deleted.
+    """
+    if pod.node is not None:
+        return f"the pod is already bound to {pod.node}"
+    if pod.has_finished:
+        return "the pod has finished"
+    if pod.deleting_at_ms is not None:
+        return "the pod is being deleted"
+    return refusal(pod) or find_exceeded_limit(pod)
 
 
 def refusal(pod: Pod) -> str | None:

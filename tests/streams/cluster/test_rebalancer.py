@@ -312,7 +312,7 @@ def test_a_move_by_risk_holds_room_on_its_target_and_the_command_says_the_costs(
     )
     assert left.costs is not None
     assert hot.cost == left.costs.source_before > left.costs.source_after
-    row = run.state.migrations.of_pod(commands[0].pod.uid)
+    row = run.state.migrations.lifecycle.registry.find_by_pod(commands[0].pod.uid)
     assert row is not None
     assert (row.target_node, row.pool) == ("calm", "OverutilizationRisk")
     assert row.reserved is not None

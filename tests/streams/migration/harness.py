@@ -118,7 +118,7 @@ class Moving:
 
     def row(self, uid: str) -> Any:
         """The migration of a pod."""
-        row = self.state.migrations.of_pod(uid)
+        row = self.state.migrations.lifecycle.registry.find_by_pod(uid)
         assert row is not None
         return row
 

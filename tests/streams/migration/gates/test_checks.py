@@ -198,9 +198,11 @@ def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
     moving = cluster(policy_text(), (replica("a"), "node-1"))
     found = moving.state.inventory.held("a")
     assert found is not None
-    assert moving.state.migrations.explain_protection(found[1]) is None
+    assert moving.state.migrations.lifecycle.gates.protections.explain(found[1]) is None
     moving.say(policy_record("migration: {namespaces: {exclude: [default]}}"))
-    assert "namespace default" in str(moving.state.migrations.explain_protection(found[1]))
+    assert "namespace default" in str(
+        moving.state.migrations.lifecycle.gates.protections.explain(found[1])
+    )
 
 
 @pytest.mark.parametrize(
