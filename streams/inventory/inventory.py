@@ -86,7 +86,6 @@ class Inventory:
 
     @property
     def policy(self) -> Policy:
-        """The policy in force."""
         return self.context.policy
 
     @property
@@ -95,7 +94,6 @@ class Inventory:
         return self.context.now_ms
 
     def pause(self, paused: bool) -> None:
-        """Pause the cluster, or resume it."""
         self.context = replace(self.context, paused=paused)
 
     # --- policy and time ------------------------------------------------------------------------
@@ -273,7 +271,6 @@ class Inventory:
         return len(removed) < most
 
     def _forget_empty(self, node: Node) -> None:
-        """Drop a node without state, pods and metric."""
         if node.state is None and not node.held and node.usage.metric is None:
             self.nodes.pop(node.name, None)
             self._unnamed.pop(node.name, None)
@@ -409,7 +406,6 @@ class Inventory:
         return held
 
     def confirm(self, uid: str) -> None:
-        """Keep a reservation for good: the pod is on its node."""
         self.keep(uid, None)
 
     def keep(self, uid: str, expires_at_ms: int | None) -> None:
@@ -427,6 +423,5 @@ class Inventory:
             self._amend(node, replace(held, list_id=list_id))
 
     def _amend(self, node: Node, held: Held) -> None:
-        """Replace a held pod by one with the same pod and demand."""
         node.held[held.pod.uid] = held
         self.changed_pods[node.name, held.pod.uid] = None

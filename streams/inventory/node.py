@@ -160,7 +160,6 @@ class Node:
         return changed
 
     def update_thresholds(self) -> None:
-        """Take over the estimator's thresholds, except where the node has its own."""
         self.usage.set_profile(self.capacity, {} if self.state is None else self.state.annotations)
 
     def set_fleet(self, fleet: Fleet | None) -> bool:

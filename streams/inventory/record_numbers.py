@@ -30,7 +30,6 @@ class RecordNumbers:
         self._sequence, self._due = number, False
 
     def begin(self) -> None:
-        """Begin a record."""
         self.sequence = self._sequence + 1
 
     @contextmanager

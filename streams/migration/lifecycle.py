@@ -186,7 +186,6 @@ class MigrationLifecycle:
         return after
 
     def record_command(self, row: MigrationRow, replicas: int) -> None:
-        """Record that a command was sent for a pod whose owner has this many pods."""
         self._events.append(partial(self._move_events.record_command, row, replicas))
 
     def finish(

@@ -144,7 +144,6 @@ class Migrations:
         ]
 
     def abort_cooled(self, row: MigrationRow, text: str, cause: Cause) -> None:
-        """Abort a move from a node that has cooled."""
         self.lifecycle.finish(row, cause, "Aborted", "NodeCooled", text)
 
     # --- records ----------------------------------------------------------------------------------
@@ -229,7 +228,6 @@ class Migrations:
         self._execution.run(cause)
 
     def take_messages(self) -> list[OutputMessage]:
-        """Return the messages since the last call, and update the history of moves."""
         return self.lifecycle.take_messages()
 
     def set_policy(self, policy: Policy) -> None:

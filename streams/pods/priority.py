@@ -42,7 +42,6 @@ _BY_QOS: dict[str, PriorityClass] = {
 
 
 def priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
-    """Return the class of a pod."""
     label = pod.labels.get(PRIORITY_CLASS_LABEL)
     if label is not None:
         by_label = _BY_LABEL.get(label)

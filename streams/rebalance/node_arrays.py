@@ -51,12 +51,10 @@ class Universe:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Position by name of the resource."""
         return {name: index for index, name in enumerate(self.resources)}
 
     @cached_property
     def pods(self) -> int:
-        """Position of `pods`."""
         return self.index["pods"]
 
 

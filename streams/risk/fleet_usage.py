@@ -175,7 +175,6 @@ class Fleet:
         self._least = tuple((each, max(1, FLAT.get(each, 0))) for each in self.resources)
 
     def is_due(self, now_ms: int) -> bool:
-        """Tell whether it is time to compute the figures again."""
         return self.renewed_at_ms is None or now_ms - self.renewed_at_ms >= RECOMPUTE_INTERVAL_MS
 
     def renew(

@@ -79,7 +79,6 @@ def _doubles(values: list[Decimal]) -> FloatArray:
 
 
 def _pi() -> Decimal:
-    """By Machin's formula."""
     return 4 * (4 * _arctan_of_one_over(5) - _arctan_of_one_over(239))
 
 

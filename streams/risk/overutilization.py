@@ -136,7 +136,6 @@ class CostArrays:
         return point
 
     def _make_room(self, shape: tuple[int, ...]) -> None:
-        """Allocate working arrays of this shape."""
         self._work: tuple[FloatArray, ...] = tuple(np.empty((3, *shape)))
         # An array: to compare with a number takes numpy twice as long.
         self._last: FloatArray = np.full(shape, _LAST)

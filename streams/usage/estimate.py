@@ -103,7 +103,6 @@ class Estimator:
         return known[1]
 
     def _custom(self, pod: Pod) -> Mapping[str, int]:
-        """Return the factors in annotations of the pod, if the policy allows them."""
         return read_scaling_factors(pod) if self.args.allow_customize_estimation else _NONE
 
     def _estimate_vector(

@@ -9,12 +9,10 @@ UNKNOWN = -(2**61)
 
 
 def plus(left: Vector, right: Vector) -> Vector:
-    """Return the sum per resource."""
     return tuple(map(int.__add__, left, right))
 
 
 def minus(left: Vector, right: Vector) -> Vector:
-    """Return the difference per resource."""
     return tuple(map(int.__sub__, left, right))
 
 

@@ -73,7 +73,6 @@ class NodeResourcesFit(Filter):
         """Resources that some node names."""
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._named.relayout(self._free, source)
         super().relayout(source)
         known = source >= 0
@@ -83,7 +82,6 @@ class NodeResourcesFit(Filter):
             self._columns[name] = moved
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over what is free."""
         free = free_of(node)
         self._named.replace(self._free[row], free)
         self._free[row] = free
@@ -94,11 +92,9 @@ class NodeResourcesFit(Filter):
                 column[row] = _clamped(free[name])
 
     def prepare(self, kind: Kind) -> Requests:
-        """What must be free for a pod of the kind."""
         return requests_of(kind)
 
     def mask(self, prepared: Requests) -> BoolArray | None:
-        """Which nodes have enough of everything that is requested; None if all have."""
         fits: BoolArray | None = None
         for name, amount in prepared:
             column = self._column(name)
@@ -109,7 +105,6 @@ class NodeResourcesFit(Filter):
         return fits
 
     def reason(self, prepared: Requests, row: int) -> str | None:
-        """Names the first resource of which too little is free; None if the pod fits."""
         free: Mapping[str, int] = self._free[row] or {}
         for name, amount in prepared:
             if free.get(name, 0) < amount:
@@ -117,7 +112,6 @@ class NodeResourcesFit(Filter):
         return None
 
     def reasons(self, prepared: Requests, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
-        """Resource by resource: the nodes that have too little of it, and enough of those before."""
         for name, amount in prepared:
             if not rows.size:
                 return

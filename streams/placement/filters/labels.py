@@ -40,7 +40,6 @@ class LabelColumn(Interned[str | None]):
         self._integers.clear()
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows as `Plugin.relayout` does."""
         super().relayout(source)
         self._integers.clear()
 

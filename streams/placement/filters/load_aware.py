@@ -97,11 +97,9 @@ class LoadAwareFilter(Filter):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's load-aware arguments."""
         return cls(estimator, counts_pod=policy.compat == "koordinator")
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Work out how much a pod may be expected to use on this node."""
         limits = self._limits(node.usage, now_ms)
         known = self._rows[row]
         self._rows[row] = limits
@@ -120,12 +118,10 @@ class LoadAwareFilter(Filter):
                     column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
 
     def prepare(self, kind: Kind) -> Prepared:
-        """Estimate the pod, if it counts."""
         estimate = self.estimator.of_kind(kind) if self._counts_pod else self._nothing
         return Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
     def mask(self, prepared: Prepared) -> BoolArray | None:
-        """Nodes on which the estimate fits under every threshold."""
         if prepared.exempt:
             return None
         headroom = self._headroom[prepared.view]
@@ -135,11 +131,9 @@ class LoadAwareFilter(Filter):
         return passes
 
     def concerns(self, prepared: Prepared) -> bool:
-        """All but daemons."""
         return not prepared.exempt
 
     def reason(self, prepared: Prepared, row: int) -> str | None:
-        """The first resource, in the order of names, that would exceed its threshold."""
         if prepared.exempt:
             return None
         limits = self._rows[row]
@@ -151,7 +145,6 @@ class LoadAwareFilter(Filter):
         return None
 
     def reasons(self, prepared: Prepared, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
-        """Resource by resource: the nodes that would exceed its threshold and none of those before."""
         stale: list[IntArray] = []
         for index, amount in enumerate(prepared.estimate):
             over = self._headroom[prepared.view, index, rows] < amount

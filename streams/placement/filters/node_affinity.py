@@ -92,14 +92,12 @@ class NodeAffinity(SingleReasonFilter):
         """Labels that some node has."""
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._keys.relayout(self._labels, source)
         super().relayout(source)
         for column in self._columns.values():
             column.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over the node's labels; quick where they are what they were."""
         labels = labels_of(node)
         if labels == self._labels[row]:
             return
@@ -109,11 +107,9 @@ class NodeAffinity(SingleReasonFilter):
             column.put(row, labels.get(key))
 
     def prepare(self, kind: Kind) -> RequiredAffinity | None:
-        """What the kind requires; None if nothing."""
         return required_affinity(kind.pod)
 
     def mask(self, prepared: RequiredAffinity | None) -> BoolArray | None:
-        """Which nodes match; None if all do."""
         if prepared is None:
             return None
         selected = self._all_of(prepared.selector)
@@ -123,16 +119,13 @@ class NodeAffinity(SingleReasonFilter):
         return selected if matched is None else _both(selected, matched)
 
     def count_units(self, prepared: RequiredAffinity | None) -> int:
-        """A unit for so many expressions."""
         terms = None if prepared is None else prepared.terms
         return sum(map(len, terms or ())) // _EXPRESSIONS_PER_UNIT
 
     def concerns(self, prepared: RequiredAffinity | None) -> bool:
-        """Only pods that require something."""
         return prepared is not None
 
     def reason(self, prepared: RequiredAffinity | None, row: int) -> str | None:
-        """Why this node is refused; None if it passes."""
         if prepared is None or prepared.matches(self._labels[row] or {}):
             return None
         return REASON

@@ -65,7 +65,6 @@ class NodePorts(SingleReasonFilter):
         """Rows that have a mark."""
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         super().relayout(source)
         self._rows = {}
         for row, marks in enumerate(self._marks):
@@ -73,7 +72,6 @@ class NodePorts(SingleReasonFilter):
                 self._index(row, marks)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over the ports taken; quick where they are what they were."""
         if node.ports.keys() == self._ports[row]:
             return
         self._ports[row] = frozenset(node.ports)
@@ -86,14 +84,12 @@ class NodePorts(SingleReasonFilter):
         self._index(row, marks)
 
     def prepare(self, kind: Kind) -> frozenset[Port]:
-        """The marks that refuse a node; none for pods without host ports."""
         ports = kind.demand.host_ports
         if not ports:
             return _NONE
         return marks_against((port.protocol, port.port, port.host_ip) for port in ports)
 
     def mask(self, prepared: frozenset[Port]) -> BoolArray | None:
-        """Which nodes have the ports free; None if all have."""
         taken = [self._rows[mark] for mark in prepared if mark in self._rows]
         if not taken:
             return None
@@ -103,11 +99,9 @@ class NodePorts(SingleReasonFilter):
         return free
 
     def concerns(self, prepared: frozenset[Port]) -> bool:
-        """Only pods with host ports."""
         return bool(prepared)
 
     def reason(self, prepared: frozenset[Port], row: int) -> str | None:
-        """Why this node is refused; None if it passes."""
         marks = self._marks[row]
         return None if not marks or prepared.isdisjoint(marks) else REASON
 

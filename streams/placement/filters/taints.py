@@ -83,32 +83,25 @@ class TaintToleration(Filter):
         self._taints = Interned[Taints](())
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._taints.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over the node's taints."""
         self._taints.put(row, () if node.state is None else refusing(node.state.taints))
 
     def prepare(self, kind: Kind) -> Tolerations:
-        """The tolerations of the kind."""
         return Tolerations(kind.pod.tolerations)
 
     def mask(self, prepared: Tolerations) -> BoolArray | None:
-        """Which nodes have no untolerated taint; None if none has."""
         return self._taints.where(lambda taints: prepared.find_untolerated(taints) is None)
 
     def count_units(self, prepared: Tolerations) -> int:
-        """A unit for so many distinct lists of taints."""
         return len(self._taints) // _LISTS_PER_UNIT
 
     def reason(self, prepared: Tolerations, row: int) -> str | None:
-        """Names the first taint that is not tolerated; None if all are."""
         taint = prepared.find_untolerated(self._taints.value(row))
         return None if taint is None else _refusal(taint)
 
     def reasons(self, prepared: Tolerations, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
-        """One look for each distinct list of taints."""
         by_reason: dict[str, list[IntArray]] = {}
         for taints, of in self._taints.groups(rows):
             taint = prepared.find_untolerated(taints)

@@ -63,11 +63,9 @@ class BalancedAllocationScore(Score):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's resources."""
         return cls(policy.balanced_allocation)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over what is requested and what there is."""
         figures = []
         for index, resource in enumerate(self._resources):
             requested = float(max(node.requested[resource], 0))
@@ -81,7 +79,6 @@ class BalancedAllocationScore(Score):
         self._rows[row] = figures
 
     def prepare(self, kind: Kind) -> _Prepared:
-        """What the pod requests."""
         amounts = [max(kind.demand.requests.get(name, 0), 0) for name in self._resources]
         if not any(amounts):
             return _Prepared(())
@@ -94,7 +91,6 @@ class BalancedAllocationScore(Score):
         )
 
     def scores(self, prepared: _Prepared) -> NDArray[Any]:
-        """How much the pod evens out each node."""
         if not prepared.asked:
             return np.zeros(self._before.size, dtype=np.int32)
         indices = [index for index, _ in prepared.asked]
@@ -111,7 +107,6 @@ class BalancedAllocationScore(Score):
         return (50 + (50 + after - before >> 1)).astype(np.int32)
 
     def score(self, prepared: _Prepared, row: int) -> int:
-        """The same of one node."""
         if not prepared.asked:
             return 0
         figures = self._rows[row]

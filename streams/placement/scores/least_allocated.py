@@ -63,11 +63,9 @@ class LeastAllocatedScore(Score):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's scoring strategy."""
         return cls(policy.resources_fit.scoring_strategy)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over what requests leave."""
         figures = []
         wide = False
         for index, (resource, weight) in enumerate(self._weights.items()):
@@ -82,7 +80,6 @@ class LeastAllocatedScore(Score):
         self._rows[row] = tuple(figures)
 
     def prepare(self, kind: Kind) -> _Prepared:
-        """What the pod requests, and what its containers without a request count with."""
         requests, assumed = kind.demand.requests, kind.demand.assumed
         amounts = [max(requests.get(name, 0) + assumed.get(name, 0), 0) for name in self._weights]
         return _Prepared(
@@ -96,7 +93,6 @@ class LeastAllocatedScore(Score):
         )
 
     def scores(self, prepared: _Prepared) -> NDArray[Any]:
-        """Weighted mean of the percentages that would be left, with two truncations."""
         total: FloatArray = np.zeros(self._wide.size)
         weights: FloatArray = np.zeros(self._wide.size)
         for index, amount, weight in prepared.asked:
@@ -114,7 +110,6 @@ class LeastAllocatedScore(Score):
         return scores
 
     def score(self, prepared: _Prepared, row: int) -> int:
-        """The same of one node, in whole numbers."""
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         total = weights = 0

@@ -60,11 +60,9 @@ class LimitsAwareScore(Score):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's resource limits."""
         return cls(policy.resource_limits)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Sum up limits against allocatable."""
         figures = self._rows[row] = []
         for index, (resource, weight) in enumerate(self._weights.items()):
             allocatable = node.allocatable.get(resource, 0)
@@ -86,7 +84,6 @@ class LimitsAwareScore(Score):
             figures.append((left, per_unit, float(default)))
 
     def prepare(self, kind: Kind) -> _Prepared:
-        """The pod's limits, or its requests where they stand for these."""
         demand = kind.demand
         return _Prepared(
             tuple(
@@ -97,7 +94,6 @@ class LimitsAwareScore(Score):
         )
 
     def scores(self, prepared: _Prepared) -> FloatArray:
-        """Raw scores, float64."""
         raw: FloatArray = np.zeros(self._left.shape[1])
         for index, limit in enumerate(prepared.limits):
             taken = self._default[index] if limit is None else limit
@@ -108,7 +104,6 @@ class LimitsAwareScore(Score):
         return raw
 
     def score(self, prepared: _Prepared, row: int) -> float:
-        """Raw score of one node; the same operations in the same order as `scores`."""
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         raw = 0.0

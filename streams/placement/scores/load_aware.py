@@ -72,11 +72,9 @@ class LoadAwareScore(Score):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's load-aware arguments."""
         return cls(estimator)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Work out capacity and expected usage."""
         total = node.usage.profile.total
         used = self._expected(node.usage, now_ms)
         known = self._rows[row]
@@ -107,13 +105,11 @@ class LoadAwareScore(Score):
             self._factor[index, row] = factor
 
     def prepare(self, kind: Kind) -> _Prepared:
-        """Estimate the pod."""
         estimate = self.estimator.of_kind(kind)
         by_prod = kind.prod and self.args.score_according_prod_usage
         return _Prepared(estimate, PROD if by_prod else OTHER)
 
     def scores(self, prepared: _Prepared) -> NDArray[Any]:
-        """Weighted mean of the percentages that would be left, with two truncations."""
         size = self._wide.size
         if not self._weight_sum:
             return np.zeros(size, dtype=np.int32)

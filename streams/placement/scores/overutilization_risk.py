@@ -116,11 +116,9 @@ class OverutilizationRiskScore(Score):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's arguments."""
         return cls(policy.overutilization_risk)
 
     def relayout(self, source: IntArray) -> None:
-        """Rows have moved."""
         super().relayout(source)
         self._make_room(source.size)
         self._forget()
@@ -140,7 +138,6 @@ class OverutilizationRiskScore(Score):
         self._changed.clear()
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Work out what the node costs as it is."""
         figures = [(0.0, 0.0)] * len(self._resources)
         if node.statistics is not None:
             self._fleet = node.statistics.fleet.figures
@@ -175,7 +172,6 @@ class OverutilizationRiskScore(Score):
             rows.append((share, spread, before, per_unit, square))
 
     def prepare(self, kind: Kind) -> Prepared:
-        """What the pod says that it needs."""
         return tuple(
             resolve_demand(resource, kind.demand, kind.priority_class)
             for resource in self._resources
