@@ -1,13 +1,13 @@
-"""Filter NodeResourcesFit: what a pod requests must be free on its node.
+"""Filter NodeResourcesFit: the node must have room for the pod's requests.
 
-Free is what the node has allocatable less what the pods held there request; a resource that a node
-does not name it has none of. `pods` is a resource like any other, of which every pod takes one.
-Resources of which a pod requests nothing are not looked at, so a node that holds more than it has
-(its allocatable shrank) still takes pods that ask for none of that.
+The free amount of a resource is the node's allocatable less the requests of the pods held there. A node
+without an allocatable amount of a resource has none of it. `pods` is a resource of which every pod takes
+one. Resources that the pod does not request are not checked. So a node whose allocatable has shrunk
+below the requests of its pods still accepts pods that do not request that resource.
 
-A node is refused with one reason: pods first, then cpu, memory and ephemeral storage, then the
-other resources by name. kube-scheduler gives all reasons of a node, so its counts add up to more
-than the nodes.
+A node is refused for one reason: pods first, then cpu, memory and ephemeral storage, then the other
+resources by name. kube-scheduler reports all reasons of a node, so its counts add up to more than the
+number of nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from streams.placement.plugin import Filter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
-#: Most resources for which a column is kept.
+#: Most resource columns that are kept.
 COLUMNS_MAX = 64
 
 #: Resource and amount: millicores, bytes, pieces.
@@ -38,7 +38,7 @@ def _refusal(resource: str) -> str:
 
 
 def requests_of(kind: Kind) -> Requests:
-    """What must be free for a pod of a kind, in the order in which it is looked at."""
+    """Return the amounts that must be free for a pod of a kind, in the order of the checks."""
     requests = kind.demand.requests
     wanted = [_ONE_POD]
     wanted += [(name, requests[name]) for name in _NEXT if requests.get(name, 0) > 0]
@@ -49,7 +49,7 @@ def requests_of(kind: Kind) -> Requests:
 
 
 def free_of(node: Node) -> dict[str, int]:
-    """What is free on a node of the resources that it names; negative where too much is held."""
+    """Return the free amounts of a node, below 0 if its pods request more than its allocatable."""
     requested = node.requested
     free = {name: amount - requested.get(name, 0) for name, amount in node.allocatable.items()}
     if "pods" in free:
@@ -58,19 +58,17 @@ def free_of(node: Node) -> dict[str, int]:
 
 
 class NodeResourcesFit(Filter):
-    """Refuses nodes that have less free than the pod requests."""
-
     name = "NodeResourcesFit"
     watches = Change.PODS | Change.STATE
     columns = ("_free",)
 
     def __init__(self) -> None:
         self._free: list[dict[str, int] | None] = []
-        """Free amounts of each row; None on a row that is new."""
+        """Free amounts by row; None for a new row."""
         self._columns = LazyColumns[IntArray](COLUMNS_MAX)
-        """Free amounts of all rows, by resource: shape (nodes,)."""
+        """Free amounts of all rows by resource, shape (nodes,)."""
         self._named = NameCounts()
-        """Resources that some node names."""
+        """Number of nodes with each resource."""
 
     def relayout(self, source: IntArray) -> None:
         self._named.relayout(self._free, source)
@@ -122,7 +120,7 @@ class NodeResourcesFit(Filter):
                 rows = rows[~short]
 
     def _column(self, name: str) -> IntArray | None:
-        """Free amounts of a resource that is requested; None: no node names it, so none has any."""
+        """Return the free amounts of a resource; None if no node has the resource."""
         return self._columns.get_or_build(name, self._build) if name in self._named else None
 
     def _build(self, name: str) -> IntArray:
@@ -134,5 +132,5 @@ class NodeResourcesFit(Filter):
 
 
 def _clamped(amount: int) -> int:
-    """No request is larger than 2^63-1, so nothing is lost by ending there."""
+    # No request exceeds 2^63-1, so larger amounts need not be told apart.
     return min(max(amount, _INT64_MIN), _INT64_MAX)

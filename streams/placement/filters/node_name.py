@@ -1,4 +1,4 @@
-"""Filter NodeName: a pod that insists on one node goes nowhere else."""
+"""Filter NodeName: a pod that requires a node by name is placed on no other node."""
 
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
@@ -11,8 +11,6 @@ REASON = "node(s) didn't match the requested node name"
 
 
 class NodeName(SingleReasonFilter):
-    """Refuses every node but the one that the pod requires."""
-
     name = "NodeName"
     single_reason = REASON
     watches = Change.STATE

@@ -1,7 +1,7 @@
-"""Filter NodeUnschedulable: a cordoned node takes no new pods.
+"""Filter NodeUnschedulable: cordoned nodes get no new pods.
 
-The node controller also taints a cordoned node, a moment later. A pod that tolerates that taint, as
-pods of a DaemonSet do, tolerates the flag as well.
+The node controller also taints a cordoned node a moment later. A pod that tolerates this taint, such as
+a pod of a DaemonSet, is not refused.
 """
 
 from schemas.messages.nodes import Taint
@@ -18,8 +18,6 @@ _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class NodeUnschedulable(SingleReasonFilter):
-    """Refuses cordoned nodes to pods that do not tolerate the cordon."""
-
     name = "NodeUnschedulable"
     single_reason = REASON
     watches = Change.STATE
@@ -31,8 +29,8 @@ class NodeUnschedulable(SingleReasonFilter):
         self._cordoned.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        said = node.state is not None and node.state.unschedulable
-        self._cordoned.put(row, said or node.cordoned)
+        unschedulable = node.state is not None and node.state.unschedulable
+        self._cordoned.put(row, unschedulable or node.cordoned)
 
     def prepare(self, kind: Kind) -> bool:
         return Tolerations(kind.pod.tolerations).covers(_CORDON)
