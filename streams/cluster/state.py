@@ -142,7 +142,7 @@ class ClusterState:
     def apply(self, message: Any, position: Position) -> Result:
         """Apply one record; return the messages that it causes, or a refusal."""
         if isinstance(message, ClockTick):
-            with self.inventory.numbers.if_asked():
+            with self.inventory.numbers.on_first_use():
                 result = self._apply_tick(message, position)
             self.placement.note_openings()
         else:
