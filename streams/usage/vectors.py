@@ -1,10 +1,10 @@
-"""Amounts over the resources of a policy, in ascending order of their names."""
+"""Amounts over the resources of a policy, in ascending order of the resources' names."""
 
 from collections.abc import Sequence
 
 Vector = tuple[int, ...]
 
-#: Usage of a resource of which nothing is known.
+#: Stands for unknown usage of a resource.
 UNKNOWN = -(2**61)
 
 
@@ -17,5 +17,5 @@ def minus(left: Vector, right: Vector) -> Vector:
 
 
 def total(zero: Vector, vectors: Sequence[Vector]) -> Vector:
-    """Return the sum per resource; `zero`: the sum of no vectors."""
+    """Return the sum per resource; `zero` is the sum of no vectors."""
     return tuple(map(sum, zip(*vectors, strict=True))) if vectors else zero
