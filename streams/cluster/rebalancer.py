@@ -203,12 +203,15 @@ class _RoundRules(Rules):
 
 
 def _explain_cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | None:
-    """How far a node is below its high thresholds; None: it is not, or the round has not judged it.
+    """Return why a node is no longer hot; None if it is hot or the round has not judged it.
 
     Only measured usage counts, which includes pods that are still leaving.
     """
     if name == OVERUTILIZATION_RISK:
-        return _calm(outcome, node)
+        by_risk = (pool for pool in outcome.pools if pool.name == OVERUTILIZATION_RISK)
+        if all(pool.get_class(node) != "normal" for pool in by_risk):
+            return None
+        return f"node {node} is no longer at risk: it costs less than a move must gain"
     standing = _find_standing(outcome, name, node, phase)
     if standing is None or standing.is_hot:
         return None
@@ -226,16 +229,6 @@ def _explain_cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> 
 def _is_hot(outcome: RoundOutcome, pool: str, node: str, phase: Phase) -> bool | None:
     standing = _find_standing(outcome, pool, node, phase)
     return None if standing is None or not standing.used else standing.is_hot
-
-
-def _calm(outcome: RoundOutcome, node: str) -> str | None:
-    """That a node is at risk no more; None: it is, or the round has not judged it by risk."""
-    by_risk = (pool for pool in outcome.pools if pool.name == OVERUTILIZATION_RISK)
-    if all(pool.get_class(node) != "normal" for pool in by_risk):
-        return None
-    return (
-        f"node {node} is at risk no more: with all of its pods it costs less than a move must gain"
-    )
 
 
 def _find_standing(
