@@ -47,29 +47,6 @@ class RestoredPod(NamedTuple):
 
 
 class Node:
-    __slots__ = (
-        "allocatable",
-        "assumed",
-        "capacity",
-        "cordoned",
-        "fresh",
-        "gone",
-        "held",
-        "installed",
-        "limited",
-        "limits",
-        "list_id",
-        "missing",
-        "name",
-        "ports",
-        "requested",
-        "row",
-        "state",
-        "statistics",
-        "unlimited",
-        "usage",
-    )
-
     def __init__(self, name: str, estimator: Estimator, fleet: Fleet | None = None) -> None:
         """`fleet` is None if no plugin uses statistics."""
         self.name = name

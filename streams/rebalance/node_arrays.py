@@ -64,22 +64,6 @@ _NOTHING: Mapping[str, int] = {}
 class NodeFigures:
     """Figures of one node."""
 
-    __slots__ = (
-        "_measured",
-        "capacity",
-        "known",
-        "metric",
-        "name",
-        "node",
-        "pending",
-        "pods",
-        "prod_usage",
-        "state",
-        "universe",
-        "updated_ms",
-        "usage",
-    )
-
     def __init__(self, name: str, universe: Universe) -> None:
         self.name = name
         self.node: Node | None = None
@@ -235,8 +219,6 @@ class NodeFigures:
 
 class _Measured:
     """Usage of a node's pods by its metric: sums per resource of all pods, and of prod pods."""
-
-    __slots__ = ("live", "prod")
 
     def __init__(self, node: Node, pods: PackedPods, resources: tuple[str, ...]) -> None:
         metric, vectors = node.usage.metric, node.usage.vectors

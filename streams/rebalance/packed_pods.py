@@ -30,19 +30,6 @@ def _is_prod(held: Held) -> bool:
 class PackedPods:
     """Properties of one node's pods that do not depend on a metric."""
 
-    __slots__ = (
-        "_keys",
-        "_known",
-        "bound",
-        "held",
-        "names",
-        "pods",
-        "prod",
-        "prods",
-        "source",
-        "terminating",
-    )
-
     def __init__(
         self, source: Sequence[Held], before: "PackedPods | None" = None, *, by_uid: bool = False
     ) -> None:

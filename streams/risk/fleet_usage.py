@@ -153,8 +153,6 @@ def decode_fleet_usage(
 class Fleet:
     """Arguments of the risk score, and usage of all pods of one cluster; its nodes share this object."""
 
-    __slots__ = ("_least", "args", "figures", "renewed_at_ms", "resources")
-
     def __init__(self, args: OverutilizationRiskArgs, before: "Fleet | None" = None) -> None:
         """Start with the priors, or with the figures under earlier arguments with the same resources."""
         self.args = args

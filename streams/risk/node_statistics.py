@@ -43,12 +43,6 @@ _PodName = tuple[str, str]
 class NodeStatistics:
     """Lifetimes of the pods of one node, and mean and variance of its usage."""
 
-    __slots__ = (
-        "_figures", "_figures_of", "_lacking", "_metric_ms", "_metric_pods", "_sums", "_whole",
-        "_young",
-        "extended_at_ms", "fleet", "fleet_sums", "lifetimes", "reported", "tiny_request_sums", "whole",
-    )  # fmt: skip
-
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.lifetimes: dict[str, Lifetime] = {}

@@ -42,21 +42,6 @@ def name_statistic(aggregation: str, duration_ms: int) -> str:
 class MetricVectors:
     """Figures of one node metric."""
 
-    __slots__ = (
-        "_aggregated",
-        "_longest",
-        "_metric",
-        "_pods",
-        "_readings",
-        "_upstream",
-        "_vector",
-        "node",
-        "report_interval_ms",
-        "resources",
-        "system",
-        "unknown",
-    )
-
     def __init__(self, metric: NodeMetric, estimator: Estimator) -> None:
         self._metric = metric
         self._pods: dict[tuple[str, str], tuple[Vector, bool]] | None = None

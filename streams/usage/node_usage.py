@@ -70,19 +70,6 @@ def is_same_for_estimation(cached: Pod, pod: Pod) -> bool:
 class ExpectedNodeUsage:
     """Metric and assigned pods of one node; vectors over the resources of its estimator."""
 
-    __slots__ = (
-        "assigned",
-        "delta",
-        "estimated",
-        "estimator",
-        "metric",
-        "metric_time_ms",
-        "prod_delta",
-        "prod_usage",
-        "profile",
-        "vectors",
-    )
-
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
         self.metric: NodeMetric | None = None
