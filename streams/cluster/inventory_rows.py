@@ -124,12 +124,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
 
 
 def encode_held(held: Held, counted: AssignedPod | None) -> bytes:
-    """Return a held pod as `encode` of a `HeldPod` does.
-
-    Args:
-        held: the pod and why it is held.
-        counted: the state of the pod that estimation uses; None if it does not count.
-    """
+    """Return the bytes of `encode` of a `HeldPod`; `counted` is None if estimation ignores the pod."""
     values: dict[str, Any] = {
         "pod": _pod_values(held.pod),
         "assigned_at_ms": held.assigned_at_ms,

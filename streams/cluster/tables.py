@@ -74,12 +74,7 @@ def settle(state: ClusterState) -> None:
 
 
 def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
-    """Restore the state of a cluster.
-
-    Args:
-        cluster: name of the cluster.
-        now_ms: log time; None before the first clock tick.
-        rows: all rows of the cluster, including its own row.
+    """Restore a cluster from all its rows; `now_ms` is None before the first clock tick.
 
     Raises:
         DamagedTable: a row cannot be read.

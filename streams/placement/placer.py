@@ -103,9 +103,7 @@ class Placer:
     def rank_to_place(self, kind: Kind, excluded: ExcludedNodes | None = None) -> Ranking:
         """Return the ranking for placing a pod: without filters that can give way, if no node passes.
 
-        Args:
-            kind: kind of the pod.
-            excluded: nodes that this pod must stay away from.
+        `excluded` nodes count as nodes that do not pass.
         """
         strict = ranking = self.rank(kind)
         for count, name in enumerate(self._giving_way, start=1):

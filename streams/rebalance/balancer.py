@@ -110,13 +110,7 @@ class Balancer:
     def round(
         self, now_ms: int, rules: Rules | None = None, *, paused: bool = False
     ) -> RoundOutcome:
-        """Make a round.
-
-        Args:
-            now_ms: log time.
-            rules: which pods may leave; by default all.
-            paused: only record mean usage, for thresholds that follow the recent past.
-        """
+        """Make a round; a paused round only records mean usage, for thresholds that follow it."""
         inventory = self.inventory
         self.columns.refresh(inventory)
 

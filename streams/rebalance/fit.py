@@ -20,12 +20,7 @@ class TargetGroup:
     """Pods with the same requests that the same targets accept."""
 
     def __init__(self, mask: BoolArray, requests: Sequence[tuple[int, IntArray]]) -> None:
-        """Start with the room before the round.
-
-        Args:
-            mask: targets that affinity and taints allow, shape (targets,).
-            requests: amounts, and the free amounts of the targets, which planned moves change.
-        """
+        """`requests` are amounts, and the free amounts of the targets, which planned moves change."""
         self.mask, self._requests = mask, requests
 
     def fitting(self) -> BoolArray:
@@ -58,14 +53,9 @@ class Fit:
         node_fit: bool = True,
         as_koordinator: bool = False,
     ) -> None:
-        """Start without groups.
+        """Start without groups, for targets with these rows; `allowed` has those of each phase, shape (targets,).
 
-        Args:
-            columns: all nodes.
-            rows: rows of the targets.
-            allowed: targets of each phase, shape (targets,).
-            node_fit: False if every pod fits everywhere.
-            as_koordinator: compare requests of 0 too, and not the number of pods.
+        `as_koordinator` compares requests of 0 too, and not the number of pods.
         """
         self._columns, self._rows = columns, rows
         self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator

@@ -185,14 +185,7 @@ class NodeFigures:
         prod: list[int],
         gone: Sequence[Mapping[str, int]],
     ) -> None:
-        """Raise usage to that of the whole node, and note resources that the metric lacks.
-
-        Args:
-            metric: the metric.
-            usage: sum of the metric's parts by resource; raised in place.
-            prod: usage of prod pods by resource; raised in place.
-            gone: usage of pods that have left lately, which the node's usage includes.
-        """
+        """Raise usage in place to that of the whole node less that of `gone` pods; note unknown resources."""
         universe = self.universe
         whole, system = metric.usage or {}, metric.system_usage
         for index, name in enumerate(universe.resources):

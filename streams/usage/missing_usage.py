@@ -41,14 +41,7 @@ def get_pods_bit(*, prod: bool, daemon: bool) -> int:
 def find_missing_usage(
     usage: ExpectedNodeUsage, *, filtered: bool, scored: bool, at_risk: Sequence[str] = ()
 ) -> tuple[MissingUsage, ...]:
-    """Return what the metric of a node lacks.
-
-    Args:
-        usage: usage of the node.
-        filtered: whether the filter by load is enabled.
-        scored: whether the score by load is enabled.
-        at_risk: resources of the score by risk.
-    """
+    """Return what the metric of a node lacks for a policy that filters or scores by load, or by risk."""
     vectors, metric = usage.vectors, usage.metric
     if vectors is None or vectors.node is None or metric is None or metric.usage is None:
         return ()

@@ -151,14 +151,7 @@ def build_profile(
     resources: tuple[str, ...],
     defaults: NodeThresholds,
 ) -> NodeProfile:
-    """Return the profile of a node.
-
-    Args:
-        capacity: the node's capacity; empty for a node without a state.
-        annotations: the node's annotations.
-        resources: resources of the policy.
-        defaults: thresholds of nodes without an annotation.
-    """
+    """Return the profile of a node; `defaults` are the thresholds of nodes without an annotation."""
     total = tuple([capacity.get(name, 0) for name in resources])
     thresholds = read_node_thresholds(annotations, defaults)
     aggregated = thresholds.aggregated

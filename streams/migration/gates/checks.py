@@ -163,13 +163,9 @@ class Gates:
     def check_temporary(
         self, pod: Pod, proposal: Proposal, now_ms: int, *, waiting_too: bool
     ) -> Gate | None:
-        """Return the gate that delays a pod's migration; None if there is none.
+        """Return the gate that delays a migration; None if there is none.
 
-        Args:
-            pod: current state of the pod.
-            proposal: its node, pool, trigger, and whether maintenance windows apply.
-            now_ms: log time.
-            waiting_too: count migrations that wait for arbitration, as for a new migration.
+        With `waiting_too`, migrations that wait for arbitration count, as they do for a new migration.
         """
         if not proposal.ignore_windows:
             closed = self.check_windows(proposal.pool, proposal.node, pod.namespace, now_ms)

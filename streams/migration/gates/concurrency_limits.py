@@ -43,13 +43,10 @@ class ConcurrencyLimits:
     def check(
         self, pod: Pod, node: str, replicas: Replicas | None, *, waiting_too: bool
     ) -> Gate | None:
-        """Return the first limit that one more migration would exceed; None if there is none.
+        """Return the first limit that moving a pod from a node would exceed; None if there is none.
 
-        Args:
-            pod: the pod to move; its own migration does not count.
-            node: the node that it would leave.
-            replicas: replicas of its owner; None if it has no owner.
-            waiting_too: count migrations that wait for arbitration.
+        The migration of the pod itself does not count. With `waiting_too`, migrations that wait for arbitration
+        count.
         """
         args, registry = self.args, self.registry
         own = registry.find_by_pod(pod.uid)

@@ -62,15 +62,7 @@ class RiskRecord:
         *,
         targets: int,
     ) -> None:
-        """Start without moves.
-
-        Args:
-            readings: usage and limits of the nodes with a fresh metric.
-            resources: resources of the policy.
-            names: names of all nodes of the round.
-            codes: classes of these nodes, shape (names,).
-            targets: number of nodes that may get pods.
-        """
+        """Start without moves; `names` are all nodes of the round, and `codes` their classes."""
         self._readings = readings
         self._resources = tuple(resource.name for resource in resources)
         self.outcome = PoolOutcome(
