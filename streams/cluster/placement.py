@@ -128,7 +128,7 @@ class Placement:
         if held.decision_id != outcome.command_id or held.expires_at_ms is None:
             return []
         if outcome.result == "done":
-            self.inventory.confirm(outcome.pod.uid)
+            self.inventory.keep(outcome.pod.uid, None)
             return []
         self.inventory.release(outcome.pod.uid)
         if outcome.result == "dry":
@@ -283,7 +283,7 @@ class Placement:
         kind = kind_of(pod)
         waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
         group_waits = self.pending.find_group(kind) is not None
-        joins_group = group_waits and not self.migrations.has_room_for(pod)
+        joins_group = group_waits and not self.migrations.tracking.has_room_for(pod)
         if joins_group or self.inventory.context.paused:
             return self._join_group_untried(waiting, cause)
         if self.pending.has_woken():
@@ -303,7 +303,7 @@ class Placement:
 
     def _find_node(self, waiting: WaitingRequest, cause: Cause) -> tuple[Ranking, int | None]:
         """Return the kind's ranking and a row: of the node with the pod's room, or the best node."""
-        reserved_node = self.migrations.claim_room(waiting.request.pod, cause)
+        reserved_node = self.migrations.tracking.claim_room(waiting.request.pod, cause)
         ranking = self.placer.rank_to_place(waiting.kind)
         node = self.inventory.nodes.get(reserved_node or "")
         if node is not None and node.row >= 0 and ranking.passes(node.row):

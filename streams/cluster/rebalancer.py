@@ -90,7 +90,8 @@ class Rebalancer:
         for row in self._migrations.list_uncommanded_moves():
             cool = _explain_cool(outcome, row.pool, row.source_node, row.watched)
             if cool is not None:
-                self._migrations.abort_cooled(row, cool, cause)
+                lifecycle = self._migrations.lifecycle
+                lifecycle.finish(row, cause, "Aborted", "NodeCooled", cool)
         begun = {row.pod.uid: row.migration_id for row in self._migrations.lifecycle.registry}
         return [build_round(cause, outcome, begun, dry_run=dry_run)]
 
@@ -138,7 +139,7 @@ class Rebalancer:
         return True
 
     def _round(self, cause: Cause) -> RoundOutcome:
-        self._migrations.begin_round()
+        self._migrations.round_limits.begin()
         rules = _RoundRules(self._migrations, self._memory, self._exclusions, cause)
         return self.balancer.round(cause.now_ms, rules)
 

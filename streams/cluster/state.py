@@ -151,7 +151,7 @@ class ClusterState:
             if self.inventory.opened and not isinstance(result, Refusal):
                 result = [*result, *self.placement.use_openings(self._cause(position))]
         self.placement.placer.refresh()
-        reports = self.migrations.take_messages()
+        reports = self.migrations.lifecycle.take_messages()
         return [*result, *reports] if reports and not isinstance(result, Refusal) else result
 
     def _apply(self, message: Any, position: Position) -> Result:
@@ -225,7 +225,7 @@ class ClusterState:
     def _apply_request(self, request: SchedulingRequest, position: Position) -> Result:
         cause = self._cause(position)
         if request.withdrawn:
-            self.migrations.handle_withdrawn(request.pod.uid, cause)
+            self.migrations.tracking.handle_withdrawn(request.pod.uid, cause)
         return self.placement.handle_request(request, cause)
 
     def _apply_node(self, state: NodeState, position: Position) -> Result:
@@ -236,7 +236,7 @@ class ClusterState:
         if state.event == "removed":
             self.memory.moves.remove_node(state.node)
             self.rebalancer.balancer.remove_node(state.node)
-            self.migrations.handle_nodes_gone(self._cause(position))
+            self.migrations.drains.remove_gone(self._cause(position))
         return []
 
     def _check_node_limit(self, node: str) -> Refusal | None:

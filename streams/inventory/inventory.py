@@ -393,9 +393,6 @@ class Inventory:
         self._forget_empty(node)
         return held
 
-    def confirm(self, uid: str) -> None:
-        self.keep(uid, None)
-
     def keep(self, uid: str, expires_at_ms: int | None) -> None:
         """Change the end of a pod's reservation; None confirms the pod."""
         node_and_held = self.held(uid)

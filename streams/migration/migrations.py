@@ -17,7 +17,6 @@ from schemas.messages.namespaces import (
     PriorityClassState,
 )
 from schemas.messages.outcomes import CommandOutcome
-from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
@@ -38,7 +37,6 @@ from streams.placement.placer import Placer
 from streams.pods.held import Held
 from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.cause import Cause
-from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
 
@@ -63,7 +61,7 @@ class Migrations:
         self.drains = Drains(self.lifecycle)
         self._arbitration = Arbitration(self.lifecycle)
         self._execution = Execution(self.lifecycle)
-        self._tracking = Tracking(self.lifecycle)
+        self.tracking = Tracking(self.lifecycle)
         self._requests = UserRequests(self.lifecycle, self.drains)
         lifecycle = self.lifecycle
         self.tracked_rows: tuple[TrackedRows[Any, Any], ...] = (
@@ -79,9 +77,6 @@ class Migrations:
         """All rows, in the order of writing and restoring."""
 
     # --- proposals --------------------------------------------------------------------------------
-
-    def begin_round(self) -> None:
-        self.round_limits.begin()
 
     def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
         """Create the migration of a pod that `hold_back` let pass; return the gate that stops it."""
@@ -143,9 +138,6 @@ class Migrations:
             if row.trigger == "rebalance" and is_live(row) and not is_commanded(row)
         ]
 
-    def abort_cooled(self, row: MigrationRow, text: str, cause: Cause) -> None:
-        self.lifecycle.finish(row, cause, "Aborted", "NodeCooled", text)
-
     # --- records ----------------------------------------------------------------------------------
 
     def handle_request(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
@@ -153,26 +145,18 @@ class Migrations:
 
     def handle_outcome(self, outcome: CommandOutcome, cause: Cause) -> None:
         if outcome.command == "evict":
-            self._tracking.handle_outcome(outcome, cause)
+            self.tracking.handle_outcome(outcome, cause)
 
     def handle_pod_change(self, change: PodChange, cause: Cause) -> None:
         if self.lifecycle.registry:
-            self._tracking.handle_pod_change(change, cause)
+            self.tracking.handle_pod_change(change, cause)
         if change.over:
             self.lifecycle.gates.protections.forget(change.after.uid)
 
     def handle_gone(self, uid: str, cause: Cause) -> None:
         """Handle a pod that a full list lacks, or that did not exist when it was bound."""
-        self._tracking.handle_gone(uid, cause)
+        self.tracking.handle_gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
-
-    def handle_nodes_gone(self, cause: Cause) -> None:
-        self.drains.remove_gone(cause)
-
-    def handle_withdrawn(self, uid: str, cause: Cause) -> None:
-        """Handle the withdrawal of a scheduling request."""
-        if self.lifecycle.registry:
-            self._tracking.handle_withdrawn(uid, cause)
 
     def apply_object(
         self,
@@ -201,20 +185,12 @@ class Migrations:
         lifecycle.workloads.end_list(list_id, begin, complete="workload" in kinds)
         lifecycle.budgets.end_list(list_id, begin, complete="disruption-budget" in kinds)
 
-    def has_room_for(self, pod: Pod) -> bool:
-        """Whether room is reserved for a pod that waits for a node."""
-        return bool(self.lifecycle.registry) and self._tracking.has_room_for(pod)
-
-    def claim_room(self, pod: Pod, cause: Cause) -> str | None:
-        """Release the room that is reserved for a pod, and return its node; None if there is none."""
-        return self._tracking.claim_room(pod, cause) if self.lifecycle.registry else None
-
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, cause: Cause, passed_ms: int) -> None:
         """End, arbitrate and execute migrations; `passed_ms` is the log time since the last tick."""
         self.lifecycle.limiters.advance(passed_ms, cause.now_ms)
-        self._tracking.tick(cause)
+        self.tracking.tick(cause)
         self.lifecycle.limiters.drop_full(cause.now_ms)
         if self.lifecycle.inventory.context.paused:
             return
@@ -226,9 +202,6 @@ class Migrations:
             progress.mark_changed()
             self._arbitration.run(cause)
         self._execution.run(cause)
-
-    def take_messages(self) -> list[OutputMessage]:
-        return self.lifecycle.take_messages()
 
     def set_policy(self, policy: Policy) -> None:
         """Apply a policy; commands that were sent are not taken back."""

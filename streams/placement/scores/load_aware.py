@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
+from streams.placement.filters.load_aware import OTHER, PROD
 from streams.placement.plugin import Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray
 from streams.usage.estimate import Estimator
 from streams.usage.node_usage import ExpectedNodeUsage
 from streams.usage.vectors import UNKNOWN, Vector
-
-PROD, OTHER = 0, 1
 
 #: Added to (capacity - used) before the product with 100 / capacity, so that rounding errors cannot
 #: push an integer percentage below itself. The error of the product is below 4.6e-14. A fractional

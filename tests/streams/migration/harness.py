@@ -113,7 +113,7 @@ class Moving:
         migrations, cause = self.state.migrations, self.cause()
         answer = migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
         answer = answer or migrations.propose(candidate, cause)
-        self.keep(self.state.migrations.take_messages())
+        self.keep(self.state.migrations.lifecycle.take_messages())
         return answer
 
     def row(self, uid: str) -> Any:

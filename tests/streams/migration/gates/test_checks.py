@@ -340,7 +340,7 @@ def test_a_workload_that_may_move_whole_by_one_limit_alone_is_said_to_by_that_on
 def test_a_round_has_limits_that_begin_anew(limits: str, texts: list[str | None]) -> None:
     moving = three(policy_text(f"descheduling: {{{limits}}}"))
     assert [moving.propose(uid) for uid in ("a", "b", "d")] == texts
-    moving.state.migrations.begin_round()
+    moving.state.migrations.round_limits.begin()
     assert moving.propose("c") is None
 
 
