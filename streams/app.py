@@ -18,7 +18,7 @@ from connectors.process.metrics_endpoint import serve
 from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.storage.tables import CLUSTER_TABLES, WINDOWS
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.intake import INPUT
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
@@ -87,8 +87,8 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
     runners = []
     if worker.stages != "cluster":
         document = worker.collect_policy()
-        collecting = Collecting() if document is None else Collecting.of(*document.collect.of_nodes)
-        runners.append(add_aggregate(app, kafka, limits, metrics, collecting))
+        rules = PoolRules() if document is None else PoolRules.of(*document.collect.of_nodes)
+        runners.append(add_aggregate(app, kafka, limits, metrics, rules))
     if worker.stages != "aggregate":
         ticks = Ticks(worker.tick_interval_s, worker.clock_hold_s)
         runners.append(
@@ -113,14 +113,14 @@ def add_aggregate(
     kafka: KafkaSettings,
     limits: BatchLimits,
     metrics: Metrics,
-    collecting: Collecting,
+    rules: PoolRules,
     aggregate_limits: AggregateLimits | None = None,
 ) -> StageRunner:
     """Add the aggregate stage to an app that has not started yet."""
     bounds = aggregate_limits or AggregateLimits()
 
     def build_stage(partition: int, rows: PartitionRows) -> AggregateStage:
-        state = restore(partition, rows, collecting)
+        state = restore(partition, rows, rules)
         return AggregateStage(state, kafka.partitions, bounds)
 
     publisher = FencedPublisher(kafka)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
@@ -41,7 +41,7 @@ class LocalPipeline:
     def __init__(self) -> None:
         self.cluster = ClusterStage(0, 1, has_tables=False)
         self.aggregate = AggregateStage(
-            PartitionState(0, Collecting(), first=True), 1, AggregateLimits(), has_table=False
+            PartitionState(0, PoolRules(), first=True), 1, AggregateLimits(), has_table=False
         )
         self.applied = 0
         """How many records both have applied."""

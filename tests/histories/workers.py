@@ -14,7 +14,7 @@ from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
 from schemas.storage.tables import is_of_cluster
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
+from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
@@ -43,7 +43,7 @@ _ROWS_WRITTEN = 0.1
 _PIECE_BYTES = 4_000
 
 #: Windows and limits of the aggregate stage that short histories reach.
-COLLECTING = Collecting(
+COLLECTING = PoolRules(
     CollectRules(60_000, 10_000, (40_000, 120_000)),
     {"slow": CollectRules(60_000, 90_000, (120_000,))},
 )

@@ -13,10 +13,10 @@ from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode, encode
 from streams.aggregate import partition as partition_module
 from streams.aggregate import rows as rows_module
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
+from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
-from streams.aggregate.reading import SampleFigures
+from streams.aggregate.samples import SampleFigures
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.aggregate.builders import (
@@ -36,10 +36,10 @@ from tests.streams.aggregate.histories import batches, histories
 from tests.streams.aggregate.oracle import NaiveNode
 
 #: A node is never forgotten or begun anew, which the oracle does not know of.
-FAITHFUL = Collecting(
+FAITHFUL = PoolRules(
     QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,), "usage_with_page_cache_bytes")}
 )
-QUICK_HORIZON_MS = Collecting(QUICK).horizon_ms
+QUICK_HORIZON_MS = PoolRules(QUICK).horizon_ms
 SWEEP = AggregateLimits().sweep_records
 LONG_MEMORY = AggregateLimits(forget_after_ms=10**12)
 
@@ -376,7 +376,7 @@ def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
     for record in records:
         message = decode("node-usage", record.value)
         if isinstance(message, CollectPolicyRecord):
-            before, collecting = collecting, Collecting.of(message.default, message.pools)
+            before, collecting = collecting, PoolRules.of(message.default, message.pools)
             for node in nodes.values():
                 node.change(before)
         if not isinstance(message, NodeUsage):
