@@ -18,11 +18,11 @@ from streams.replay.recorded import HISTORY_HINT, NotReplayable
 from streams.replay.report import time_text
 from streams.stage import checkpoint, journal
 from streams.stage.checkpoint import (
-    Assembler,
     Checkpoint,
-    Finder,
+    CheckpointDecoder,
+    CheckpointFinder,
     FoundCheckpoint,
-    is_place,
+    matches_place,
     read_piece,
 )
 from streams.stage.journal_records import read_record
@@ -59,7 +59,7 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
         newest = _find_newest(stored, partition, from_ms)
         if newest is not None or whole:
             return newest
-    finder = Finder(partition)
+    finder = CheckpointFinder(partition)
     oldest = _find_oldest(stored, finder)
     if oldest is not None and from_ms is None:
         return oldest
@@ -83,10 +83,10 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
 def oldest_checkpoint(stored: Stored, partition: int) -> Checkpoint | None:
     """The one after which most can be compared, where not all inputs since the journal's first batch
     are there; none: there is none that can be gone on from."""
-    return _find_oldest(stored, Finder(partition))
+    return _find_oldest(stored, CheckpointFinder(partition))
 
 
-def _find_oldest(stored: Stored, finder: Finder) -> Checkpoint | None:
+def _find_oldest(stored: Stored, finder: CheckpointFinder) -> Checkpoint | None:
     """Reads the topic no further than to the first usable checkpoint."""
     first, end = stored.extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
@@ -104,7 +104,7 @@ def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint |
     size = _FIRST_READ
     while True:
         begin = max(first, end - size)
-        finder = Finder(partition)
+        finder = CheckpointFinder(partition)
         for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
             finder.take(offset, value)
         for found in sorted(finder.found, key=lambda found: found.place.offset, reverse=True):
@@ -151,7 +151,7 @@ def _read_usable(stored: Stored, partition: int, found: FoundCheckpoint) -> Chec
     if not first <= offset < end:
         return None
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
-    if not values or not is_place(found.place, values[0]):
+    if not values or not matches_place(found.place, values[0]):
         return None
     whole = _assembled(stored, partition, found)
     return whole if whole is not None and _has_inputs(stored, whole) else None
@@ -159,10 +159,10 @@ def _read_usable(stored: Stored, partition: int, found: FoundCheckpoint) -> Chec
 
 def _assembled(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
     """Its rows; None: a part of it has gone meanwhile."""
-    assembler = Assembler(found.place)
+    decoder = CheckpointDecoder(found.place)
     for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):
         piece = read_piece(partition, value)
-        whole = None if piece is None else assembler.take(*piece)
+        whole = None if piece is None else decoder.take(*piece)
         if whole is not None:
             return whole
     return None

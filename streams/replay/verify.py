@@ -20,7 +20,7 @@ from streams.cluster.stage import ClusterStage
 from streams.replay.first_difference import Effect, Mismatch, effect, find_culprit, mismatches
 from streams.replay.recorded import Beginning, NotOnce, NotReplayable, RecordedBatch, Recording
 from streams.stage.checkpoint import Checkpoint
-from streams.stage.packing import put, unpack_rows
+from streams.stage.packing import apply_changes, unpack_rows
 from streams.stage.records import DamagedTable, InputRecord, RowChange
 
 
@@ -131,7 +131,7 @@ class Verification:
     def _stored(self, cluster: str | None = None) -> dict[str, bytes]:
         """Rows as tables have them; of one cluster alone if it is given."""
         stored: dict[str, bytes] = {}
-        put(
+        apply_changes(
             stored,
             (
                 RowChange(key, value)

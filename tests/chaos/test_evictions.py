@@ -22,7 +22,7 @@ from schemas.topics.codec import decode, encode
 from schemas.topics.partitions import partition_for
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
-from streams.worker.consume.ticker import tick
+from streams.worker.consume.ticker import tick_record
 from tests.chaos import evictions, services
 from tests.chaos.history import History
 from tests.chaos.plan import SCENARIOS, Plan
@@ -54,7 +54,7 @@ class _World:
         """Let the clock tick."""
         for _ in range(seconds):
             self.now_ms += 1_000
-            self._apply("clock", tick(_AT, self.now_ms).value)
+            self._apply("clock", tick_record(_AT, self.now_ms).value)
 
     def newest(self, topic: str, of: type[_T]) -> _T:
         """The newest message of a class on a topic."""

@@ -21,7 +21,7 @@ from streams.cluster.state import ClusterState
 from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import HIGH, LOW
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import RowChange, read_row
 from tests.golden import loadaware, lownodeload, objects
 from tests.golden.cases import scenarios
@@ -93,7 +93,7 @@ class TwoWays(loadaware.World):
         return answers
 
     def _restored(self) -> ClusterState:
-        put(self._rows, tables.changed_rows(self.state, 0))
+        apply_changes(self._rows, tables.changed_rows(self.state, 0))
         return tables.restore(
             objects.CLUSTER,
             self.state.now_ms,
@@ -137,7 +137,7 @@ class Restarting(lownodeload.World):
         for table in self.balancer.tracked_rows:
             for name, row in table.changed_rows():
                 key = row_key(0, "golden", table.kind, name)
-                put(self._rows, [RowChange(key, row)])
+                apply_changes(self._rows, [RowChange(key, row)])
         return answer
 
 

@@ -19,8 +19,8 @@ from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.stage import journal
-from streams.stage.checkpoint import Assembler, Checkpoint, Cutter, read_piece
-from streams.stage.packing import put
+from streams.stage.checkpoint import Checkpoint, CheckpointDecoder, CheckpointEncoder, read_piece
+from streams.stage.packing import apply_changes
 from streams.stage.records import (
     AppliedBatch,
     InputRecord,
@@ -135,7 +135,7 @@ class Worker(ABC):
 
     def put_rows(self, changes: Iterable[RowChange]) -> None:
         changes = list(changes)
-        put(self.rows, changes)
+        apply_changes(self.rows, changes)
         for change in changes:
             size = len(self.rows.get(change.key, b""))
             require(size <= BATCH_BYTES_MAX, "a row is too large for the changelog", change.key)
@@ -277,12 +277,12 @@ class ClusterWorker(Worker):
     def take_checkpoint(self) -> Checkpoint:
         """Return a checkpoint that was written in pieces and read again."""
         self.redo()
-        cutter = Cutter(PARTITION, self._place, self.stage.now_ms, _PIECE_BYTES)
-        assembler = Assembler(self._place)
+        encoder = CheckpointEncoder(PARTITION, self._place, self.stage.now_ms, _PIECE_BYTES)
+        decoder = CheckpointDecoder(self._place)
         whole: Checkpoint | None = None
-        for value in (*cutter.take(self.rows.items()), *cutter.close()):
+        for value in (*encoder.add(self.rows.items()), *encoder.close()):
             piece = read_piece(PARTITION, value)
-            whole = None if piece is None else assembler.take(*piece)
+            whole = None if piece is None else decoder.take(*piece)
         require(whole is not None, "a checkpoint is not whole")
         assert whole is not None
         return whole

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from streams.stage.checkpoint import Finder, FoundCheckpoint
+from streams.stage.checkpoint import CheckpointFinder, FoundCheckpoint
 from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, request
 from tests.streams.replaying import HOME, replay
@@ -40,7 +40,7 @@ def _read(broker: RunningBroker, topic: str) -> list[Any]:
 
 
 def _checkpoints(broker: RunningBroker) -> list[FoundCheckpoint]:
-    finder = Finder(HOME)
+    finder = CheckpointFinder(HOME)
     for message in _read(broker, "checkpoints"):
         finder.take(message.offset(), message.value())
     return finder.found

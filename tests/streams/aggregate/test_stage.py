@@ -109,7 +109,7 @@ def test_of_two_samples_of_one_time_the_first_one_holds() -> None:
     assert metrics(result.outputs)[0].usage == {"cpu": 100}
     (refused,) = (letter(each) for each in result.dead_letters)
     assert (refused.offset, refused.category) == (1, "late")
-    assert "the first one holds" in refused.reason
+    assert "one sample per node and time" in refused.reason
 
 
 def test_a_sample_from_the_future_of_its_own_record_is_refused() -> None:
@@ -143,7 +143,7 @@ def test_a_record_read_twice_changes_nothing_and_emits_nothing() -> None:
         (b"[]", "invalid"),
         (orjson.dumps({**sample(T0), "usage": {"cpu": -1}}), "invalid"),
         (orjson.dumps({**sample(T0), "schema_version": 2}), "invalid"),
-        (orjson.dumps(sample(T0, node="another")), "invalid"),
+        (orjson.dumps(sample(T0, node="another")), "misplaced"),
         (orjson.dumps(sample(5)), "invalid"),
     ],
 )

@@ -12,8 +12,7 @@ from schemas.storage.tables import WINDOWS
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import AppliedBatch, InputRecord, StageResult
-from streams.worker.broker import broker_urls
-from streams.worker.consume.transport import WorkerApp
+from streams.worker.consume.transport import WorkerApp, broker_urls
 from streams.worker.store import fence
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.publisher import LostOwnership

@@ -14,7 +14,7 @@ from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.replay.recorded import NotReplayable
 from streams.replay.verify import Window
 from streams.stage import journal
-from streams.stage.checkpoint import Checkpoint, is_place
+from streams.stage.checkpoint import Checkpoint, matches_place
 from streams.stage.journal import JournalDamaged
 from streams.stage.records import InputRecord, StageResult
 from tests.streams.cluster.builders import (
@@ -163,7 +163,7 @@ def test_from_a_checkpoint_the_rest_is_as_equal_as_from_the_beginning(
     history, checkpoints = history_with
     checkpoint, batches = data.draw(st.sampled_from(checkpoints))
     checkpoint = replace(checkpoint, rows=tuple(data.draw(st.permutations(checkpoint.rows))))
-    assert is_place(checkpoint.place, history.journal[checkpoint.place.offset])
+    assert matches_place(checkpoint.place, history.journal[checkpoint.place.offset])
     difference, verification = history.replay(checkpoint=checkpoint)
     assert difference is None
     whole = _batches(history)

@@ -35,7 +35,7 @@ async def wait(*_, **__):
 
 app.companions = (fail,)
 app.on_before_shutdown.connect(wait)
-shutdown.PromptWorker(app, 3_600.0).execute_from_commandline()
+shutdown.DeadlineWorker(app, 3_600.0).execute_from_commandline()
 """
 
 

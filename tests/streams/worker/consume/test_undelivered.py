@@ -52,7 +52,7 @@ async def test_what_does_not_come_between_looks_is_read_once(
         for _ in range(LOOKS + 1):
             await watch.look()
         assert len(intake.asked) == 1
-    assert "partition 0: read from offset 0 to 2, which were not delivered" in caplog.text
+    assert "partition 0: read the offsets 0 to 2, which were not delivered" in caplog.text
 
 
 async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> None:

@@ -10,14 +10,13 @@ from confluent_kafka import TopicPartition
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.client import connect
+from connectors.kafka.partition_records import read_range
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
 from streams.stage.journal import JournalDamaged
 from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, StageResult
 from streams.worker import event_loop
-from streams.worker.broker import broker_urls
-from streams.worker.consume.transport import WorkerApp
-from streams.worker.reader import read_range
+from streams.worker.consume.transport import WorkerApp, broker_urls
 from streams.worker.store import lazy_rows
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
