@@ -23,6 +23,10 @@ from connectors.kafka.topics import (
 
 #: How long brokers may report the old value of a changed setting.
 _SETTING_TIMEOUT_S = 30.0
+#: How long new topics may have no leaders, in seconds.
+_LEADERS_TIMEOUT_S = 30.0
+#: Errors of requests that no broker has answered.
+_NO_ANSWER = frozenset(("_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT"))
 _EMBEDDED_REASON = "the embedded broker has no topic settings"
 
 
@@ -68,6 +72,8 @@ def _configs(
             entries = answer.result().values()
             result[resource.name] = ({entry.name: entry.value for entry in entries}, "")
         except KafkaException as error:
+            if error.args[0].name() in _NO_ANSWER:
+                raise connection.silent(timeout_s) from None
             result[resource.name] = (
                 None,
                 f"the broker does not report them ({error.args[0].str()})",
@@ -102,6 +108,7 @@ def create_topics(
         read_extents(
             connection,
             [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
+            leaders_timeout_s=_LEADERS_TIMEOUT_S,
         )
     created = [topic.name for topic in missing]
     mended: list[Finding] = []
@@ -299,7 +306,7 @@ def _get_result(connection: Connection, answer: Any) -> Any:
         return answer.result()
     except KafkaException as error:
         reason = error.args[0]
-        if reason.name() in ("_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT"):
+        if reason.name() in _NO_ANSWER:
             raise connection.silent(connection.settings.connect_timeout_s) from None
         if reason.name() == "GROUP_ID_NOT_FOUND":
             return None

@@ -128,35 +128,9 @@ class PartitionState:
         node.clear(self.samples_log, self.pods_log)
         self._forgotten[node.key] = node
 
-    def drop_unwritable(self, names: Iterable[str], first_offset: int) -> dict[str, Exception]:
-        """Forget the nodes whose rows cannot be encoded; return the exceptions by node.
-
-        Call it after `changes` has failed. Rows have samples of many nodes, so this encodes the rows of
-        each node separately.
-
-        Args:
-            names: nodes with records in the batch.
-            first_offset: first offset of the batch; earlier samples stay in the rows.
-        """
-        failed = {}
-        for name in names:
-            try:
-                self._encode_rows(name)
-            except Exception as error:
-                failed[name] = error
-                if name in self.nodes:
-                    self.forget(self.nodes[name])
-                self.pods_log.drop(name, first_offset)
-                self.samples_log.drop(name, first_offset)
-        return failed
-
     def changes(self) -> tuple[RowChange, ...]:
-        """Return the rows changed since the last call, in the order in which they must be written.
-
-        If a row cannot be encoded, this raises and changes nothing; see `drop_unwritable`.
-        """
+        """Return the rows changed since the last call, in the order in which they must be written."""
         partition = self.partition
-        # Encoding may fail, so it comes before anything is marked as written.
         changes = [*self._opening(), *self._encode_rows()]
         policies, policies_removed = self.policies.changes(partition)
         changes += policies
@@ -181,16 +155,15 @@ class PartitionState:
         self.samples_log.settle()
         self._touched, self._forgotten = {}, {}
 
-    def _encode_rows(self, name: str | None = None) -> list[RowChange]:
-        """Encode the changed rows of nodes, pods and samples; of one node only, if given."""
+    def _encode_rows(self) -> list[RowChange]:
         partition = self.partition
         rows = [
             node_row(partition, node.key, node.created_offset, node.pods)
             for node in self._touched.values()
-            if node.pods.renamed and name in (None, node.key)
+            if node.pods.renamed
         ]
-        rows += [pods_row(partition, *row) for row in self.pods_log.pending(name)]
-        rows += [samples_row(partition, *row) for row in self.samples_log.pending(name)]
+        rows += [pods_row(partition, *row) for row in self.pods_log.pending()]
+        rows += [samples_row(partition, *row) for row in self.samples_log.pending()]
         return rows
 
     def _opening(self) -> Iterator[RowChange]:

@@ -314,7 +314,6 @@ def numbers(samples: Iterable[PodSample]) -> set[int]:
 def _named(
     order: _Order, means: Sequence[Sequence[int]], resources: Sequence[str]
 ) -> list[MemberMean]:
-    """Return the means by resource of each member; all were measured."""
     places = list(enumerate(resources))
     return [
         (member, {resource: means[line][place] for place, resource in places})
@@ -325,7 +324,6 @@ def _named(
 def _mean(
     resources: Sequence[str], totals: Sequence[int], divisors: Sequence[int]
 ) -> dict[str, int]:
-    """Return the means of the measured resources."""
     return {
         resource: total // count
         for resource, total, count in zip(resources, totals, divisors, strict=True)

@@ -123,8 +123,6 @@ _FIELDS = ("offset", "since_offset", "sampled_at_ms", "anchor_ms", "digest")
 
 
 class _Joined:
-    """The joined columns of all rows."""
-
     def __init__(self, position: int) -> None:
         self._position = position
         self._length = 0

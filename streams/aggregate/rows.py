@@ -103,15 +103,13 @@ class RowLog(Generic[E]):
             if not self.live[row] and row != self.sequence:
                 self._emptied.add(row)
 
-    def pending(self, node: str | None = None) -> list[tuple[int, list[E]]]:
-        """Return the rows to write, ascending; only the entries of a node, if given."""
-        pending = []
-        for row, entries in sorted(self._changed.items()):
-            if node is not None:
-                entries = [entry for entry in entries if entry.node == node]
-            if entries and row not in self._emptied:
-                pending.append((row, entries))
-        return pending
+    def pending(self) -> list[tuple[int, list[E]]]:
+        """Return the rows to write, ascending."""
+        return [
+            (row, entries)
+            for row, entries in sorted(self._changed.items())
+            if row not in self._emptied
+        ]
 
     def settle(self) -> list[int]:
         """Mark pending rows as written; return the rows to remove, ascending."""
@@ -120,13 +118,6 @@ class RowLog(Generic[E]):
             del self.live[row]
         self._changed, self._emptied = {}, set()
         return removed
-
-    def drop(self, node: str, first_offset: int) -> None:
-        """Remove pending entries of a forgotten node from an offset on."""
-        for entries in self._changed.values():
-            entries[:] = [
-                each for each in entries if each.node != node or each.offset < first_offset
-            ]
 
 
 def sample_numbers(resources: int) -> int:

@@ -3,10 +3,9 @@
 The results depend only on the records and their order, not on the sizes of batches or on restarts. A
 refused record goes to `dead-letters` and changes nothing else.
 
-A defect of loadstream affects one node. The node is forgotten, because its state may be inconsistent,
-and its windows begin again with its next sample. If applying a sample raises an exception, the sample
-becomes a dead letter. If rows of a node cannot be encoded at the end of a batch, all samples of the
-node in the batch become dead letters. If the failure does not belong to a node, the worker stops.
+If applying a sample raises an exception, the sample becomes a dead letter. Its node is forgotten, because
+the state may be inconsistent, and the windows begin again with the next sample. Other nodes are not
+affected.
 """
 
 import logging
@@ -69,7 +68,11 @@ class AggregateStage:
             self.state.position = record.offset
             self._apply(record)
             self._intake.sweep()
-        rows = self._rows(applied) if applied else ()
+        rows: tuple[RowChange, ...] = ()
+        if applied and self._has_table:
+            rows = self.state.changes()
+        elif applied:
+            self.state.settle()
         outputs, self._intake.metrics = tuple(self._intake.metrics.values()), {}
         letters, self._dead_letters = self._dead_letters, {}
         dead = tuple(letter for offset in sorted(letters) for letter in letters[offset])
@@ -97,33 +100,7 @@ class AggregateStage:
             node = self.state.nodes.get(node_of(record))
             if node is not None:
                 self.state.forget(node)
-            refusal = _internal(error)
+            refusal = Refusal("internal", f"{type(error).__name__}: {error}")
         if refusal is not None:
-            self._refuse(record, refusal)
-
-    def _rows(self, applied: Sequence[InputRecord]) -> tuple[RowChange, ...]:
-        """Return the changed rows of the batch, without nodes whose rows cannot be encoded."""
-        if not self._has_table:
-            self.state.settle()
-            return ()
-        try:
-            return self.state.changes()
-        except Exception:
-            logger.exception("rows of partition %d cannot be encoded", self.state.partition)
-        names = sorted({node_of(record) for record in applied})
-        failed = self.state.drop_unwritable(names, applied[0].offset)
-        for record in applied:
-            error = failed.get(node_of(record))
-            if error is not None:
-                self._intake.metrics.pop(record.offset, None)
-                if record.offset not in self._dead_letters:
-                    self._refuse(record, _internal(error))
-        return self.state.changes()
-
-    def _refuse(self, record: InputRecord, refusal: Refusal) -> None:
-        self.counts[f"refused_{refusal.category}"] += 1
-        self._dead_letters[record.offset] = build_dead_letters(record, refusal)
-
-
-def _internal(error: Exception) -> Refusal:
-    return Refusal("internal", f"{type(error).__name__}: {error}")
+            self.counts[f"refused_{refusal.category}"] += 1
+            self._dead_letters[record.offset] = build_dead_letters(record, refusal)

@@ -31,8 +31,6 @@ def split_item_key(key: str) -> tuple[str, str | None]:
 
 @dataclass(slots=True)
 class _RowState:
-    """Changes of one row."""
-
     known: bool = False
     """Whether `items` change the row `value`; otherwise they change the row in the table."""
     value: bytes | None = None

@@ -30,7 +30,7 @@ def log_failure(app: Any) -> bool:
     reason = app.crash_reason
     if reason is None:
         return False
-    logger.critical("the worker has failed with %s: %s", type(reason).__name__, reason)
+    logger.critical("the worker was stopped by %s: %s", type(reason).__name__, reason)
     return True
 
 

@@ -273,7 +273,6 @@ class Intake:
         return AppliedBatch(partition, records, self.partitions.stages[partition].apply(records))
 
     def _report(self, applied: list[AppliedBatch], batch: Batch, seconds: float) -> None:
-        """Acknowledge and count a durable batch."""
         self.partitions.worked_at_s = time.monotonic()
         batch.acknowledge()
         metrics, stage = self._metrics, self.partitions.stage

@@ -123,7 +123,6 @@ class _FetchThread(AIOKafkaConsumerThread):
 
 
 def _assignment(consumer: Any) -> Any:
-    """Return the assignment of a consumer of aiokafka, or None."""
     subscription = consumer._subscription.subscription  # noqa: SLF001 - method `position` may wait
     return None if subscription is None else subscription.assignment
 

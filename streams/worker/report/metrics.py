@@ -216,7 +216,6 @@ class Metrics:
             self._moves.labels(stage, name, outcome)
 
     def _label(self, cluster: str) -> str:
-        """Return the label of a cluster: its name, or `OTHERS` after the first `CLUSTERS_MAX`."""
         if cluster not in self._named and len(self._named) < CLUSTERS_MAX:
             self._named[cluster] = None
         return cluster if cluster in self._named else OTHERS

@@ -183,7 +183,6 @@ def _rows_of(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> 
 
 
 def _now_ms(row: bytes | None) -> int | None:
-    """Return log time; None: the clock has not ticked."""
     if row is None:
         return None
     read = decode_as(PartitionRow, row)

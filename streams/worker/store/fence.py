@@ -142,7 +142,6 @@ class FencedPublisher(Publisher):
         return claim
 
     def _check_unchanged(self, claim: _Claim, topic: str, partition: int) -> None:
-        """Raise LostOwnership if the claim was released or replaced."""
         if self._claims.get(partition) is not claim:
             raise _ownership_error(topic, partition)
 

@@ -130,7 +130,6 @@ class JournalFirst:
     def _read_place(
         self, partition: int, value: bytes | None, topic_ids: Mapping[str, str]
     ) -> journal.JournalPlace:
-        """Return the journal position that the rows reflect."""
         if value is None:
             return journal.JournalPlace()
         row: JournalPositionRow = read_row(row_key(partition, "", POSITION), value)
@@ -153,7 +152,6 @@ class JournalFirst:
         return changes
 
     async def _append(self, batch: AppliedBatch) -> journal.JournalPlace:
-        """Write a batch to the journal; return the new position."""
         partition = batch.partition
         owned = self._rows.partitions[partition]
         place = owned.appended

@@ -88,5 +88,5 @@ async def test_a_partition_that_ends_before_what_was_applied_stops_the_worker(
     async with _undelivered(embedded.settings, intake) as watch:
         await _happen(embedded.settings, 2)
         intake.positions[_TOPIC] = 6
-        with pytest.raises(TopicChanged, match="ends at offset 2, but was applied up to 6"):
+        with pytest.raises(TopicChanged, match="ends at offset 2, but was applied up to offset 6"):
             await watch.look()

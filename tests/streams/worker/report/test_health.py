@@ -78,7 +78,7 @@ def test_a_batch_that_hangs_is_dead_though_loop_and_brokers_are_well() -> None:
     assert not health.find_failures()
     _pass(health, clock, 1, broker=True)
     (problem,) = health.find_failures()
-    assert problem.startswith("cluster: a batch is under way, and there was no progress for 121 s")
+    assert problem.startswith("cluster: a batch is pending, without progress for 121 s")
     pipeline.give_up()
     assert not health.find_failures()
 
@@ -111,7 +111,7 @@ def test_a_worker_is_ready_when_what_waits_in_partitions_that_have_come_is_count
     health, partitions, *_ = _health()
     health.set_lags({})
     partitions.stages[2] = ClusterStage(2, 4)
-    waits = ["cluster: the records that wait in new partitions are being counted"]
+    waits = ["cluster: the records to apply in new partitions are not counted yet"]
     assert list(health.find_obstacles()) == waits
     health.set_lags({}, {("aggregate", 2), ("cluster", 1)})
     assert list(health.find_obstacles()) == waits
@@ -129,7 +129,7 @@ def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None
     assert not health.find_failures()
     _pass(health, clock, 1, broker=True)
     assert health.find_failures() == [
-        "cluster: tables are being recovered, and there was no progress for 121 s; allowed are 120 "
+        "cluster: tables are being recovered, without progress for 121 s; allowed are 120 "
         "while brokers answer"
     ]
     partitions.assigned_at_s = clock.now_s
@@ -156,7 +156,7 @@ def test_a_worker_that_makes_slow_progress_lives_and_one_that_makes_none_does_no
     assert not health.find_failures()
     _pass(health, clock, 1, broker=True, waiting=100)
     assert health.find_failures() == [
-        "cluster: 100 records wait to be applied, and there was no progress for 121 s; allowed are "
+        "cluster: 100 records wait to be applied, without progress for 121 s; allowed are "
         "120 while brokers answer"
     ]
     _pass(health, clock, 1, broker=True)
