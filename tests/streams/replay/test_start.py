@@ -112,7 +112,7 @@ def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
     assert _begun_at(broker) == offsets[1]
     del broker.topics["journal"][offsets[2] :]
     broker.topics["journal"][offsets[1]] = b"unreadable"
-    with pytest.raises(NotReplayable, match="3 whole checkpoints, 2 of them in the journal"):
+    with pytest.raises(NotReplayable, match="3 are complete, 2 of them with a position in the journal"):
         find_beginning(broker, 0, None)
 
 
@@ -139,7 +139,7 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
         "journal offsets 0 to 1 are missing, and there is no usable checkpoint before 2025-10-09T08:55:20"
         in words
     )
-    assert "possible since 2025-10-09T08:56:20.000Z: ask for a later time, or for none" in words
+    assert "possible from 2025-10-09T08:56:20.000Z on: choose a later time, or none" in words
     broker.topics["checkpoints"] = [b"", *broker.topics["checkpoints"][:1]]
     for from_ms in (None, at(120)):
         with pytest.raises(NotReplayable) as caught:

@@ -128,7 +128,7 @@ async def test_a_partition_that_comes_back_in_the_middle_leaves_no_hole(fetching
 
 
 async def test_offsets_without_a_record_are_handed_over_as_such(fetching: Fetching) -> None:
-    """A marker at the end of a changelog moves recovery on; those of inputs go with the parcel."""
+    """A marker at the end of a changelog moves recovery on; those of inputs go with the packed."""
     fetching.active |= {TP(INPUT, 0), TP(INPUT, 1), TP(TABLE, 0)}
     found = {
         TP(INPUT, 0): FetchedRange(3, 9, [record(INPUT, 4), record(INPUT, 6), record(INPUT, 7)]),
