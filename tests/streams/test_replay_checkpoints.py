@@ -139,7 +139,7 @@ def _without_the_beginning(
 
     code, early = _home(broker, "--from", str(first.now_ms))
     assert (code, early["verdict"]) == (3, "unknown")
-    assert "A replay is possible since 20" in early["problem"]
+    assert "A replay is possible from 20" in early["problem"]
 
 
 def _with_an_altered_input(broker: RunningBroker, first: FoundCheckpoint) -> None:

@@ -145,7 +145,7 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
         with pytest.raises(NotReplayable) as caught:
             find_beginning(broker, 0, from_ms)
         words = str(caught.value)
-        assert "0 whole checkpoints" in words
+        assert "0 are complete" in words
         assert "1 are incomplete; 1 records are unreadable" in words
         assert "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S" in words
         assert "retention.ms" in words
