@@ -1,7 +1,8 @@
 """Records of one partition, read asynchronously: a range of offsets, the newest one, or all since a time.
 
-`read_pieces` waits while no broker answers; the other functions raise KafkaError of aiokafka. Offsets
-without a record (transaction markers, compacted records) are skipped.
+`read_pieces` waits while no broker answers; the other functions raise KafkaError of aiokafka. All of them
+raise ReadTimeout if a broker answers but sends no record for `READ_TIMEOUT_S`. Offsets without a record
+(transaction markers, compacted records) are skipped.
 
 The embedded broker cannot find offsets by time. There the timestamp of the newest record decides
 whether all records are read or none.
@@ -12,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
+from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.reader import RECORDS_MAX, Gap, Partition, PartitionReader, Record
 from connectors.kafka.reconnect import connect_client, is_temporary
 from schemas.settings.connection import KafkaSettings
@@ -29,7 +31,7 @@ _POLL_S = 0.2
 _GROWTH = 8
 
 
-class ReadTimeout(RuntimeError):
+class ReadTimeout(BrokerUnavailable):
     """A broker answers, but does not send the records of a partition."""
 
 
@@ -51,9 +53,6 @@ async def read_pieces(
 
     Besides a piece of at most `PIECE_RECORDS_MAX` records, at most `PIECE_BYTES_MAX` bytes or one larger
     record are in memory. `on_deleted` is called for deleted records, and may raise.
-
-    Raises:
-        ReadTimeout: a broker answers, but has sent no record for `READ_TIMEOUT_S`.
     """
     from aiokafka.errors import KafkaError
 

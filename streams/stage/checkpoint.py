@@ -15,8 +15,7 @@ from typing import Any
 
 import orjson
 
-from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
-from schemas.base.pieces import split_pieces
+from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX, split_pieces
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.topics.codec import decode_as

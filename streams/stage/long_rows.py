@@ -16,8 +16,7 @@ from hashlib import sha256
 
 import orjson
 
-from schemas.base.limits import PIECE_BYTES_MAX
-from schemas.base.pieces import split_pieces
+from schemas.base.limits import PIECE_BYTES_MAX, split_pieces
 from schemas.storage.tables import kind_of_key
 from streams.stage.records import DamagedTable, RowChange
 

@@ -112,7 +112,9 @@ def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
     assert _begun_at(broker) == offsets[1]
     del broker.topics["journal"][offsets[2] :]
     broker.topics["journal"][offsets[1]] = b"unreadable"
-    with pytest.raises(NotReplayable, match="3 are complete, 2 of them with a position in the journal"):
+    with pytest.raises(
+        NotReplayable, match="3 are complete, 2 of them with a position in the journal"
+    ):
         find_beginning(broker, 0, None)
 
 
