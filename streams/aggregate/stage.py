@@ -59,20 +59,20 @@ class AggregateStage:
         return self.state.clock.now_ms
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        applied: list[InputRecord] = []
+        position = self.state.position
         for record in records:
             if record.offset <= self.state.position:
                 self.counts["redelivered"] += 1
                 continue
-            applied.append(record)
             self.state.position = record.offset
             self._apply(record)
             self._intake.sweep()
         rows: tuple[RowChange, ...] = ()
-        if applied and self._has_table:
-            rows = self.state.changes()
-        elif applied:
-            self.state.settle()
+        if self.state.position > position:
+            if self._has_table:
+                rows = self.state.changes()
+            else:
+                self.state.settle()
         outputs, self._intake.metrics = tuple(self._intake.metrics.values()), {}
         letters, self._dead_letters = self._dead_letters, {}
         dead = tuple(letter for offset in sorted(letters) for letter in letters[offset])

@@ -20,6 +20,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.kafka.client import Failures, client_options
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 from schemas.topics.catalog import TOPICS
 from streams.stage.records import reset_advice
@@ -157,8 +158,7 @@ class TopicWatch:
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 
-            quiet = {"log_level": 0, "error_cb": lambda _: None}
-            admin = AdminClient({**self._settings.librdkafka_options(), **quiet})
+            admin = AdminClient(client_options(self._settings, Failures()))
             cluster_id = str(admin.list_topics(timeout=ANSWER_S).cluster_id or "")
             # The embedded broker does not answer requests for ids.
             self._has_ids = not cluster_id.startswith(EMBEDDED_CLUSTER_ID_PREFIX)
