@@ -232,7 +232,7 @@ def test_a_misspelt_setting_of_a_worker_is_no_setting_at_its_default(
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("DATA_DIR", "{}/file", "File exists; expected a directory that can be written"),
+        ("DATA_DIR", "{}/file", "File exists; expected a writable directory"),
         ("COLLECT_FILE", "{}/none", "cannot be read: No such file or directory; expected a policy"),
         ("COLLECT_FILE", "{}/file", 'line 1: colect: unknown field; did you mean "collect"?'),
     ],

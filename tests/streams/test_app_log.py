@@ -19,7 +19,7 @@ def test_a_worker_tells_its_version_stages_brokers_partitions_and_port(
     (message,) = caplog.messages
     assert message.startswith("loadstream 0.")
     assert message.endswith(
-        "begins: stages all, brokers 127.0.0.1:9092, 8 partitions a topic, metrics on none"
+        "starts: stages all, brokers 127.0.0.1:9092, 8 partitions per topic, metrics on none"
     )
 
 

@@ -134,7 +134,7 @@ def _without_the_beginning(
     done = replay(broker, "--partition", str(HOME))
     assert done.exit_code == 0
     assert (
-        f"; began with batch {first.place.sequence + 1} after the checkpoint of 20" in done.output
+        f"; started with batch {first.place.sequence + 1} after the checkpoint of 20" in done.output
     )
 
     code, early = _home(broker, "--from", str(first.now_ms))

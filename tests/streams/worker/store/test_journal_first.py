@@ -278,7 +278,7 @@ async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_t
         monkeypatch.setattr(lazy_rows, "OWNED_S", float("inf"))
         with pytest.raises(
             LostOwnership,
-            match=r"another worker writes to partition 0.*another LOADSTREAM_WORKER_STAGES",
+            match=r"another worker owns partition 0.*another LOADSTREAM_WORKER_STAGES",
         ):
             await old.journal.flush(force=True)
         changelog = old.tables[0].changelog
