@@ -181,8 +181,8 @@ def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
     [
         (
             {"HEARTBEAT_INTERVAL_S": "3"},
-            "LOADSTREAM_WORKER_HEARTBEAT_INTERVAL_S is 3; expected at most a third of "
-            "LOADSTREAM_WORKER_SESSION_TIMEOUT_S, which is 6 (seconds)",
+            "LOADSTREAM_WORKER_HEARTBEAT_INTERVAL_S is 3 s; expected at most a third of "
+            "LOADSTREAM_WORKER_SESSION_TIMEOUT_S, which is 6 s",
         ),
         (
             {"SESSION_TIMEOUT_S": "91"},
@@ -194,7 +194,7 @@ def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
         ),
         (
             {"CHECKPOINT_INTERVAL_S": "0.5"},
-            "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S is 0.5; expected 0 for no checkpoints",
+            "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S is 0.5 s; expected 0 for no checkpoints",
         ),
         (
             {"METRICS_HOST": "127.0.0.1"},
