@@ -101,7 +101,7 @@ def is_set_apart(connection: "Connection", cluster: str) -> bool:
 
     Raises BrokerUnavailable.
     """
-    from connectors.kafka.table_rows import read_rows
+    from connectors.kafka.cluster_records import read_rows
     from schemas.storage.rows import FailedClusterRow
 
     return any(

@@ -7,8 +7,8 @@ Until they are met, the pods concerned stay on their nodes.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle

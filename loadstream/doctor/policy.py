@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from connectors.kafka.applied import APPLIED, Applied
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.policies.entries import TOPIC, newest_entry
 from connectors.policies.unmet import unmet
 from connectors.queries.cluster_reading import ClusterRecords

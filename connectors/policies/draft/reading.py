@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from schemas.base.capacity import merge_raw_allocatable
 from schemas.base.quantities import parse_amounts
 from schemas.messages.nodes import NodeState

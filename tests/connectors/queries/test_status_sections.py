@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from connectors.kafka.admin import Group, Member
 from connectors.kafka.extents import Extent
-from connectors.kafka.groups import Group, Member
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.queries.status_processes import Section
 from connectors.queries.status_sections import cluster_sections
