@@ -5,6 +5,7 @@ between two batches, cost little, and change nothing in what is decided.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -55,6 +56,8 @@ class ClusterFigures:
     """Log time since the newest sample of any node's metric; none: there is no metric, or no time."""
     nodes_by_estimates: int = 0
     """Nodes judged by estimates, since their metrics lack a statistic that the policy asks for."""
+    hot_usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Usage of the hottest nodes as a share of capacity, by node and resource."""
 
 
 @dataclass(frozen=True, slots=True)

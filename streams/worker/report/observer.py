@@ -221,7 +221,16 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
         "Nodes whose metric lacks a statistic of the policy, judged by estimates of their pods.",
         "cluster",
     )
+    usage = _gauge(
+        "hot_node_usage_ratio",
+        "Usage as a share of capacity of the nodes (of their prod pods if only these are hot) that the last round found hot: the 20 hottest of each pool.",
+        "cluster",
+        "node",
+        "resource",
+    )
     for each in clusters:
+        for (node, resource), share in each.hot_usage.items():
+            usage.add_metric([each.cluster, node, resource], share)
         labels = [each.cluster]
         nodes.add_metric(labels, each.nodes)
         pods.add_metric(labels, each.pods)
@@ -233,7 +242,7 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
             stale.add_metric(labels, each.stale_nodes / each.nodes)
         if each.newest_metric_age_ms is not None:
             age.add_metric(labels, each.newest_metric_age_ms / 1000)
-    yield from (nodes, stale, age, pods, pending, hot, moving, estimated)
+    yield from (nodes, stale, age, pods, pending, hot, moving, estimated, usage)
 
 
 def bounded(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
