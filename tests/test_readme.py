@@ -38,6 +38,25 @@ def _printed(beginning: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"node\\-[23]", "node-[23]", shown))
 
 
+def test_the_chart_and_the_ratios_are_those_of_the_report() -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    report = (ROOT / "docs/explanation/closed-loop-report.md").read_text(encoding="utf-8")
+    _, _, rows = report.partition("## mixed, mean load 55 %\n")
+    bars = re.findall(r"([\w-]+)(?:, [\w /]+)? (█+) (\d+)", readme)
+    assert len(bars) == 3
+    for label, bar, figure in bars:
+        contender = "least-allocated" if label == "kube-scheduler" else label.lower()
+        median = re.search(rf"^\| {contender}\S* \| (\d+)", rows, re.MULTILINE)
+        assert median is not None
+        assert median[1] == figure
+        assert abs(len(bar) - int(figure) / 25) < 1
+    table, _, _ = report.partition("\nTraces:")
+    cells = [line.split("|") for line in table.splitlines() if re.match(r"\| [\w-]+, ", line)]
+    for words, column in (("kube-scheduler is", 2), ("Koordinator", 5)):
+        ratios = sorted(row[column].split()[0] for row in cells)
+        assert f"{words} {ratios[0]} to {ratios[-1]}" in readme
+
+
 def test_the_demo_of_kubernetes_takes_as_long_wherever_it_is_said() -> None:
     help_text = CliRunner().invoke(app, ["kubernetes", "demo", "--help"]).output
     pages = [(ROOT / each).read_text("utf-8") for each in ("Makefile", "docs/how-to/kubernetes.md")]

@@ -76,6 +76,11 @@ async def check_rights(
         user = f"system:serviceaccount:{release[0]}:{release[1]}-{duty}" if release else None
         rights = list(_list_rights(duty))
         try:
+            if release and duty != "watch" and await _is_not_installed(server, release, duty):
+                findings.append(
+                    ok("rights", f"the release does not run {duty}: no service account")
+                )
+                continue
             allowed = await asyncio.gather(*(_may(server, user, right) for right in rights))
         except (ApiError, ApiUnreachable) as failure:
             findings.append(error("rights", f"cannot be asked for: {failure}"))
@@ -96,6 +101,12 @@ def _judge(duty: str, user: str, missing: list[Right], *, required: bool) -> Fin
         return warning("rights", text, "Only metrics-server and Koordinator's objects need them")
     advice = f"Bind the role loadstream-{duty} of rights.yaml (`helm template ... -s templates/rights.yaml`)"
     return (error if required else warning)("rights", text, advice)
+
+
+async def _is_not_installed(server: ApiServer, release: tuple[str, str], duty: str) -> bool:
+    namespace, name = release
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}-{duty}"
+    return (await server.send("GET", path)).status == 404
 
 
 def _list_rights(duty: str) -> Iterator[Right]:

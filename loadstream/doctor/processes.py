@@ -28,13 +28,16 @@ _GRACE_MS = 10_000
 
 def check_worker(records: ClusterRecords) -> Iterator[Finding]:
     """Find whether a worker writes for the cluster, how far it is behind, and whether its clock agrees."""
-    workers = sum(
-        len(group.members or ()) for name, group in records.groups.items() if name in WORKER_GROUPS
-    )
+    groups = [group for name, group in records.groups.items() if name in WORKER_GROUPS]
+    workers = sum(len(group.members or ()) for group in groups)
+    has_ended = any(group.has_existed and group.members is not None for group in groups)
     tick_ms, now_ms = records.tick_ms, records.now_ms
     silent = silence(tick_ms, now_ms)
     advice = "Compare `date -u` here and where the worker runs; let NTP set both"
-    if silent is None:
+    if silent is None and has_ended and not workers:
+        text = f"no worker runs any more; the last one wrote {ago_text(now_ms - (tick_ms or now_ms))} ago"
+        yield error("worker", text, "Start `loadstream worker`, or see why it has ended")
+    elif silent is None:
         yield from _judge_lag(_find_lag(records), workers)
         yield ok("clock", "the worker's and this machine's agree")
     elif tick_ms is not None and tick_ms > now_ms:
@@ -102,10 +105,13 @@ def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) ->
         "bind": "pods get no node",
         "evict": "nothing is evicted",
     }[duty]
-    # While a policy observes, an evictor would only report; another source may measure.
-    is_needed = duty in ("watch", "bind") or (
-        not policy.is_dry_for("request") if duty == "evict" else not _fresh_nodes(records, policy)
-    )
+    # Who only observes has no binder; an evictor would only report; another source may measure.
+    is_needed = {
+        "watch": True,
+        "collect": not _fresh_nodes(records, policy),
+        "bind": group.has_existed,
+        "evict": not policy.is_dry_for("request"),
+    }[duty]
     return (error if is_needed else warning)(duty, f"{what}: {effect}", advice)
 
 
