@@ -85,11 +85,6 @@ class Gauges(Collector):
             "stage",
             "partition",
         )
-        for (stage, partition), figures in sorted(look.figures.items()):
-            if self._wall_clock and figures.now_ms is not None:
-                lag_s = (look.at_ms - figures.now_ms) / 1000
-                behind.add_metric([stage, str(partition)], lag_s)
-        yield behind
         isolated = _gauge(
             "clusters_set_apart",
             "Clusters that are set apart after internal errors: their records are not applied.",
@@ -98,7 +93,10 @@ class Gauges(Collector):
         )
         for (stage, partition), figures in sorted(look.figures.items()):
             isolated.add_metric([stage, str(partition)], figures.set_apart)
-        yield isolated
+            if self._wall_clock and figures.now_ms is not None:
+                lag_s = (look.at_ms - figures.now_ms) / 1000
+                behind.add_metric([stage, str(partition)], lag_s)
+        yield from (behind, isolated)
         written = CounterMetricFamily(
             "loadstream_written_bytes",
             "Bytes written to the journal, changelogs and outputs.",
