@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from connectors.kafka.client import connect
@@ -164,8 +164,9 @@ def test_a_topic_with_another_number_of_partitions_is_named(
 @pytest.mark.kafka
 def test_a_worker_that_has_just_ended_is_named(real_settings: KafkaSettings) -> None:
     write_sound_cluster(real_settings)
-    committed = ConsumerGroupTopicPartitions(APP_ID, [TopicPartition("clock", 0, 1)])
-    connect(real_settings).admin.alter_consumer_group_offsets([committed])[APP_ID].result()
+    worker = Consumer({"bootstrap.servers": real_settings.bootstrap_servers, "group.id": APP_ID})
+    worker.commit(offsets=[TopicPartition("clock", 0, 1)], asynchronous=False)
+    worker.close()
     assert errors(CLUSTER)["worker"].startswith("no worker runs any more")
 
 
