@@ -62,14 +62,10 @@ async def check_server(server: ApiServer) -> list[Finding]:
 async def check_rights(
     server: ApiServer, duties: Collection[str], release: tuple[str, str] | None, *, required: bool
 ) -> list[Finding]:
-    """Find rights that the processes of duties lack.
+    """Find rights that the processes of duties lack: those of the credentials that were given, or of the
+    service accounts of a Helm release (namespace and name).
 
-    Args:
-        server: asked with the credentials that were given.
-        duties: watch, collect, bind, evict.
-        release: namespace and name of the Helm release whose service accounts are asked about;
-            None: the credentials themselves.
-        required: a missing right is an error, because these credentials are those of the process.
+    `required`: a missing right is an error, because these credentials are those of the process.
     """
     findings = []
     for duty in duties:
