@@ -1,4 +1,4 @@
-"""Starts the `loadstream` command; Ctrl-C ends it without a traceback from the first moment on."""
+"""Starts the `loadstream` command. Ctrl-C ends it without a traceback, even during imports."""
 
 import os
 import shlex
@@ -15,8 +15,8 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line."""
     if sys.argv[1:2] and sys.argv[1] in _PROGRAMS and sys.argv[2:3] != ["demo"]:
-        # Until the program handles the signals itself. An exception would not do: Python ignores one
-        # that is raised while it cleans up an import.
+        # Until the program handles signals itself. An exception is not enough: Python ignores exceptions
+        # while it cleans up an import.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, _stop_during_start)
         signal.signal(signal.SIGTERM, _stop_during_start)
@@ -29,10 +29,10 @@ def main() -> None:
 
 
 def complete_for_kubectl() -> None:
-    """Print what may follow the words of `kubectl loadstream ...`, as kubectl asks for it.
+    """Print completions of `kubectl loadstream ...` for kubectl.
 
-    kubectl runs this with all words, of which the last is incomplete and may be empty. It expects one
-    candidate per line, then a directive: 0 lets the shell complete file names if there are none.
+    The arguments are all words; the last one is incomplete or empty. kubectl expects one candidate per
+    line, then a directive: with 0, the shell completes file names if there are no candidates.
     """
     words = sys.argv[1:]
     os.environ |= {

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.process.terminal import echo
+from connectors.process.terminal import echo, print_json
 from loadstream import (
     agent,
     broker,
@@ -25,6 +25,7 @@ from loadstream import (
     status,
     worker,
 )
+from loadstream.cli.arguments import Json
 from loadstream.cli.command import command
 from loadstream.cli.exit_codes import EXIT_CODES
 from loadstream.doctor import command as doctor
@@ -48,12 +49,15 @@ for program in (status, doctor, worker, agent, broker, simulate, demo, closed_lo
 
 
 @command(app, "version", name="version", kafka=False)
-def print_version() -> None:
+def print_version(json: Json = False) -> None:
     """Show the version, and the commit if it was built into the image."""
     from importlib.metadata import version
 
-    commit = os.environ.get("LOADSTREAM_COMMIT")
-    echo(f"loadstream {version('loadstream')}" + (f" (commit {commit})" if commit else ""))
+    number, commit = version("loadstream"), os.environ.get("LOADSTREAM_COMMIT")
+    if json:
+        print_json({"version": number, "commit": commit})
+    else:
+        echo(f"loadstream {number}" + (f" (commit {commit})" if commit else ""))
 
 
 def _print_version(asked: bool) -> None:

@@ -1,4 +1,4 @@
-"""The borders of the code: `lint-imports`, as `make check` runs it, refuses what they forbid."""
+"""Directions of imports, as `lint-imports` checks them in `make check`."""
 
 import subprocess
 import sys
@@ -38,8 +38,8 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_no_code_waits_with_what_loses_a_cancellation() -> None:
-    """`asyncio.wait_for` of Python 3.11 does, where the answer is there already; `timeout` does not."""
+def test_no_code_uses_wait_for_which_can_lose_a_cancellation() -> None:
+    """In Python 3.11 it loses one if the result is there already; `asyncio.timeout` does not."""
     found = [
         str(path.relative_to(_ROOT))
         for name in _PACKAGES

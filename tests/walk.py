@@ -1,8 +1,8 @@
-"""The way of one record through the code: `python -m tests.walk request|sample|eviction`.
+"""Prints the path of one record through the code: `python -m tests.walk request|sample|eviction`.
 
-Prints, in order, the functions of the core that are handed the record or what was made of it: its
-message, its pod, the kind of its pod, the decision. Calls between that only compute with numbers do
-not appear. `--all` counts them too. Plugins and modules of `schemas` are left out.
+The output has, in order, the functions of the core with an argument that is the record or was made from
+it: its message, its pod, the kind of its pod, the decision. Functions that only compute with numbers are
+left out, unless `--all` is given. Plugins and modules of `schemas` are always left out.
 """
 
 import sys
@@ -34,21 +34,21 @@ migration: {defaultJobMode: EvictDirectly, evictAllBarePods: true}
 
 
 class Walk:
-    """Functions that follow what they were handed, in the order of their calls."""
+    """Calls with followed objects, in order. Results of such calls are followed, too."""
 
     def __init__(self, *followed: object, everything: bool = False) -> None:
         self.steps: list[tuple[str, str]] = []
         """Module and function of each call."""
         self.entered: set[str] = set()
-        """All modules, whatever their functions were handed."""
+        """All modules with any call."""
         self._everything = everything
         self._followed: dict[int, object] = {}
-        """By identity; holding an object keeps its identity from being used again."""
+        """Followed objects by identity; the reference keeps the identity unique."""
         self._open: set[int] = set()
         self._follow(*followed)
 
     def trace(self, work: Callable[[], Any]) -> None:
-        """Do the work, and note the calls of it."""
+        """Run the work and record its calls."""
         sys.setprofile(self._note)
         try:
             work()
@@ -80,8 +80,8 @@ class Walk:
             self._follow(frame.f_locals.get("self") if code.co_name == "__init__" else result)
 
     @property
-    def ways(self) -> list[tuple[str, list[str]]]:
-        """Modules in order, each with its functions until another module is entered."""
+    def modules(self) -> list[tuple[str, list[str]]]:
+        """Modules in the order in which they are entered, with the functions called there."""
         shown = [step for step in self.steps if not step[0].startswith(_LEFT_OUT)]
         return [
             (module, list(dict.fromkeys(function for _, function in steps)))
@@ -89,9 +89,10 @@ class Walk:
         ]
 
     @property
-    def returns(self) -> int:
-        """How often a package is entered that had been entered before."""
-        packages = [key for key, _ in groupby(module.rsplit(".", 1)[0] for module, _ in self.ways)]
+    def reentries(self) -> int:
+        """How often a package is entered that was entered before."""
+        names = (module.rsplit(".", 1)[0] for module, _ in self.modules)
+        packages = [key for key, _ in groupby(names)]
         return len(packages) - len(set(packages))
 
 
@@ -126,7 +127,7 @@ def _cluster() -> LocalPipeline:
 
 
 def walk_request(*, everything: bool = False) -> Walk:
-    """A request that is placed at once."""
+    """A request that is placed immediately."""
     pipeline = _cluster()
     asking = _written("scheduling-requests", request(1))
     walk = Walk(asking, asking.value, everything=everything)
@@ -135,7 +136,7 @@ def walk_request(*, everything: bool = False) -> Walk:
 
 
 def walk_sample(*, everything: bool = False) -> Walk:
-    """A usage sample that ends a report interval, up to the node metric in the cluster stage."""
+    """A usage sample that ends a report interval."""
     pipeline = _cluster()
     for second in range(0, 600, 10):
         sample = NodeUsage(
@@ -150,7 +151,7 @@ def walk_sample(*, everything: bool = False) -> Walk:
 
 
 def walk_eviction(*, everything: bool = False) -> Walk:
-    """A pod of a hot node, at the ticks at which its migration is created and its eviction ordered."""
+    """A pod of a hot node, at the ticks that create its migration and send its eviction command."""
     pipeline = _cluster()
     running = PodLifecycle(
         cluster="c", event="bound", pod=pod(1, cpu="8").model_copy(update={"node": "n0"})
@@ -179,10 +180,10 @@ def main() -> None:
     if len(names) != 1 or names[0] not in _WALKS:
         sys.exit(f"found {' '.join(arguments)!r}; expected one of {', '.join(_WALKS)}, and --all")
     walk = _WALKS[names[0]](everything=everything)
-    for module, functions in walk.ways:
+    for module, functions in walk.modules:
         print(f"{module:42} {', '.join(functions)}")
-    modules = {module for module, _ in walk.ways}
-    print(f"{len(modules)} modules; packages are entered again {walk.returns} times")
+    count = len({module for module, _ in walk.modules})
+    print(f"{count} modules; packages are entered again {walk.reentries} times")
 
 
 if __name__ == "__main__":

@@ -40,11 +40,6 @@ def parse_cpu_times(text: str) -> CpuTimes:
     return CpuTimes(used=used, total=sum(spent), cores=text.count("\ncpu"))
 
 
-def parse_cpuacct_usage(text: str) -> int:
-    """Return the nanoseconds of `cpuacct.usage` (cgroup v1); raises ValueError."""
-    return int(text)
-
-
 def parse_cpu_stat(text: str) -> int:
     """Return the nanoseconds of `cpu.stat` (cgroup v2); raises ValueError."""
     values = parse_pairs(text)

@@ -28,7 +28,7 @@ class Files:
         self.failures: Counter[str] = Counter()
         """Number of failed reads by purpose: node, pods, pressure, names."""
         self.last_failure = ""
-        """The newest one: the path and why."""
+        """Path and reason of the last failure."""
 
     def read(self, purpose: str, path: str, parse: Callable[[str], _T]) -> _T | None:
         """Return the parsed content; None if the file is missing, or cannot be read or parsed."""
@@ -54,7 +54,6 @@ class Files:
     def fail(self, purpose: str, why: str) -> None:
         self.failures[purpose] += 1
         self.last_failure = why
-        """Path and reason of the last failure."""
 
 
 def read_text(path: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from errno import ENOENT
 from pathlib import Path
 
-from connectors.agent.cpu import parse_cpu_stat, parse_cpuacct_usage
+from connectors.agent.cpu import parse_cpu_stat
 
 _V1_CPU = ("cpuacct", "cpu,cpuacct", "cpuacct,cpu")
 
@@ -26,7 +26,7 @@ class Hierarchies:
     cpu_file: str
     """Name of a cgroup's file with its CPU time."""
     parse_cpu: Callable[[str], int]
-    """Parses this file and returns nanoseconds."""
+    """Returns the nanoseconds in this file."""
     memory: str | None
     """Root of the hierarchy with memory; None: none has it."""
 
@@ -54,7 +54,7 @@ def find_hierarchies(root: Path) -> Hierarchies:
     return Hierarchies(
         cpu=str(cpu) if cpu else None,
         cpu_file="cpuacct.usage" if v1_cpu else "cpu.stat",
-        parse_cpu=parse_cpuacct_usage if v1_cpu else parse_cpu_stat,
+        parse_cpu=int if v1_cpu else parse_cpu_stat,
         memory=str(memory) if memory else None,
     )
 

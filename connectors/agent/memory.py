@@ -12,7 +12,6 @@ fields do. Kernel memory of a cgroup, which `memory.current` includes, counts as
 import re
 from dataclasses import dataclass
 
-from connectors.agent.files import parse_pairs
 from schemas.messages.usage import MemoryReadings
 
 _MEMINFO = re.compile(r"^(MemTotal|MemAvailable|MemFree):\s+(\d+) kB$", re.MULTILINE)
@@ -59,8 +58,3 @@ def build_cgroup_readings(memory_stat: dict[str, int]) -> MemoryReadings | None:
     return MemoryReadings(
         usage_without_page_cache_bytes=used, usage_with_page_cache_bytes=used + cached
     )
-
-
-def parse_memory_stat(text: str) -> dict[str, int]:
-    """Parse `memory.stat` of a cgroup; raises ValueError."""
-    return parse_pairs(text)

@@ -13,17 +13,15 @@ from errno import EIO
 from pathlib import Path
 from typing import ClassVar
 
-from connectors.agent.cpu import CpuReading, CpuTimes, compute_millicores, parse_cpu_times
-from connectors.agent.files import Files
+from connectors.agent.cpu import CpuReading, compute_millicores, parse_cpu_times
+from connectors.agent.files import Files, parse_pairs
 from connectors.agent.hierarchies import find_hierarchies
 from connectors.agent.memory import (
     build_cgroup_readings,
     build_node_readings,
     parse_memory,
-    parse_memory_stat,
 )
-from connectors.agent.names import PodNames
-from connectors.agent.pods import PodCgroups
+from connectors.agent.pods import PodCgroups, PodNames
 from connectors.agent.pressure import read_node_pressure
 from connectors.ports.usage_source import UsageSource
 from connectors.process import wall_clock
@@ -76,9 +74,9 @@ class AgentSource(UsageSource):
         places = places or NodePaths()
         self.files = Files()
         self.unnamed = 0
-        """Pods that the newest sample lacks, because they had no name or were too many."""
+        """Number of pods missing in the newest sample: they have no name, or there are too many."""
         self.unmeasured: dict[str, str] = {}
-        """Cgroups of host applications of which the newest sample has nothing, by name."""
+        """Host applications missing in the newest sample: cgroup by name."""
         self._cluster, self._node = cluster, node
         self._proc, self._clock_ns = str(places.proc), clock_ns
         self._trees = find_hierarchies(places.cgroup)
@@ -130,7 +128,8 @@ class AgentSource(UsageSource):
         self,
     ) -> tuple[dict[str, int], MemoryReadings | None, int, dict[str, int]]:
         """Return usage, memory readings, interval of the CPU mean in ms, and capacity."""
-        before, times = self._node_counter, self._cpu_times()
+        before = self._node_counter
+        times = self.files.read("node", f"{self._proc}/stat", parse_cpu_times)
         now = None if times is None else CpuReading(times.used_ns, self._clock_ns())
         self._node_counter = now
         usage: dict[str, int] = {}
@@ -146,16 +145,11 @@ class AgentSource(UsageSource):
             capacity["memory"] = memory.total
         return _with_memory(usage, readings), readings, interval_ms, capacity
 
-    def _cpu_times(self) -> CpuTimes | None:
-        return self.files.read("node", f"{self._proc}/stat", parse_cpu_times)
-
     def _measure_pods(self) -> tuple[PodUsage, ...]:
         cgroups = self._pods.find()
         names = self._names.find(cgroups)
         named = sorted((*name, uid) for uid, name in names.items())[:PODS_PER_SAMPLE_MAX]
         self.unnamed = len(cgroups) - len(named)
-        """Number of pods missing in the newest sample, because they have no name or there are too
-        many."""
         pods = []
         for namespace, name, uid in named:
             usage, readings = self._measure(cgroups[uid])
@@ -168,7 +162,6 @@ class AgentSource(UsageSource):
     def _measure_applications(self) -> tuple[HostApplicationUsage, ...]:
         applications = []
         self.unmeasured = {}
-        """Host applications missing in the newest sample: cgroup by name."""
         for name, cgroup in self._applications.items():
             usage, readings = self._measure(cgroup)
             if usage:
@@ -191,7 +184,7 @@ class AgentSource(UsageSource):
         readings = None
         if trees.memory is not None:
             path = f"{trees.memory}/{cgroup}/memory.stat"
-            memory_stat = self.files.read("pods", path, parse_memory_stat)
+            memory_stat = self.files.read("pods", path, parse_pairs)
             if memory_stat is not None:
                 readings = build_cgroup_readings(memory_stat)
         return _with_memory(usage, readings), readings

@@ -45,7 +45,7 @@ class AgentTelemetry:
         )
         self._counted: dict[str, int] = {}
         self.dropped = 0
-        """Samples that were given up, as counted here so far."""
+        """Number of dropped samples counted so far."""
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(f"loadstream_agent_{name}", text, registry=self.registry)
@@ -68,5 +68,4 @@ class AgentTelemetry:
             self._counted[purpose] = total
         self._dropped.inc(dropped - self.dropped)
         self.dropped = dropped
-        """Number of dropped samples counted so far."""
         self._backlog.set(backlog)

@@ -8,7 +8,7 @@ from schemas.policy import Policy, effective_values, inline_yaml
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PolicyDifference:
     """A field that two policies set to different values; None: the field is not set."""
 
     path: str
@@ -19,12 +19,12 @@ class Difference:
         return f"{self.path}: {_text(self.before)} -> {_text(self.after)}"
 
 
-def list_differences(before: Policy, after: Policy) -> list[Difference]:
+def list_differences(before: Policy, after: Policy) -> list[PolicyDifference]:
     """Return the fields that differ, in the order of the document."""
     return list(_compare("", effective_values(before), effective_values(after)))
 
 
-def _compare(path: str, before: Any, after: Any) -> Iterator[Difference]:
+def _compare(path: str, before: Any, after: Any) -> Iterator[PolicyDifference]:
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
@@ -34,15 +34,15 @@ def _compare(path: str, before: Any, after: Any) -> Iterator[Difference]:
     elif _is_list_of_maps(before) and _is_list_of_maps(after):
         yield from _compare_lists(path, before, after)
     else:
-        yield Difference(path, before, after)
+        yield PolicyDifference(path, before, after)
 
 
-def _compare_lists(path: str, before: list[Any], after: list[Any]) -> Iterator[Difference]:
+def _compare_lists(path: str, before: list[Any], after: list[Any]) -> Iterator[PolicyDifference]:
     """Compare entries of the same name, or at the same place where entries have no names."""
     old = {_name(index, each): each for index, each in enumerate(before)}
     new = {_name(index, each): each for index, each in enumerate(after)}
     if [name for name in old if name in new] != [name for name in new if name in old]:
-        yield Difference(f"{path} (order)", list(old), list(new))
+        yield PolicyDifference(f"{path} (order)", list(old), list(new))
     for name in (*old, *(name for name in new if name not in old)):
         yield from _compare(f"{path}[{name}]", old.get(name), new.get(name))
 

@@ -88,7 +88,7 @@ class CommandRules:
         self._ids: dict[str, int] = {}
         """Ids in the order of arrival, with the time at which each may be forgotten."""
         self._behind = 0
-        """Records of the clock in a row by which this time is ahead."""
+        """Number of consecutive clock records far behind our time."""
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         """Lock and number of commands of each pod with unfinished commands, by uid."""
@@ -101,12 +101,10 @@ class CommandRules:
         """
         is_behind = now_ms < self.now_ms - AHEAD_MAX_MS
         self._behind = self._behind + 1 if is_behind else 0
-        """Number of consecutive clock records far behind our time."""
         if now_ms >= self.now_ms or self._behind == TICKS_BEHIND:
             self.now_ms, self._behind = now_ms, 0
 
     def remember(self, command_id: str) -> None:
-        """Mark a command as executed and reported."""
         self._ids[command_id] = self.now_ms + IDS_KEPT_MS
 
     def stop(self) -> None:

@@ -43,15 +43,10 @@ class Attempt:
     """Another attempt may help after this time at the earliest, in seconds; None: it cannot help.
     """
     pod_gone: bool = False
-    """The cluster has no pod with this uid any more, which is final."""
+    """The cluster has no pod with this uid, even if another pod has its name; this is final."""
 
 
 DONE = Attempt("done")
-
-
-def report_pod_gone(result: Literal["failed", "refused"], reason: str) -> Attempt:
-    """Return the result for a pod that was deleted, even if another pod has its name now."""
-    return Attempt(result, reason, pod_gone=True)
 
 
 class Sink(ABC):

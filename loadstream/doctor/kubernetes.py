@@ -48,7 +48,7 @@ async def check_server(server: ApiServer) -> list[Finding]:
         advice = "Check the kubeconfig's server and certificate-authority, and the network"
         return [error("API server", str(failure), advice)]
     if answer.status == 401:
-        text = f"{server.access.said}: the credentials are refused"
+        text = f"{server.access.origin}: the credentials are refused"
         return [error("API server", text, "Renew the token or the certificate of the kubeconfig")]
     date = answer.headers.get("Date")
     date_ms = int(parsedate_to_datetime(date).timestamp() * 1_000) if date else None
@@ -56,7 +56,7 @@ async def check_server(server: ApiServer) -> list[Finding]:
     if abs(skew) > SKEW_MAX_MS:
         text = f"the API server's is {ago_text(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
         return [error("clock", text, "Let NTP set both; samples from the future are refused")]
-    return [ok("API server", f"{server.access.said}: it answers, and its clock agrees")]
+    return [ok("API server", f"{server.access.origin}: it answers, and its clock agrees")]
 
 
 async def check_rights(
@@ -82,7 +82,7 @@ async def check_rights(
             findings.append(error("rights", f"cannot be asked for: {failure}"))
             break
         missing = [right for right, may in zip(rights, allowed, strict=True) if not may]
-        findings.append(_judge(duty, user or server.access.said, missing, required=required))
+        findings.append(_judge(duty, user or server.access.origin, missing, required=required))
     return findings
 
 

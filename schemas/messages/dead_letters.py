@@ -9,7 +9,7 @@ Large records are therefore compressed, and split into several parts if that is 
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -116,28 +116,6 @@ def split_letter(letter: DeadLetter, chars_max: int = PART_CHARS_MAX) -> Iterato
             update["key_base64"] = piece[:key_left]
         key_left = max(0, key_left - len(piece))
         yield letter.model_copy(update=update)
-
-
-def join_parts(parts: Iterable[DeadLetter]) -> DeadLetter:
-    """Return the letter that `split_letter` split; raises ValueError if parts are missing or mixed."""
-    ordered = sorted(parts, key=lambda letter: letter.part)
-    if not ordered:
-        raise ValueError("found no parts; expected all parts of one letter")
-    first = ordered[0]
-    source = (first.topic, first.partition, first.offset)
-    if any((part.topic, part.partition, part.offset) != source for part in ordered):
-        raise ValueError(f"found parts of several letters; expected only those of {source}")
-    if [part.part for part in ordered] != list(range(first.parts)):
-        numbers = ", ".join(str(part.part) for part in ordered)
-        raise ValueError(f"{source} has the parts {numbers}; expected 0 to {first.parts - 1}")
-    update: dict[str, str | int] = {
-        "part": 0,
-        "parts": 1,
-        "value_base64": "".join(part.value_base64 for part in ordered),
-    }
-    if first.key_base64 is not None:
-        update["key_base64"] = "".join(part.key_base64 or "" for part in ordered)
-    return first.model_copy(update=update)
 
 
 def restore_record(letter: DeadLetter) -> tuple[bytes | None, bytes | None]:

@@ -6,7 +6,7 @@ An evicted pod terminates, and its controller makes another one.
 
 from typing import ClassVar
 
-from connectors.ports.sink import DONE, Attempt, Sink, report_pod_gone
+from connectors.ports.sink import DONE, Attempt, Sink
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from simulation.cluster.cluster import SimulatedCluster
@@ -27,7 +27,7 @@ class SimulatedSink(Sink):
             return Attempt("failed", f"pod {name} is on node {node} already")
         plan = self._cluster.asking.get(uid)
         if plan is None:
-            return report_pod_gone("failed", f"there is no pod {name} of uid {uid}")
+            return Attempt("failed", f"there is no pod {name} of uid {uid}", pod_gone=True)
         why = self._cluster.place(plan, decision.node or "")
         return DONE if why is None else Attempt("failed", why)
 
@@ -36,7 +36,7 @@ class SimulatedSink(Sink):
         uid, name = command.pod.uid, command.pod.name
         running = self._cluster.kubelets.pod(uid)
         if running is None:
-            return report_pod_gone("refused", f"pod {name} is gone")
+            return Attempt("refused", f"pod {name} is gone", pod_gone=True)
         if running.node != command.node:
             return Attempt("refused", f"pod {name} is on node {running.node}")
         if running.going:

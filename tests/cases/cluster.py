@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
+from connectors.kubernetes.watch.requirements import Claims
 from connectors.queries.whynot.evidence import Evidence
 from connectors.queries.whynot.node import about_node
 from schemas.messages.dead_letters import DeadLetter

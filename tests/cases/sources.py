@@ -170,7 +170,7 @@ def _kubelet(*scrapes: tuple[int, list[Any]]) -> list[str]:
     for seconds, lines in scrapes:
         at_ms = _T0 + seconds * 1_000
         body = exposition([*node_lines(1_000 + seconds, 2**33, at_ms), *lines])
-        sample = source.measured("n1", HttpAnswer(body, Answered(at_ms, at_ms + 50, None)))
+        sample = source.build_sample("n1", HttpAnswer(body, Answered(at_ms, at_ms + 50, None)))
         sample = drop_impossible(sample, {}, source.health) if sample else None
         pods = {pod.name: pod.usage for pod in sample.pods} if sample else {}
         usage = pods.get("a", {})
@@ -222,7 +222,7 @@ def skip_zero_points_of_nodes() -> str:
     figures = {"time": time, "usageNanoCores": 0, "usageCoreNanoSeconds": 0, "workingSetBytes": 0}
     body = {"node": {"nodeName": "n1", "cpu": figures, "memory": figures}, "pods": []}
     at_ms = 1_772_366_400_000
-    sample = source.measured(
+    sample = source.build_sample(
         "n1", HttpAnswer(json.dumps(body).encode(), Answered(at_ms, at_ms, None))
     )
     possible = drop_impossible(sample, {}, source.health) if sample else None

@@ -62,14 +62,14 @@ def _exposed_by_duties() -> dict[str, set[str]]:
     """The same of a process of all duties of a cluster."""
     telemetry, source = DutyTelemetry("c"), SourceHealth("s", lambda: 1)
     source.record_success("n")
-    source.record_clock_skew("n", 1, from_receipt=False)
+    source.record_clock_skew("n", 1)
     source.record_failure(SourceFailed("timeout", "no answer"))
     source.counts["samples"] += 1
     for duty in ("watch", "collect", "bind", "evict"):
         telemetry.add_duty(duty)
         telemetry.set_active(duty, active=True)
-    telemetry.watch(lambda: [CollectionHealth("/p", 1, 1, None, "", None, 0, {})])
-    telemetry.collect(lambda: [source.report()])
+    telemetry.set_watch(lambda: [CollectionHealth("/p", 1, 1, None, "", 0)])
+    telemetry.set_sources(lambda: [source.report()])
     telemetry.take_snapshot(1)
     return _series(telemetry.registry)
 

@@ -8,7 +8,7 @@ import orjson
 
 from connectors.ports.at_once import run_at_once
 from connectors.ports.command_rules import Command, CommandRules
-from connectors.ports.sink import DONE, Attempt, Sink, SinkError, report_pod_gone
+from connectors.ports.sink import DONE, Attempt, Sink, SinkError
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.topics.codec import decode
@@ -119,7 +119,7 @@ class WorldSink(Sink):
         pod = world.pods.get(decision.pod.uid)
         assert decision.node is not None
         if pod is None:
-            return report_pod_gone("failed", "there is no such pod")
+            return Attempt("failed", "there is no such pod", pod_gone=True)
         if problem := self._find_problem():
             return problem
         if pod.get("node") is not None:
@@ -134,7 +134,7 @@ class WorldSink(Sink):
         world = self._world
         pod = world.pods.get(command.pod.uid)
         if pod is None:
-            return report_pod_gone("failed", "there is no such pod")
+            return Attempt("failed", "there is no such pod", pod_gone=True)
         if problem := self._find_problem():
             return problem
         if pod.get("node") != command.node:

@@ -1,7 +1,7 @@
 """What must hold of each record that a stage applied, and of the outputs that it caused."""
 
 from schemas.base.limits import VALUE_BYTES_MAX
-from schemas.messages.dead_letters import DeadLetter, join_parts, restore_record
+from schemas.messages.dead_letters import DeadLetter, restore_record
 from schemas.messages.metrics import NodeMetric
 from schemas.storage.tables import kind_of_key
 from schemas.topics.catalog import key_of
@@ -10,6 +10,7 @@ from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from tests.histories.failure import Failure, require
 from tests.histories.references import Applied
+from tests.schemas.messages.test_dead_letters import join_parts
 
 #: Rows that a refused record may change, since they count what was read.
 _COUNTING_ROWS = {"partitions", "clusters"}
@@ -27,7 +28,7 @@ def check_dead_letters(applied: Applied) -> None:
         return
     parts = [decode(letter.topic, letter.value) for letter in letters]
     try:
-        letter = join_parts(part for part in parts if isinstance(part, DeadLetter))
+        letter = join_parts([part for part in parts if isinstance(part, DeadLetter)])
         found = letter.topic, letter.partition, letter.offset, *restore_record(letter)
     except ValueError as error:
         raise Failure("a dead letter cannot be put together", str(error)) from error

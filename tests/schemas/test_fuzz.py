@@ -15,13 +15,13 @@ from pydantic import BaseModel
 from schemas.base.refusals import REASON_CHARS_MAX, Refusal
 from schemas.messages.dead_letters import (
     build_dead_letter,
-    join_parts,
     restore_record,
     split_letter,
 )
 from schemas.storage.tables import ROW_CLASSES
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import decode, decode_as, encode
+from tests.schemas.messages.test_dead_letters import join_parts
 from tests.strategies import json_values, mutated, payloads
 
 M = TypeVar("M", bound=BaseModel)

@@ -1,11 +1,10 @@
-"""Where an API server is, and who asks it.
+"""Address of an API server, and credentials for it.
 
-A kubeconfig (`--kubeconfig`, or `KUBECONFIG`, or `~/.kube/config`) with one of its contexts; inside
-a cluster, without one, the service account of the pod. `KUBECONFIG` may name several files, which
-are merged as kubectl does it: what is in the first of them counts. Credentials change while a
-process runs: service account tokens every hour, those of plugins when they say so. A configuration
-that is asked for as `renewed` reads them again, and the session is made anew where certificates may
-have changed.
+They come from a kubeconfig (`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`) with one of its contexts;
+inside a cluster without a kubeconfig, from the service account of the pod. Several files in `KUBECONFIG`
+are merged as by kubectl: the first one takes precedence. Credentials change while a process runs: tokens
+of service accounts every hour, those of plugins at their own times. Therefore they are read again
+regularly, and when a server refuses them.
 """
 
 import asyncio
@@ -31,40 +30,36 @@ from connectors.kubernetes.api.client_parts import (
 )
 from connectors.kubernetes.api.errors import AccessError
 
-#: Credentials are read again after this time at the latest: tokens of service accounts live longer.
+#: Credentials are read again after this time, in seconds; tokens of service accounts live longer.
 RENEW_S = 60.0
-#: Time that reading them may take, in seconds: a plugin may hang, and all requests wait for it.
+#: Longest time to read them, in seconds: all requests wait, and a plugin may hang.
 READ_S = 30.0
 
-#: What reading credentials raises. A file that is being written at the moment may be any text.
+#: Exceptions of reading credentials. A file that is just being written may have any content.
 _UNREADABLE = (
     ConfigException, OSError, ValueError, TypeError, AttributeError, AssertionError, yaml.YAMLError,
 )  # fmt: skip
 _EXPECTED = "expected a map with clusters, contexts and users"
 _ADVICE = (
-    "name a kubeconfig with --kubeconfig or KUBECONFIG (`kubectl config view` shows what it has); "
+    "set --kubeconfig or KUBECONFIG to a kubeconfig (`kubectl config view` shows its content); "
     "inside a cluster the pod needs a service account whose token is mounted"
 )
 
 
 class Access:
-    """Credentials of one API server, kept fresh."""
+    """Address and current credentials of one API server."""
 
-    def __init__(self, load: Callable[[Configuration], Awaitable[None]], said: str) -> None:
-        """`load` fills a configuration anew each time; `said` names where it comes from."""
+    def __init__(self, load: Callable[[Configuration], Awaitable[None]], origin: str) -> None:
+        """`load` fills a new configuration; `origin` is its description in messages."""
         self._load = load
-        self.said = said
+        self.origin = origin
         self._configuration: Configuration | None = None
         self._loaded_at_s = 0.0
         self._reading: asyncio.Task[Configuration] | None = None
-        """Reads them now, for all who ask meanwhile: reading may be a plugin's process."""
+        """The current reading, shared by all callers, because it may start a plugin."""
 
     async def configuration(self, *, renewed: bool = False) -> Configuration:
-        """The configuration as it is now; read again if it is old or to be `renewed`.
-
-        Raises:
-            AccessError: it cannot be read.
-        """
+        """Return the configuration, read again if it is old or `renewed`; raises AccessError."""
         found = self._configuration
         if found is None or renewed or time.monotonic() - self._loaded_at_s > RENEW_S:
             if self._reading is None:
@@ -74,7 +69,6 @@ class Access:
         return found
 
     def expire(self) -> None:
-        """Read it again at the next call: a certificate that it names is gone."""
         self._loaded_at_s = float("-inf")
 
     async def _read(self) -> Configuration:
@@ -86,21 +80,21 @@ class Access:
         except _UNREADABLE as error:
             why = " ".join(_reason(error).split()) or type(error).__name__
             if limit.expired():
-                why = f"reading it took longer than {READ_S:g} s; perhaps its plugin hangs"
-            raise AccessError(f"{self.said}: {why}; {_ADVICE}") from error
+                why = f"reading took longer than {READ_S:g} s; perhaps its plugin hangs"
+            raise AccessError(f"{self.origin}: {why}; {_ADVICE}") from error
         before, self._configuration, self._loaded_at_s = self._configuration, fresh, now_s
         for name in _files(before) - _files(fresh):
-            remove_file(name)  # a plugin may give another certificate each time
+            remove_file(name)  # a plugin may return a new certificate each time
         return fresh
 
     def _has_read(self, reading: "asyncio.Task[Configuration]") -> None:
         self._reading = None
         if not reading.cancelled():
-            reading.exception()  # raised for those who wait, who may have gone
+            reading.exception()  # mark as retrieved: all callers may have been cancelled
 
 
 def _files(configuration: Configuration | None) -> set[str]:
-    """Names of the files with its certificates and its key."""
+    """Return the names of the files with certificates and key."""
     if configuration is None:
         return set()
     names = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
@@ -108,45 +102,37 @@ def _files(configuration: Configuration | None) -> set[str]:
 
 
 def access(kubeconfig: Path | None = None, context: str | None = None) -> Access:
-    """Access by a kubeconfig, or by the pod's service account if none is named or there.
-
-    Raises:
-        AccessError: neither is there.
-    """
-    named = (kubeconfig,) if kubeconfig else _default_kubeconfigs()
-    if not named and context is not None:
-        raise AccessError(
-            f"context {context} is one of a kubeconfig, and none was found; {_ADVICE}"
-        )
-    if not named:
+    """Return access by a kubeconfig, or by the pod's service account; raises AccessError."""
+    paths = (kubeconfig,) if kubeconfig else _default_kubeconfigs()
+    if not paths and context is not None:
+        raise AccessError(f"context {context} needs a kubeconfig, and none was found; {_ADVICE}")
+    if not paths:
         if not os.environ.get(SERVICE_HOST_ENV_NAME):
-            raise AccessError(
-                f"no kubeconfig was found, and this is no pod of a cluster; {_ADVICE}"
-            )
+            raise AccessError(f"no kubeconfig was found, and this is not a pod; {_ADVICE}")
         return Access(_from_service_account, "the pod's service account")
 
-    plugin.use()
+    plugin.install()
 
     async def from_kubeconfig(configuration: Configuration) -> None:
-        there = _read(named)
-        chosen = context or _current_context(there)
-        _check(there, chosen)
+        kubeconfigs = _read(paths)
+        chosen = context or _current_context(kubeconfigs)
+        _check(kubeconfigs, chosen)
         await load_kube_config(
-            os.pathsep.join(map(str, there)),
+            os.pathsep.join(map(str, kubeconfigs)),
             chosen,
             client_configuration=configuration,
             persist_config=False,
         )
         _trim_token(configuration)
-        if (file := _user(there, chosen).get("tokenFile")) and not _token(configuration):
+        if (file := _user(kubeconfigs, chosen).get("tokenFile")) and not _token(configuration):
             raise ConfigException(f"token file {file} is empty")  # perhaps it is being written
 
-    said = f"kubeconfig {os.pathsep.join(map(str, named))}"
-    return Access(from_kubeconfig, said + (f", context {context}" if context else ""))
+    origin = f"kubeconfig {os.pathsep.join(map(str, paths))}"
+    return Access(from_kubeconfig, origin + (f", context {context}" if context else ""))
 
 
 def _reason(error: Exception) -> str:
-    """Why credentials cannot be read, in words; numbers of errors and codecs are none."""
+    """Return a readable reason, without numbers of errors and names of codecs."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename} cannot be read: {error.strerror}"
     if isinstance(error, UnicodeDecodeError):
@@ -155,7 +141,6 @@ def _reason(error: Exception) -> str:
 
 
 def _default_kubeconfigs() -> tuple[Path, ...]:
-    """Those that are named; several are taken together."""
     if named := os.environ.get("KUBECONFIG"):
         return tuple(Path(each).expanduser() for each in named.split(os.pathsep) if each)
     usual = Path.home() / ".kube" / "config"
@@ -163,30 +148,28 @@ def _default_kubeconfigs() -> tuple[Path, ...]:
     return (usual,) if usual.exists() and not in_pod else ()
 
 
-def _read(named: Sequence[Path]) -> dict[Path, dict[str, Any]]:
-    """What the kubeconfigs that are there say; one that is empty says nothing, as with kubectl.
-
-    Raises ConfigException.
-    """
-    there = [each for each in named if each.exists()]
-    if not there:
+def _read(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+    """Return the existing kubeconfigs that are not empty; raises ConfigException."""
+    existing = [path for path in paths if path.exists()]
+    if not existing:
         raise ConfigException("there is no such file")
-    found: dict[Path, dict[str, Any]] = {}
-    for each in there:
-        said = yaml.safe_load(each.read_text(encoding="utf-8"))
-        if said is None:
+    kubeconfigs: dict[Path, dict[str, Any]] = {}
+    for path in existing:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if content is None:
             continue
-        if not isinstance(said, dict):
-            kind = "a list" if isinstance(said, list) else "one value"  # perhaps a secret
-            raise ConfigException(f"found {kind} in {each}; {_EXPECTED}")
-        found[each] = said
-    if not found:
-        raise ConfigException(f"found nothing in it; {_EXPECTED}")
-    return found
+        if not isinstance(content, dict):
+            # The value itself may be secret.
+            kind = "a list" if isinstance(content, list) else "a single value"
+            raise ConfigException(f"found {kind} in {path}; {_EXPECTED}")
+        kubeconfigs[path] = content
+    if not kubeconfigs:
+        raise ConfigException(f"the file is empty; {_EXPECTED}")
+    return kubeconfigs
 
 
 def _current_context(kubeconfigs: Mapping[Path, dict[str, Any]]) -> str | None:
-    """The one of the first file that names one, as with kubectl; the client takes the last one's."""
+    """Return that of the first file with one, as kubectl; the client library uses the last file."""
     for found in kubeconfigs.values():
         if context := found.get("current-context"):
             return str(context)
@@ -194,21 +177,21 @@ def _current_context(kubeconfigs: Mapping[Path, dict[str, Any]]) -> str | None:
 
 
 def _check(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> None:
-    """Raise ConfigException where there is no context, or not its user: the client fails oddly."""
+    """Raise ConfigException without context or user, where the client library has no clear error."""
     contexts = _named(kubeconfigs, "contexts")
     if context is None:
-        there = ", ".join(contexts) or "none"
-        raise ConfigException(f"there is no current-context; contexts are {there}")
+        names = ", ".join(contexts) or "none"
+        raise ConfigException(f"there is no current-context; contexts are {names}")
     if context not in contexts:
-        return  # which the client says
+        return  # the client library reports it
     user, users = _user_name(contexts[context]), _named(kubeconfigs, "users")
     if user not in users:
-        who = f"names user {user}" if user else "names no user"
+        who = f"has the unknown user {user}" if user else "has no user"
         raise ConfigException(f"context {context} {who}; users are {', '.join(users) or 'none'}")
 
 
 def _user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> dict[str, Any]:
-    """The user of a context that was checked."""
+    """Return the user of a checked context."""
     name = _user_name(_named(kubeconfigs, "contexts")[str(context)])
     return _named(kubeconfigs, "users")[str(name)].get("user") or {}
 
@@ -218,7 +201,7 @@ def _user_name(context: Mapping[str, Any]) -> str | None:
 
 
 def _named(kubeconfigs: Mapping[Path, dict[str, Any]], what: str) -> dict[str, dict[str, Any]]:
-    """Entries of all files by name; of one name the first counts."""
+    """Return the entries of all files by name; the first entry of a name counts."""
     named: dict[str, dict[str, Any]] = {}
     for found in kubeconfigs.values():
         for each in found.get(what) or ():
@@ -227,13 +210,13 @@ def _named(kubeconfigs: Mapping[Path, dict[str, Any]], what: str) -> dict[str, d
 
 
 def _token(configuration: Configuration) -> str:
-    """The token without its prefix; empty: there is none."""
+    """Return the token without its prefix; empty: none."""
     found: str = configuration.api_key.get("BearerToken") or ""
     return found.removeprefix("Bearer").strip()
 
 
 def _trim_token(configuration: Configuration) -> None:
-    """A file with a token may end with a line break, which no header may have."""
+    """Remove the line break at the end of a token file, which headers must not have."""
     if found := configuration.api_key.get("BearerToken"):
         configuration.api_key["BearerToken"] = found.strip()
 
@@ -241,7 +224,7 @@ def _trim_token(configuration: Configuration) -> None:
 async def _from_service_account(configuration: Configuration) -> None:
     load_incluster_config(  # type: ignore[no-untyped-call]
         client_configuration=configuration,
-        try_refresh_token=False,  # it is read again here, with its errors
+        try_refresh_token=False,  # `Access` reads it again
         token_filename=SERVICE_TOKEN_FILENAME,
         cert_filename=SERVICE_CERT_FILENAME,
     )

@@ -1,27 +1,24 @@
-"""What goes wrong with a request to an API server."""
+"""Errors of requests to an API server."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-#: Of an answer that is no Status object, what a message shows.
+#: Longest part of an answer in a message, if it is not a Status object.
 _SHOWN_MAX = 300
 
 
 class AccessError(RuntimeError):
-    """No API server can be found, or the credentials for it cannot be read; says what to do."""
+    """There is no address of an API server, or its credentials cannot be read."""
 
 
 class ApiUnreachable(OSError):
-    """The server was not reached, or broke off before the answer was whole.
-
-    Whether it has done what was asked is not known.
-    """
+    """No complete answer: whether the request was executed is unknown."""
 
 
 class ApiError(RuntimeError):
-    """The server answered, and not with success."""
+    """The server's answer is not a success."""
 
     def __init__(
         self, status: int, reason: str, message: str, retry_after_s: float | None, body: bytes
@@ -32,19 +29,19 @@ class ApiError(RuntimeError):
         self.reason = reason
         self.message = message
         self.retry_after_s = retry_after_s
-        """When to ask again at the earliest, if the server says so."""
+        """Shortest pause before another attempt, if the server requires one."""
         self.body = body
 
 
-def api_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error that an answer means."""
-    said = _status_object(body)
-    details = said.get("details")
+def build_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """Return the error of an answer."""
+    content = _status_object(body)
+    details = content.get("details")
     seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
     return ApiError(
         status,
-        str(said.get("reason") or ""),
-        str(said.get("message") or body[:_SHOWN_MAX].decode(errors="replace").strip()),
+        str(content.get("reason") or ""),
+        str(content.get("message") or body[:_SHOWN_MAX].decode(errors="replace").strip()),
         _seconds(headers.get("Retry-After")) or _seconds(seconds),
         body,
     )
@@ -59,7 +56,7 @@ def _status_object(body: bytes) -> dict[str, Any]:
 
 
 def _seconds(value: object) -> float | None:
-    """Seconds of a `Retry-After` header, which may also be a date: then none."""
+    """Return the seconds of a `Retry-After` header; None: it is a date."""
     try:
         seconds = float(str(value))
     except ValueError:

@@ -1,29 +1,27 @@
-"""Follows one collection of an API server for ever: a list, then its changes, and again if
-necessary.
+"""Lists and watches one collection of an API server, forever.
 
-    Begun, Present, Present, ..., Ended     a list, complete
-    Changed, Deleted, ...                   what happened after it, in the server's order
-    Begun, ...                              changes may have been missed: all that there is, anew
-    Absent                                  the collection is not served, or may not be read
+    Begun, Present, Present, ..., Ended     a complete list
+    Changed, Deleted, ...                   later changes, in the server's order
+    Begun, ...                              changes may have been missed: another list
+    Absent                                  the collection does not exist, or must not be read
 
-A watch that ends, breaks off or falls silent goes on from the resource version that was read last,
-so nothing is missed and nothing comes twice. If that is impossible, a list follows: the version is
-too old (410), or unknown to a server whose store was set back. Such a server accepts the watch and
-is silent until its own versions reach it; so the server is asked for its version before a watch
-goes on. A page that does not come is requested again a few times, but no page before it. A list
-that cannot be completed has no `Ended`, and another `Begun` follows; the pauses between such lists
-grow.
+- A watch that ends, breaks off or falls silent continues from the last resource version, so no event is
+  lost or repeated.
+- If the version is too old (410), a list follows. A list also follows if the server does not know the
+  version, because its store was restored. Such a server accepts the watch and stays silent until its own
+  versions have reached that version. Therefore the version is requested before a watch continues.
+- A page that fails is requested again a few times, but not the pages before it. A list that cannot be
+  completed has no `Ended`; another `Begun` follows. The pauses between such lists grow.
+- Failed requests are repeated forever with growing pauses; `failing_since_s` tells since when they fail.
 
-Only the resource version is kept here. The reader must compare lists to find what a list no longer
-has. Requests that fail are repeated for ever, with growing pauses; `failing_since_s` says since
-when they fail.
+Only the resource version is kept. The reader compares lists to find deleted objects.
 """
 
 import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -35,32 +33,31 @@ from connectors.kubernetes.api.server import ApiServer
 
 logger = logging.getLogger(__name__)
 
-#: Objects on one page of a list: 500 large pods are about 5 MB.
+#: Objects per page of a list: 500 large pods are about 5 MB.
 PAGE_OBJECTS = 500
-#: A watch ends after this time, in seconds, and goes on where it was: a connection that is dead
-#: without saying so is found out soon.
+#: A watch ends after this time, in seconds, and continues, so that a dead connection is noticed soon.
 WATCH_S = 55
-#: How much later than its end a silent watch is given up, in seconds.
+#: A silent watch is given up this time after its end, in seconds.
 SILENCE_S = 15.0
-#: After a watch that ended sooner than this, in seconds, there is a pause of the same length.
+#: After a watch that was shorter than this, in seconds, there is a pause of this length.
 BRIEF_S = 0.5
-#: Pauses between attempts, in seconds; the longest one, too, where the server asks for more.
+#: Pauses between attempts, in seconds. The longest one applies to pauses that the server asks for, too.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 20.0
-#: Statuses of a collection that is not served, or may not be read.
+#: Statuses of a collection that does not exist, or must not be read.
 _ABSENT = (403, 404)
-#: Attempts at one page at most, half a minute with the pauses between them: of a list that begins anew
-#: all pages are asked for again, and the server keeps one for some minutes.
+#: Most attempts at one page, half a minute with pauses. A new list would request all pages again, and the
+#: server keeps a list for some minutes.
 PAGE_ATTEMPTS_MAX = 8
-#: A list that follows on another within this time, in seconds, waits: a server that refuses every
-#: watch must not be asked for all its pods over and over.
+#: A list within this time after another one is delayed, in seconds: a server that refuses every watch must
+#: not send all its pods again and again.
 LISTS_APART_S = 30.0
-#: The server does not know the version that it is asked for: its store was put back.
+#: The server does not know the requested version, because its store was restored.
 _TOO_LARGE = "ResourceVersionTooLarge"
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A list begins; what was known before may be outdated."""
+    """A list begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +69,26 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The list is complete: there is nothing else in the collection."""
+    """The list is complete: the collection has no other objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """An object is new, or another than before."""
+    """An object is new or has changed."""
 
     object: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An object is gone, or no longer matches the selectors; it is given as it was last."""
+    """An object was deleted, or no longer matches the selectors; this is its last state."""
 
     object: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The list was refused: the server has no such collection, or it may not be read (403, 404)."""
+    """The list was refused: the collection does not exist, or must not be read (403, 404)."""
 
     why: str
 
@@ -100,11 +97,10 @@ Event = Begun | Present | Ended | Changed | Deleted | Absent
 
 
 class _Outdated(Exception):
-    """Only a list helps."""
+    """The watch cannot continue; a list is necessary."""
 
 
-def _passes(error: ApiError | ApiUnreachable | AccessError) -> bool:
-    """The same request may succeed a moment later."""
+def _is_temporary(error: ApiError | ApiUnreachable | AccessError) -> bool:
     return not isinstance(error, ApiError) or error.status == 429 or error.status >= 500
 
 
@@ -119,15 +115,15 @@ class ListWatch:
         selectors: Mapping[str, str] | None = None,
         page_objects: int = PAGE_OBJECTS,
     ) -> None:
-        """`path` is that of the collection, as `/api/v1/pods`; `selectors` are `fieldSelector` and
+        """`path` of the collection, such as `/api/v1/pods`; `selectors`: `fieldSelector` and
         `labelSelector`."""
         self.path = path
         self.failing_since_s: float | None = None
-        """Since when no request has succeeded, by the monotonic clock; none: the last one has."""
+        """Since when requests fail, by the monotonic clock; None: the last request succeeded."""
         self.why = ""
-        """The sentence of the last failure."""
+        """The last failure, in a sentence."""
         self.lists = 0
-        """Lists that were completed."""
+        """Number of completed lists."""
         self._server = server
         self._selectors = dict(selectors or {})
         self._page_objects = page_objects
@@ -137,7 +133,7 @@ class ListWatch:
         self._listed_at_s = 0.0
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The events, for ever; close it (`contextlib.aclosing`) when it is left."""
+        """Yield events forever; close the generator (`contextlib.aclosing`)."""
         while True:
             try:
                 if self._version is None:
@@ -150,7 +146,7 @@ class ListWatch:
                     async for event in changes:
                         yield event
             except _Outdated as outdated:
-                logger.info("%s: %s; it is listed again", self.path, outdated)
+                logger.info("%s: %s; listing again", self.path, outdated)
                 self._version = None
                 await self._before_list()
             except (ApiError, ApiUnreachable, AccessError) as error:
@@ -161,6 +157,11 @@ class ListWatch:
                 ):
                     yield Absent(str(error))
                 await self._pause(str(error), getattr(error, "retry_after_s", None))
+
+    async def follow(self, take: Callable[[AsyncGenerator[Event, None]], Awaitable[None]]) -> None:
+        """Pass the events to `take`, until it ends or is cancelled."""
+        async with aclosing(self.events()) as events:
+            await take(events)
 
     async def _list(self) -> AsyncGenerator[Event, None]:
         yield Begun()
@@ -181,7 +182,7 @@ class ListWatch:
         yield Ended()
 
     async def _pages(self) -> AsyncGenerator[dict[str, Any], None]:
-        """The pages of a list; of one that does not come for the moment those before stay read."""
+        """Yield the pages of a list; a failed page is requested again."""
         after, attempts = "", 0
         while True:
             try:
@@ -193,16 +194,16 @@ class ListWatch:
                     yield page
             except (ApiError, ApiUnreachable, AccessError) as error:
                 attempts += 1
-                if not after or attempts == PAGE_ATTEMPTS_MAX or not _passes(error):
+                if not after or attempts == PAGE_ATTEMPTS_MAX or not _is_temporary(error):
                     raise
                 await self._pause(str(error), getattr(error, "retry_after_s", None))
             else:
                 return
 
     async def _find_version(self, version: str) -> None:
-        """Ask whether the server has come as far as this version; raises _Outdated if it has not."""
+        """Check that the server has reached this version; raises _Outdated if it has not."""
         asked = {
-            **self._selectors,  # perhaps nothing else of the collection may be read
+            **self._selectors,  # perhaps other objects of the collection must not be read
             "resourceVersion": version,
             "resourceVersionMatch": "NotOlderThan",
             "limit": "1",
@@ -210,19 +211,19 @@ class ListWatch:
         try:
             await self._server.get(self.path, asked)
         except ApiError as error:
-            # One that only lags behind gets there while it waits for some seconds.
+            # A server that only lags behind reaches the version while it waits some seconds.
             if _TOO_LARGE.encode() in error.body:
                 raise _Outdated(error.message) from error
             raise
 
     async def _watch(self) -> AsyncGenerator[Event, None]:
-        """What happens until the watch ends; afterwards it can go on from `_version`."""
+        """Yield changes until the watch ends; then it can continue from `_version`."""
         query = {
             **self._selectors,
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version or "",
-            # Many watches that began together do not end together.
+            # Watches that began together must not end together.
             "timeoutSeconds": str(WATCH_S - random.randrange(10)),  # noqa: S311
         }
         began_s = time.monotonic()
@@ -241,21 +242,18 @@ class ListWatch:
                 raise _Outdated(error.message) from error
             raise
         self._succeeded()
-        if time.monotonic() - began_s < BRIEF_S:  # a server that ends, perhaps
+        if time.monotonic() - began_s < BRIEF_S:  # perhaps the server is shutting down
             await asyncio.sleep(BRIEF_S)
 
     def _read(self, line: bytes) -> Event | None:
-        """An event; None: it says only how far the watch has come.
-
-        Raises _Outdated for what the server says instead of an event.
-        """
+        """Return the event of a line; None: a bookmark. Raises _Outdated for an error."""
         try:
             read = orjson.loads(line)
             kind, found = read["type"], read["object"]
             if kind != "ERROR":
                 self._version = found["metadata"]["resourceVersion"]
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise _Outdated(f"its watch sent {line[:200]!r}, which is no event") from error
+            raise _Outdated(f"its watch sent {line[:200]!r}, which is not an event") from error
         if kind == "ERROR":
             raise _Outdated(str(found.get("message") or found))
         if kind == "BOOKMARK":
@@ -263,7 +261,7 @@ class ListWatch:
         return Deleted(found) if kind == "DELETED" else Changed(found)
 
     def _answered(self) -> None:
-        """A watch was accepted; the pauses stay until it has said something."""
+        """Note that a watch was accepted; pauses are reset by its first event."""
         self.failing_since_s, self.why = None, ""
 
     def _succeeded(self) -> None:
@@ -279,7 +277,7 @@ class ListWatch:
     async def _pause(self, why: str, at_least_s: float | None) -> None:
         if self.failing_since_s is None:
             self.failing_since_s = time.monotonic()
-            logger.warning("%s: %s; it is tried again", self.path, why)
+            logger.warning("%s: %s; trying again", self.path, why)
         self.why = why
         pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311
         await asyncio.sleep(max(pause_s, min(at_least_s or 0.0, PAUSE_MAX_S)))

@@ -1,7 +1,7 @@
-"""Credentials from a plugin, run as by kubernetes-asyncio, but it ends when it is not waited for.
+"""Runs a credential plugin as kubernetes-asyncio does, but ends its process after a timeout.
 
-`access` gives up a plugin that hangs, for example on a network that drops its packets. Then its
-process is ended: otherwise it would stay, one more with each attempt, and hold up the end of ours.
+`access` gives up a plugin that hangs, for example because the network drops its packets. The library would
+leave its process running: one more per attempt, and each would delay the end of our process.
 
 Source: kubernetes-asyncio's config/exec_provider.py, `ExecProvider.run`.
 """
@@ -16,10 +16,8 @@ from connectors.kubernetes.api.client_parts import ConfigException, ExecProvider
 
 
 class CredentialPlugin(ExecProvider):
-    """One run of a plugin."""
-
     async def run(self, previous_response: str | None = None) -> Any:
-        """The status that it answers with; raises ConfigException."""
+        """Run the plugin and return its status; raises ConfigException."""
         spec: dict[str, Any] = {"interactive": sys.stdout.isatty()}
         if previous_response:
             spec["response"] = previous_response
@@ -35,35 +33,36 @@ class CredentialPlugin(ExecProvider):
             why = f"plugin {self.args[0]} cannot be run: {error.strerror}"
             raise ConfigException(f"exec: {why}; is it installed, and in PATH?") from error
         try:
-            said, complained = await process.communicate()
+            output, errors = await process.communicate()
         finally:
             if process.returncode is None:
                 process.kill()
         if process.returncode != 0:
-            why = complained.decode(errors="replace").strip()
+            why = errors.decode(errors="replace").strip()
             raise ConfigException(f"exec: process returned {process.returncode}. {why}".strip())
-        return self._status(said)
+        return self._parse_status(output)
 
-    def _status(self, said: bytes) -> Any:
+    def _parse_status(self, output: bytes) -> Any:
         try:
-            found = json.loads(said)
+            found = json.loads(output)
         except ValueError as error:
             raise ConfigException(f"exec: failed to decode process output: {error}") from error
         if not isinstance(found, dict):
-            raise ConfigException("exec: the plugin's answer is no map; expected an ExecCredential")
-        lacks = [key for key in ("apiVersion", "kind", "status") if key not in found]
-        if lacks:
-            raise ConfigException(f"exec: malformed response. missing key '{lacks[0]}'")
+            raise ConfigException(
+                "exec: the plugin's output is not a map; expected an ExecCredential"
+            )
+        missing = [key for key in ("apiVersion", "kind", "status") if key not in found]
+        if missing:
+            raise ConfigException(f"exec: malformed response. missing key '{missing[0]}'")
         if found["apiVersion"] != self.api_version:
             raise ConfigException(
                 f"exec: plugin api version {found['apiVersion']} does not match {self.api_version}"
             )
         status = found["status"] or {}
         if not (status.get("token") or status.get("clientCertificateData")):
-            raise ConfigException("exec: the plugin's answer has neither token nor certificate")
+            raise ConfigException("exec: the plugin's output has neither a token nor a certificate")
         return status
 
 
-def use() -> None:
-    """Let kubeconfigs with plugins be read in this way."""
+def install() -> None:
     kube_config.ExecProvider = CredentialPlugin  # type: ignore[attr-defined]

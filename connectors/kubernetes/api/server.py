@@ -1,36 +1,35 @@
-"""Requests to one API server: raw JSON in, raw JSON out.
+"""Requests to one API server.
 
-    send     one request and its whole answer, whatever its status
-    get      the object at a path; anything but success raises ApiError
-    pages    a list in pieces, all of one resource version
+    send     one request and its complete answer, whatever its status
+    get      the object at a path; raises ApiError without success
+    pages    a list in pages with one resource version
     lines    the lines of a watch, until it ends
 
-Every request has a time limit and a number of requests under way at once. A request that was not
-answered raises `ApiUnreachable`: it may have been carried out. Only a request that was refused for
-its credentials (401) is sent again here, once, with credentials that were read again.
+Each request has a timeout, and concurrent requests are limited. A request without an answer raises
+`ApiUnreachable`; it may have been executed. A request whose credentials were refused (401) is sent once
+again with new credentials. No other request is repeated here.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 import orjson
 
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.api.errors import ApiError, ApiUnreachable, api_error
+from connectors.kubernetes.api.errors import ApiError, ApiUnreachable, build_error
 from connectors.kubernetes.api.session import Sessions
 
-#: Time that a request may take, in seconds: the API server gives up after 60 itself.
+#: Timeout of a request, in seconds: the API server itself gives up after 60 s.
 REQUEST_S = 65.0
-#: Time that a connection may take to come about, in seconds.
+#: Longest time to connect, in seconds.
 CONNECT_S = 10.0
-#: Requests under way at once: more would wait in the API server instead.
+#: Most concurrent requests: more of them would wait in the API server.
 IN_FLIGHT_MAX = 64
-#: Largest answer that is read as one: a page of 500 large objects.
+#: Largest answer: a page of 500 large objects.
 BODY_MAX_BYTES = 256 * 1024 * 1024
 _JSON = "application/json"
 
@@ -47,27 +46,23 @@ class Response:
 
     @property
     def ok(self) -> bool:
-        """It is a success."""
         return 200 <= self.status < 300
 
     def json(self) -> Any:
-        """The body's value; raises ApiError if it is no JSON."""
+        """Return the body's value; raises ApiError for invalid JSON."""
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError as error:
             raise ApiError(
-                self.status, "", f"the answer is no JSON: {error}", None, self.body
+                self.status, "", f"the answer is not JSON: {error}", None, self.body
             ) from error
 
     def error(self) -> ApiError:
-        """What an answer without success means."""
-        return api_error(self.status, self.headers, self.body)
+        return build_error(self.status, self.headers, self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is sent."""
-
     method: str
     path: str
     query: Query | None = None
@@ -87,16 +82,10 @@ class ApiServer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._sessions.close()
 
     async def send(
@@ -110,19 +99,19 @@ class ApiServer:
         accept: str = _JSON,
         timeout_s: float = REQUEST_S,
     ) -> Response:
-        """One request and its whole answer.
+        """Send a request and return its complete answer.
 
         Args:
             method: GET, POST, PUT, PATCH, DELETE.
-            path: from the server's root on, as `/api/v1/nodes`.
+            path: such as `/api/v1/nodes`.
             query: parameters after the path.
-            body: JSON value; none: no body.
+            body: JSON value; None: no body.
             content_type: of the body.
-            accept: content types of the answer: what a kubelet behind the server says is no JSON.
-            timeout_s: raises ApiUnreachable after that time.
+            accept: content types of the answer; kubelets behind the server may not answer with JSON.
+            timeout_s: for the complete answer.
 
         Raises:
-            ApiUnreachable: no answer came.
+            ApiUnreachable: no answer.
             AccessError: the credentials cannot be read.
         """
         request = _Request(method, path, query, body, content_type, accept)
@@ -130,13 +119,13 @@ class ApiServer:
         async with self._slots:
             for renewed in (False, True):
                 async with self._answer(request, timeout, renewed=renewed) as answer:
-                    response = Response(answer.status, answer.headers, await _whole(answer))
+                    response = Response(answer.status, answer.headers, await _read_body(answer))
                 if response.status != 401:
                     break
         return response
 
     async def get(self, path: str, query: Query | None = None) -> Any:
-        """The value at a path; raises ApiError unless that is a success, and ApiUnreachable."""
+        """Return the value at a path; raises ApiError without success, and as `send`."""
         response = await self.send("GET", path, query=query)
         if not response.ok:
             raise response.error()
@@ -145,13 +134,10 @@ class ApiServer:
     async def pages(
         self, path: str, limit: int, query: Query | None = None, after: str = ""
     ) -> AsyncIterator[dict[str, Any]]:
-        """The pages of a list, `limit` objects each, all of one resource version.
+        """Yield the pages of a list with one resource version, `limit` objects each.
 
-        `after` is what a page named as its `continue`: those that follow on it, of the same list.
-
-        Raises:
-            ApiError: 410 where it took so long that the rest is gone: begin anew.
-            ApiUnreachable: no answer came.
+        With `after`, the `continue` of a page, the list continues after this page. Raises ApiError (410: the
+        rest of the list has expired) and ApiUnreachable.
         """
         asked: dict[str, str | int] = {**(query or {}), "limit": limit}
         if after:
@@ -171,20 +157,20 @@ class ApiServer:
         silence_s: float,
         accepted: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch, until the server ends it.
+        """Yield the lines of a watch, until the server ends it.
 
-        Close it (`contextlib.aclosing`) where it is left early. It does not count among the
-        requests under way.
+        Close the generator (`contextlib.aclosing`). A watch does not count as a concurrent request.
 
         Args:
             path: of the collection.
             query: with `watch=1`.
-            silence_s: a connection on which nothing came for so long is given up as half open.
-            accepted: is called when the server has accepted the watch: the first line may be late.
+            silence_s: a connection without data for this time is given up.
+            accepted: called when the server has accepted the watch, which may be long before the first
+                line.
 
         Raises:
-            ApiError: the server refused it.
-            ApiUnreachable: the connection broke, or nothing came for too long.
+            ApiError: the server refused the watch.
+            ApiUnreachable: the connection broke, or was silent for too long.
         """
         request = _Request("GET", path, query)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silence_s)
@@ -193,7 +179,7 @@ class ApiServer:
                 if answer.status == 401 and not renewed:
                     continue
                 if answer.status != 200:
-                    raise api_error(answer.status, answer.headers, await _whole(answer))
+                    raise build_error(answer.status, answer.headers, await _read_body(answer))
                 accepted()
                 async with aclosing(_split(answer)) as lines:
                     async for line in lines:
@@ -204,7 +190,7 @@ class ApiServer:
     async def _answer(
         self, request: _Request, timeout: aiohttp.ClientTimeout, *, renewed: bool
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer, its body unread; what breaks is ApiUnreachable."""
+        """Yield the answer with its unread body; raises ApiUnreachable for broken connections."""
         configuration = await self.access.configuration(renewed=renewed)
         headers = {"Accept": request.accept, "User-Agent": "loadstream"}
         if token := await configuration.get_api_key_with_prefix("BearerToken"):
@@ -231,26 +217,28 @@ class ApiServer:
                 yield answer
         except ApiUnreachable:
             raise
-        except (aiohttp.ClientError, OSError) as error:  # a certificate that cannot be read as well
+        except (aiohttp.ClientError, OSError) as error:  # OSError: also unreadable certificates
             why = str(error) or type(error).__name__
             raise ApiUnreachable(
                 f"API server {host}: {request.method} {request.path}: {why}"
             ) from error
 
 
-async def _whole(answer: aiohttp.ClientResponse) -> bytes:
-    """The body; raises ApiUnreachable if it is too large to be read as one."""
+async def _read_body(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body; raises ApiUnreachable if it is too large."""
     pieces, size = [], 0
     async for piece in answer.content.iter_any():
         size += len(piece)
         if size > BODY_MAX_BYTES:
-            raise ApiUnreachable(f"the answer to {answer.url.path} is over {BODY_MAX_BYTES} bytes")
+            raise ApiUnreachable(
+                f"the answer to {answer.url.path} has more than {BODY_MAX_BYTES} bytes"
+            )
         pieces.append(piece)
     return b"".join(pieces)
 
 
 async def _split(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    """The lines of a body, however long they are."""
+    """Yield the lines of a body, without a limit of their length."""
     begun: list[bytes] = []
     async for piece in answer.content.iter_any():
         first, *others = piece.split(b"\n")
@@ -260,4 +248,4 @@ async def _split(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
                 yield line
             begun = [other]
     if any(begun):
-        raise ApiUnreachable("the watch broke off in the middle of a line")
+        raise ApiUnreachable("the watch was cut off within a line")

@@ -1,8 +1,7 @@
-"""The connections that requests to an API server go over, and what these are made from.
+"""Connections to an API server.
 
-Certificates are read from files, which may change, and a request may need the old connections while
-the next one needs new ones. So there is a session for each state of the files; all but the newest
-end with their last use.
+Certificates are in files, which may change while requests use the old connections. So there is a session
+per state of the files. All but the newest are closed after their last use.
 """
 
 import time
@@ -20,15 +19,15 @@ import aiohttp
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import RESTClientObject
 
-#: Certificates are looked at for changes this often at most, in seconds: a system call for each file.
+#: Shortest time between two checks of the certificates' files, in seconds.
 LOOK_S = 1.0
-#: What is read ahead of an answer: objects of a watch may be as large as etcd allows, 1.5 MiB.
+#: Buffer of an answer: etcd limits objects to 1.5 MiB.
 _READ_AHEAD_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class Session:
-    """Connections with one set of certificates, and how many requests use them now."""
+    """Connections with one set of certificates, and the number of requests that use them."""
 
     http: aiohttp.ClientSession
     proxy: str | None
@@ -37,12 +36,12 @@ class Session:
 
     @classmethod
     def of(cls, configuration: Any) -> Self:
-        """Connections as kubernetes-asyncio makes them, in a session that asks the environment once.
+        """Create connections like kubernetes-asyncio, in a session that reads the environment once.
 
-        Its own session asks for proxies and reads ~/.netrc, in another thread, with every request:
-        a third of what a request costs. A password for the API server in ~/.netrc is not used.
+        Its own session looks for proxies and reads ~/.netrc in another thread with every request, which
+        is a third of the cost of a request. A password in ~/.netrc is not used.
         """
-        # Watches hold a connection each, so connections are limited by the caller alone.
+        # No limit of connections: each watch has one, and the caller limits other requests.
         made = RESTClientObject(configuration, maxsize=0)
         connector = made.pool_manager.connector
         made.pool_manager.detach()
@@ -54,14 +53,14 @@ class Session:
 
 
 class Sessions:
-    """The sessions of one API server, by what they were made from."""
+    """The sessions of one API server, by address and certificates."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._sessions: dict[tuple[Any, ...], Session] = {}
         self._newest: tuple[Any, ...] = ()
         self._looked: tuple[Any, float] = (None, 0.0)
-        """The configuration whose certificates were looked at last, and when."""
+        """The configuration whose files were last checked, and when."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -72,7 +71,7 @@ class Sessions:
 
     @asynccontextmanager
     async def use(self, configuration: Any) -> AsyncIterator[Session]:
-        """The session for this configuration's certificates; older ones end with their last use."""
+        """Yield the session with this configuration's current certificates."""
         used = self._current(configuration)
         used.users += 1
         try:
@@ -89,7 +88,7 @@ class Sessions:
             try:
                 key = _identity(configuration)
             except OSError:
-                self._access.expire()  # they may be somewhere else now
+                self._access.expire()  # the files may have moved
                 raise
             if key not in self._sessions:
                 self._sessions[key] = Session.of(configuration)
@@ -102,7 +101,7 @@ class Sessions:
 
 
 def _proxy_of_environment(host: str) -> str | None:
-    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for this address; none: no proxy."""
+    """Return the proxy by HTTPS_PROXY, HTTP_PROXY and NO_PROXY; None: no proxy."""
     found, proxies = urlsplit(host), getproxies()
     if proxy_bypass(found.netloc) or _in_ranges(found.hostname or "", proxies.get("no", "")):
         return None
@@ -110,16 +109,17 @@ def _proxy_of_environment(host: str) -> str | None:
 
 
 def _in_ranges(host: str, no_proxy: str) -> bool:
-    """NO_PROXY names a range with this address, as kubectl reads it and Python does not."""
+    """Tell whether NO_PROXY has a range with this address, which kubectl supports and Python does
+    not."""
     for each in no_proxy.split(","):
-        with suppress(ValueError):  # names, on one side or the other
+        with suppress(ValueError):  # one of them is a name
             if ip_address(host) in ip_network(each.strip(), strict=False):
                 return True
     return False
 
 
 def _identity(configuration: Any) -> tuple[Any, ...]:
-    """What a session is made from; certificates by path and time of change."""
+    """Return what determines a session: address, TLS settings, and times of the files."""
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     return (
         configuration.host,

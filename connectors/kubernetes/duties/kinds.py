@@ -82,7 +82,7 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
 
     async def messages() -> Messages:
         watched = KubernetesWatch(around.cluster, server, schedulers=frozenset(schedulers))
-        around.telemetry.watch(watched.health)
+        around.telemetry.set_watch(watched.health)
         try:
             while True:
                 try:
@@ -140,7 +140,7 @@ async def collect(around: Surroundings, sources: Sequence[SourceSettings]) -> Du
     async def messages() -> Messages:
         context = SourceContext(around.cluster, server, Directory())
         async with Collector(context, create_sources(sources, context)) as collector:
-            around.telemetry.collect(collector.reports)
+            around.telemetry.set_sources(collector.reports)
             async for item in collector.messages():
                 yield item
 

@@ -29,8 +29,6 @@ class Produce:
 
     def __init__(self, outbox: Outbox, messages: Callable[[], Messages]) -> None:
         """`messages` is called once per term, which begins with a full list."""
-        self.left_out = 0
-        """Number of messages that no reader would accept."""
         self._outbox = outbox
         self._messages = messages
 
@@ -46,7 +44,6 @@ class Produce:
                         try:
                             term.track_write(await self._outbox.send(topic, message))
                         except RecordTooLong as error:
-                            self.left_out += 1
                             logger.warning(
                                 "skipped: %s: %s", error, sentence(message)[:_SENTENCE_CHARS_MAX]
                             )

@@ -24,10 +24,10 @@ class DutyTelemetry:
     def __init__(self, cluster: str) -> None:
         self.registry = create_process_registry()
         self._cluster = cluster
-        self._watch: Callable[[], Sequence[CollectionHealth]] = list
-        self._collect: Callable[[], Sequence[SourceReport]] = list
-        self._sent = 0
-        self._snapshot: tuple[Sequence[CollectionHealth], Sequence[SourceReport]] = ((), ())
+        self._watch_health: Callable[[], Sequence[CollectionHealth]] = list
+        self._source_health: Callable[[], Sequence[SourceReport]] = list
+        self._snapshot: tuple[int, Sequence[CollectionHealth], Sequence[SourceReport]] = (0, (), ())
+        """Number of sent records, health of watches, health of sources."""
         self._beat_s = time.monotonic()
         self._active_duties: set[str] = set()
         self._active = Gauge(
@@ -42,7 +42,7 @@ class DutyTelemetry:
             ["cluster", "command", "result"],
             registry=self.registry,
         )
-        self.registry.register(_SnapshotCollector(self))
+        self.registry.register(self)
 
     def add_duty(self, name: str) -> None:
         """Create the duty's series with initial values."""
@@ -51,13 +51,11 @@ class DutyTelemetry:
             for result in _RESULTS:
                 self._outcomes.labels(self._cluster, command, result)
 
-    def watch(self, health: Callable[[], Sequence[CollectionHealth]]) -> None:
-        """Report the health of a watch from now on."""
-        self._watch = health
+    def set_watch(self, health: Callable[[], Sequence[CollectionHealth]]) -> None:
+        self._watch_health = health
 
-    def collect(self, reports: Callable[[], Sequence[SourceReport]]) -> None:
-        """Report the health of sources from now on."""
-        self._collect = reports
+    def set_sources(self, health: Callable[[], Sequence[SourceReport]]) -> None:
+        self._source_health = health
 
     def count_outcome(self, outcome: CommandOutcome) -> None:
         self._outcomes.labels(self._cluster, outcome.command, outcome.result).inc()
@@ -73,10 +71,10 @@ class DutyTelemetry:
     def take_snapshot(self, sent: int) -> None:
         """Take a snapshot; call it in the event loop every second."""
         self._beat_s = time.monotonic()
-        self._sent = sent
         self._snapshot = (
-            tuple(self._watch()) if "watch" in self._active_duties else (),
-            tuple(self._collect()) if "collect" in self._active_duties else (),
+            sent,
+            tuple(self._watch_health()) if "watch" in self._active_duties else (),
+            tuple(self._source_health()) if "collect" in self._active_duties else (),
         )
 
     def problems(self) -> list[str]:
@@ -88,36 +86,16 @@ class DutyTelemetry:
             f"the event loop has been blocked for {blocked_s:.0f} s; expected at most {BLOCKED_S:.0f}"
         ]
 
-    def snapshot(self) -> tuple[Sequence[CollectionHealth], Sequence[SourceReport]]:
-        return self._snapshot
-
-    @property
-    def sent(self) -> int:
-        """Records handed to Kafka at the time of the snapshot."""
-        return self._sent
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster
-
-
-class _SnapshotCollector:
-    """Exports the newest snapshot to Prometheus."""
-
-    def __init__(self, telemetry: DutyTelemetry) -> None:
-        self._telemetry = telemetry
-
     def collect(self) -> Iterator[Metric]:
-        sent = CounterMetricFamily(
-            "loadstream_duty_records_sent",
-            "Records sent to Kafka.",
-            labels=["cluster"],
+        """Yield the metrics of the newest snapshot; called by the registry."""
+        sent, watched, sources = self._snapshot
+        records = CounterMetricFamily(
+            "loadstream_duty_records_sent", "Records sent to Kafka.", labels=["cluster"]
         )
-        sent.add_metric([self._telemetry.cluster], self._telemetry.sent)
-        yield sent
-        watched, sources = self._telemetry.snapshot()
-        yield from _watch_metrics(self._telemetry.cluster, watched)
-        yield from _source_metrics(self._telemetry.cluster, sources)
+        records.add_metric([self._cluster], sent)
+        yield records
+        yield from _watch_metrics(self._cluster, watched)
+        yield from _source_metrics(self._cluster, sources)
 
 
 def _watch_metrics(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Metric]:

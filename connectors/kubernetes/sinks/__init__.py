@@ -1,22 +1,21 @@
-"""What is done to a real cluster, and what its users read about it.
+"""Binds and evicts pods of a real cluster, and explains decisions to its users.
 
     placement-decisions ──▶ binding, explanation      eviction-commands ──▶ eviction
-    PodMigrationJob objects ──▶ migration-requests     status ──▶ their status, cordons
+    PodMigrationJob objects ──▶ migration-requests     status ──▶ status of jobs, cordons
 
-    sink            the port: bind, evict, explain
-    binding         one write that binds a pod, and finding out what a lost answer was
-    eviction        a look, then the eviction API, a deletion or annotations
-    explanation     why a pod has no node: its condition and its nominated node
-    events          Events, counted up
-    background      writes that may wait: paced, replaced, dropped beyond a limit
-    throttle        requests that the API server bears
-    answers         what its answers to bindings and evictions mean
-    pods            pods as they are now
-    nodes           whether a node exists
-    cordons         cordons of nodes that are drained
-    migration_jobs  Koordinator's PodMigrationJobs, followed: requests, and their status
-    migration_job   one of them, read and worded
+    sink            the sink: bind, evict, explain
+    binding         binds a pod to an existing node, and resolves lost answers
+    eviction        evicts a pod: eviction API, deletion or annotations
+    explanation     condition and nominated node of a pod without a node
+    events          Events, which are counted
+    background      optional writes: rate-limited, replaced by newer ones, dropped beyond a limit
+    throttle        limits concurrent requests by the API server's answers
+    answers         classifies answers to bindings and evictions
+    pods            reads pods
+    cordons         cordons drained nodes
+    migration_jobs  follows Koordinator's PodMigrationJobs: requests, and their status
+    migration_job   reads and writes one PodMigrationJob
 
-Nothing here speaks to Kafka. Once per id, expiry and repetition are the rules of the port
-(`connectors.ports.command_rules`). Not guaranteed: that explanations and Events are written.
+Nothing here uses Kafka. `connectors.ports.command_rules` handles repeated and expired commands.
+Explanations and Events may be lost.
 """

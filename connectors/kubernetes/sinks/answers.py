@@ -1,61 +1,59 @@
-"""What the API server's answers to bindings and evictions mean."""
+"""Classify the API server's answers to bindings and evictions."""
 
 import orjson
 
 from connectors.kubernetes.api.errors import ApiError
 from connectors.kubernetes.api.server import Response
 
-#: A `Retry-After` is honoured up to this, in seconds: what waits longer would hold up the end of a
-#: turn. Priority and fairness asks for one second.
+#: Longest honoured `Retry-After`, in seconds; longer waits would delay the end of a term. Priority and
+#: fairness asks for one second.
 RETRY_AFTER_MAX_S = 10.0
-#: Cause in a Status by which a disruption budget refuses (policy/v1 DisruptionBudgetCause).
+#: Cause in the Status of a refusal by a disruption budget (policy/v1 DisruptionBudgetCause).
 _BUDGET_CAUSE = b'"DisruptionBudget"'
-#: Words by which an eviction is refused that has begun in the background: KubeVirt migrates the
-#: virtual machine live. The descheduler of Kubernetes reads the same words.
+#: Message of a refused eviction that continues in the background: KubeVirt migrates the virtual machine
+#: live. The descheduler of Kubernetes searches for the same text.
 _BACKGROUND = b"Eviction triggered evacuation"
-#: Words of an eviction that a second budget forbids (500).
+#: Message of an eviction of a pod with two budgets (500).
 _TWO_BUDGETS = b"more than one PodDisruptionBudget"
 
 
-def overloaded(response: Response) -> bool:
-    """The server refused for its own load: priority and fairness, or it is about to end."""
+def is_overloaded(response: Response) -> bool:
+    """Tell whether the server refused because of its load, or because it is shutting down."""
     if response.status == 429:
-        return not (by_budget(response) or in_background(response))
+        return not (is_refused_by_budget(response) or is_in_background(response))
     return response.status in (503, 504)
 
 
-def by_budget(response: Response) -> bool:
-    """A disruption budget refused."""
+def is_refused_by_budget(response: Response) -> bool:
     return response.status in (403, 429) and _BUDGET_CAUSE in response.body
 
 
-def by_two_budgets(response: Response) -> bool:
-    """Two disruption budgets cover the pod, which evictions do not support."""
+def has_two_budgets(response: Response) -> bool:
+    """Tell whether two budgets cover the pod, which the eviction API does not support."""
     return response.status == 500 and _TWO_BUDGETS in response.body
 
 
-def in_background(response: Response) -> bool:
-    """The eviction goes on although it was refused."""
+def is_in_background(response: Response) -> bool:
+    """Tell whether the eviction continues although it was refused."""
     return not response.ok and _BACKGROUND in response.body
 
 
-def again_in_s(error: ApiError) -> float:
-    """When to ask again at the earliest."""
+def retry_pause_s(error: ApiError) -> float:
+    """Return the shortest pause before another attempt, in seconds."""
     return min(error.retry_after_s or 0.0, RETRY_AFTER_MAX_S)
 
 
-def absent(error: ApiError) -> bool:
-    """The object does not exist, by the word of the API server and not of a proxy before it."""
+def is_not_found(error: ApiError) -> bool:
+    """Tell whether the API server, and not a proxy, answered that the object does not exist."""
     return error.status == 404 and error.reason == "NotFound"
 
 
-def sentence(error: ApiError) -> str:
-    """The server's own sentence, with the causes that it names."""
+def format_error(error: ApiError) -> str:
+    """Return the server's message with its causes."""
     try:
         details = orjson.loads(error.body).get("details") or {}
         causes = [each["message"] for each in details.get("causes") or () if each.get("message")]
     except (orjson.JSONDecodeError, AttributeError, TypeError):
         causes = []
-    said = error.message or error.reason or f"status {error.status}"
-    more = [cause for cause in causes if cause not in said]
-    return " ".join([said, *more])
+    message = error.message or error.reason or f"status {error.status}"
+    return " ".join([message, *(cause for cause in causes if cause not in message)])

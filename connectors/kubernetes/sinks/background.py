@@ -1,8 +1,8 @@
-"""Writes that may wait: what users read about pods, beside the bindings and evictions themselves.
+"""Optional writes, such as Events: information for users besides bindings and evictions.
 
-A write has a key; a newer one of the same key takes its place. They are sent in the order of their
-keys' arrival, paced, a few at once, and never two of one key. One that fails is counted and not
-repeated, and beyond a limit they are dropped and counted. No command waits for them.
+A write has a key, and a newer write with the same key replaces it. Writes are sent in the order in which
+their keys arrived: rate-limited, a few concurrently, and one per key at a time. A failed write is counted
+and not repeated. Beyond a limit, writes are dropped and counted. No command waits for them.
 """
 
 import asyncio
@@ -14,25 +14,25 @@ from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachab
 
 logger = logging.getLogger(__name__)
 
-#: Writes under way at once: few, since bindings share the API server with them.
+#: Most concurrent writes: few, because bindings use the same API server.
 AT_ONCE = 4
-#: After a time without writes, this number goes without a pause.
+#: Writes without a pause after a time without writes.
 BURST = 50
-#: Time for which `close` waits for writes that are under way, in seconds.
+#: How long `close` waits for current writes, in seconds.
 CLOSE_S = 5.0
 
 Write = Callable[[], Awaitable[None]]
 
 
 class Background:
-    """A paced queue of writes."""
+    """A rate-limited queue of writes."""
 
     def __init__(self, per_s: float, waiting_max: int) -> None:
-        """`per_s` writes are begun a second, and at most `waiting_max` wait."""
+        """`per_s` writes are started per second, and at most `waiting_max` wait."""
         self.written = 0
         self.failed = 0
         self.dropped = 0
-        """Writes that found no room."""
+        """Writes beyond the limit, or still waiting at the end."""
         self._interval_s = 1 / per_s
         self._waiting_max = waiting_max
         self._waiting: dict[str, Write] = {}
@@ -44,7 +44,7 @@ class Background:
         return len(self._waiting)
 
     def put(self, key: str, write: Write, *, room: int | None = None) -> bool:
-        """Write later; False: there is no room, by default of `waiting_max`."""
+        """Queue a write; False: dropped, because `room` (default: `waiting_max`) writes wait."""
         if key not in self._waiting and len(self._waiting) >= (room or self._waiting_max):
             self.dropped += 1
             return False
@@ -56,11 +56,10 @@ class Background:
         return True
 
     def forget(self, key: str) -> None:
-        """Do not write it, if it still waits."""
         self._waiting.pop(key, None)
 
     async def close(self) -> None:
-        """Drop what waits; what is under way gets a moment."""
+        """Drop waiting writes, and wait a moment for current ones."""
         self.dropped += len(self._waiting)
         self._waiting.clear()
         if self._workers:
@@ -73,7 +72,7 @@ class Background:
             await self._pace()
             key = next((each for each in self._waiting if each not in self._under_way), None)
             if key is None:
-                return  # who writes that key goes on with it
+                return  # the worker that writes this key continues
             write = self._waiting.pop(key)
             self._under_way.add(key)
             try:
@@ -81,7 +80,7 @@ class Background:
                 self.written += 1
             except (ApiError, ApiUnreachable, AccessError) as error:
                 self.failed += 1
-                logger.info("not written: %s", error)
+                logger.info("a write was dropped: %s", error)
             finally:
                 self._under_way.discard(key)
 

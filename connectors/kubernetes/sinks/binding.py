@@ -1,24 +1,67 @@
-"""Binds pods: one write that holds the node, the precondition and the decision's id.
+"""Binds pods with one write, which has the node, the precondition and the decision's id.
 
-The binding carries the pod's uid as precondition and the decision's id as annotation, which the API
-server merges into the pod in the same write; and it refuses a pod that has a node. So a pod is
-bound at most once, whatever is lost or repeated, and whose binding it was can be read from the pod.
-That is done where the answer does not say it: a conflict, a failure of the server, no answer at
-all.
+A binding has the pod's uid as precondition, and the decision's id as annotation, which the API server adds
+to the pod in the same write. The server refuses to bind a pod that has a node. So a pod is bound at most
+once, even if answers are lost or commands are repeated. After a conflict, an error of the server or a
+lost answer, the pod tells whether it was bound, and by which decision.
+
+The API server accepts bindings to missing nodes. Such a pod would wait forever, or be deleted by Kubernetes'
+garbage collection, so the node is checked first. An existing node is not checked again for `SEEN_S`. If it
+is deleted within this time, its new pods are collected with those that ran there; kube-scheduler does not
+notice it, either.
 """
 
+import time
+
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.sinks.answers import absent, again_in_s, sentence
-from connectors.kubernetes.sinks.nodes import Nodes
-from connectors.kubernetes.sinks.pods import Seen, gone, look, path
+from connectors.kubernetes.sinks.answers import format_error, is_not_found, retry_pause_s
+from connectors.kubernetes.sinks.pods import NAME, LivePod, explain_missing, pod_path, read_pod
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Attempt, report_pod_gone
+from connectors.ports.sink import DONE, Attempt
 from schemas.messages.decisions import PlacementDecision
 
-#: Annotation of a pod that loadstream has bound: the id of the decision.
+#: Annotation with the id of the decision on pods that loadstream has bound.
 DECISION_ANNOTATION = "loadstream/decision"
-#: Time that a binding may take, in seconds; after that the pod is looked at.
+#: Timeout of a binding, in seconds; then the pod is read.
 BIND_S = 15.0
+#: How long an existing node is not checked again, in seconds.
+SEEN_S = 60.0
+#: Most remembered nodes: more than Kubernetes supports in one cluster.
+NODES_MAX = 20_000
+#: Timeout of a check, in seconds; without an answer the node counts as existing.
+ASK_S = 5.0
+
+
+class Nodes:
+    """Remembers existing nodes."""
+
+    def __init__(self, server: Throttle) -> None:
+        self._server = server
+        self._seen_at_s: dict[str, float] = {}
+
+    async def is_missing(self, name: str) -> bool:
+        """Tell whether the API server answers that there is no such node."""
+        seen_at_s = self._seen_at_s.get(name)
+        if seen_at_s is not None and time.monotonic() - seen_at_s < SEEN_S:
+            return False
+        if not NAME.fullmatch(name):
+            return True
+        try:
+            # The server answers any version from its memory.
+            response = await self._server.send(
+                "GET", f"/api/v1/nodes/{name}", query={"resourceVersion": "0"}, timeout_s=ASK_S
+            )
+        except ApiUnreachable:
+            return False
+        self._seen_at_s.pop(name, None)
+        if is_not_found(error := response.error()):
+            return True
+        if error.status in (404, 429) or error.status >= 500:
+            return False  # unknown: the server is overloaded, or a proxy answered
+        self._seen_at_s[name] = time.monotonic()
+        if len(self._seen_at_s) > NODES_MAX:
+            del self._seen_at_s[next(iter(self._seen_at_s))]
+        return False
 
 
 class Binder:
@@ -29,37 +72,39 @@ class Binder:
         self._nodes = Nodes(server)
 
     async def bind(self, decision: PlacementDecision) -> Attempt:
-        """One attempt; raises ApiError for names that are none, and AccessError."""
+        """Make one attempt; raises ApiError for invalid names, and AccessError."""
         pod, node = decision.pod, decision.node or ""
-        where = path(pod)
-        if await self._nodes.missing(node):
+        path = pod_path(pod)
+        if await self._nodes.is_missing(node):
             return Attempt("failed", f"there is no node {node}")
         try:
             response = await self._server.send(
-                "POST", f"{where}/binding", body=_binding(decision), timeout_s=BIND_S
+                "POST", f"{path}/binding", body=_binding(decision), timeout_s=BIND_S
             )
         except ApiUnreachable as lost:
-            return await self._found_out(decision, str(lost))
+            return await self._resolve(decision, str(lost))
         if response.ok:
             return DONE
         error = response.error()
         if error.status == 409 or error.status >= 500:
-            return await self._found_out(decision, sentence(error))
+            return await self._resolve(decision, format_error(error))
         if error.status == 429:
-            why = f"the API server is overloaded: {sentence(error)}"
-            return Attempt("failed", why, again_in_s=again_in_s(error))
-        if absent(error):
-            return report_pod_gone("failed", f"pod {pod.name} is gone: {sentence(error)}")
-        return Attempt("failed", f"binding was not accepted ({error.status}): {sentence(error)}")
+            why = f"the API server is overloaded: {format_error(error)}"
+            return Attempt("failed", why, again_in_s=retry_pause_s(error))
+        if is_not_found(error):
+            return Attempt(
+                "failed", f"pod {pod.name} is gone: {format_error(error)}", pod_gone=True
+            )
+        return Attempt("failed", f"binding was refused ({error.status}): {format_error(error)}")
 
-    async def _found_out(self, decision: PlacementDecision, why: str) -> Attempt:
-        """Whether the pod is bound, and by which decision, is read from the pod."""
+    async def _resolve(self, decision: PlacementDecision, why: str) -> Attempt:
+        """Read the pod to find out whether it was bound, and by which decision."""
         try:
-            seen = await look(self._server, decision.pod)
+            live = await read_pod(self._server, decision.pod)
         except (ApiError, ApiUnreachable, AccessError) as error:
-            text = f"{why}; whether the pod was bound is not known yet: {error}"
+            text = f"{why}; whether the pod was bound is unknown: {error}"
             return Attempt("failed", text, again_in_s=0.0)
-        return _judged(decision, seen, why)
+        return _judge(decision, live, why)
 
 
 def _binding(decision: PlacementDecision) -> dict[str, object]:
@@ -77,21 +122,20 @@ def _binding(decision: PlacementDecision) -> dict[str, object]:
     }
 
 
-def _judged(decision: PlacementDecision, seen: Seen | None, why: str) -> Attempt:
-    """What a binding that was not answered with success has come to."""
+def _judge(decision: PlacementDecision, live: LivePod | None, why: str) -> Attempt:
+    """Return the result of a binding without a successful answer."""
     pod = decision.pod
-    missing = gone(pod, seen)
-    if missing is not None or seen is None:
-        return report_pod_gone("failed", missing or "")
-    if seen.node is not None:
-        by = seen.annotations.get(DECISION_ANNOTATION)
-        if by == decision.decision_id and seen.node == decision.node:
+    missing = explain_missing(pod, live)
+    if missing is not None or live is None:
+        return Attempt("failed", missing or "", pod_gone=True)
+    if live.node is not None:
+        by = live.annotations.get(DECISION_ANNOTATION)
+        if by == decision.decision_id and live.node == decision.node:
             return DONE
-        whose = f"by decision {by}" if by else "by somebody else"
-        return Attempt("failed", f"pod {pod.name} is on node {seen.node} already, bound {whose}")
-    if seen.terminates:
-        return Attempt("failed", f"pod {pod.name} terminates")
-    if seen.gates:
-        held = ", ".join(seen.gates)
-        return Attempt("failed", f"pod {pod.name} is held back by its scheduling gates: {held}")
+        binder = f"by decision {by}" if by else "without a decision"
+        return Attempt("failed", f"pod {pod.name} is already on node {live.node}, bound {binder}")
+    if live.is_terminating:
+        return Attempt("failed", f"pod {pod.name} is terminating")
+    if live.gates:
+        return Attempt("failed", f"pod {pod.name} has scheduling gates: {', '.join(live.gates)}")
     return Attempt("failed", why, again_in_s=0.0)

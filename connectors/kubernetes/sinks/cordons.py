@@ -1,24 +1,23 @@
-"""Cordons the nodes that are drained, and uncordons those that it cordoned.
+"""Cordons drained nodes, and uncordons nodes that it has cordoned.
 
-kube-scheduler does not know of a drain, and would fill a node that is being emptied. An annotation
-says that the cordon is ours: a node that was unschedulable before stays so when its drain is taken
-back.
+kube-scheduler does not know our drains, and would fill a node that is being emptied. An annotation marks
+our cordons: a node that was unschedulable before the drain stays so after it.
 """
 
 import logging
 from typing import Any
 
 from connectors.kubernetes.api.errors import ApiError
-from connectors.kubernetes.sinks.answers import absent
+from connectors.kubernetes.sinks.answers import is_not_found
 from connectors.kubernetes.sinks.pods import NAME
 from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.migrations import DrainStatus
 
 logger = logging.getLogger(__name__)
 
-#: Annotation of a node with the id of the request by which it was cordoned.
+#: Annotation of a cordoned node with the id of the request.
 CORDON_ANNOTATION = "loadstream/cordoned-by"
-#: Time that one request may take, in seconds.
+#: Timeout of a request, in seconds.
 REQUEST_S = 10.0
 
 
@@ -29,9 +28,9 @@ class Cordons:
         self._server = server
 
     async def apply(self, status: DrainStatus) -> None:
-        """Cordon or uncordon a node as its drain says; a refusal for good is logged.
+        """Cordon or uncordon a node by its drain; a final refusal is logged.
 
-        Raises ApiError, ApiUnreachable, AccessError where another attempt may help.
+        Raises ApiError, ApiUnreachable or AccessError if another attempt may help.
         """
         if status.dry_run or not NAME.fullmatch(status.node):
             return
@@ -40,10 +39,10 @@ class Cordons:
         except ApiError as error:
             if error.status >= 500 or error.status in (409, 429):
                 raise
-            if not absent(error):
+            if not is_not_found(error):
                 logger.warning(
-                    "node %s is %s, and its cordon was not changed: %s; the role loadstream-evict "
-                    "needs get and patch of nodes, and --no-cordon does without",
+                    "node %s is %s, but its cordon was not changed: %s; the role loadstream-evict "
+                    "needs get and patch of nodes; --no-cordon turns cordons off",
                     status.node, status.phase, error,
                 )  # fmt: skip
 
@@ -64,7 +63,7 @@ class Cordons:
 
 
 def _change(node: dict[str, Any], status: DrainStatus) -> dict[str, Any] | None:
-    """The patch that a drain asks for, if it is the same node; None: none."""
+    """Return the patch for a drain; None: nothing changes."""
     metadata = node.get("metadata") or {}
     ours = CORDON_ANNOTATION in (metadata.get("annotations") or {})
     undrained = status.phase == "Undrained"

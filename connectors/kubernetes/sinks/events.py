@@ -1,39 +1,39 @@
-"""Events (core/v1): what `kubectl describe` shows of what was done to an object, and why.
+"""Writes Events (core/v1), which `kubectl describe` shows.
 
-One Event object for each object and reason: the first time it is created, later ones count it up
-and replace its message. Its name follows from both, so a restarted process counts on. Events are
-written in the background, paced, and dropped beyond a limit: no binding waits for one.
+There is one Event per object and reason. It is created first, and later only its count and message are
+updated. Its name is derived from object and reason, so a restarted process continues the count. Events
+are optional writes (`background`).
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal
 
+from connectors.kubernetes.api.times import format_time
 from connectors.kubernetes.sinks.background import Background
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.process import wall_clock
 
-#: Events written a second: what kube-scheduler's client is allowed by default.
+#: Events written per second: the default limit of kube-scheduler's client.
 PER_S = 50.0
-#: Events that wait at most, 20 seconds of them.
+#: Most waiting events: 20 seconds.
 WAITING_MAX = 1_000
-#: Minor ones, one for each binding, leave half of the room to others.
+#: Most waiting events before minor events, one per binding, are dropped.
 MINOR_MAX = 500
-#: Event objects whose count is remembered; of others it is asked for.
+#: Most Event objects whose count is remembered; other counts are read.
 COUNTS_MAX = 10_000
-#: Longest message, which is what events.k8s.io allows.
+#: Longest message, by events.k8s.io.
 MESSAGE_MAX = 1_024
-#: Time that a write may take, in seconds.
+#: Timeout of a write, in seconds.
 WRITE_S = 15.0
-#: Of an object's name, what an Event's name, at most 253 characters, has room for.
+#: Longest part of the object's name in the name of an Event, which has at most 253 characters.
 _NAME_MAX = 230
 
 
 @dataclass(frozen=True, slots=True)
 class Regarding:
-    """The object that an event is about."""
+    """The object of an event."""
 
     api_version: str
     kind: str
@@ -44,8 +44,6 @@ class Regarding:
 
 @dataclass(slots=True)
 class _Note:
-    """What is to be written of an object and a reason."""
-
     regarding: Regarding
     type: str
     reason: str
@@ -62,7 +60,7 @@ class Events:
         self.background = Background(PER_S, WAITING_MAX)
         self._server = server
         self._notes: dict[str, _Note] = {}
-        """What waits, by Event name."""
+        """Waiting events, by the name of the Event."""
         self._counts: dict[str, int] = {}
 
     def record(
@@ -71,10 +69,10 @@ class Events:
         reason: str,
         message: str,
         *,
-        type: Literal["Normal", "Warning"] = "Normal",  # its name in Kubernetes
+        type: Literal["Normal", "Warning"] = "Normal",
         minor: bool = False,
     ) -> None:
-        """Write an event later, if there is room."""
+        """Queue an event."""
         name, now_ms = _name(regarding, reason), wall_clock.now_ms()
         note = self._notes.get(name)
         if note is not None:
@@ -85,7 +83,7 @@ class Events:
             self._notes[name] = _Note(regarding, type, reason, message, now_ms, now_ms)
 
     async def close(self) -> None:
-        """Drop what waits."""
+        """Drop waiting events."""
         self._notes.clear()
         await self.background.close()
 
@@ -97,7 +95,11 @@ class Events:
             counted = await self._create(collection, name, note)
         if counted:
             count = counted + note.count
-            patch = {"count": count, "lastTimestamp": rfc3339(note.last_ms), "message": _text(note)}
+            patch = {
+                "count": count,
+                "lastTimestamp": format_time(note.last_ms),
+                "message": note.message[:MESSAGE_MAX],
+            }
             response = await self._server.send(
                 "PATCH", f"{collection}/{name}", body=patch,
                 content_type="application/merge-patch+json", timeout_s=WRITE_S,
@@ -114,7 +116,7 @@ class Events:
             del self._counts[next(iter(self._counts))]
 
     async def _create(self, collection: str, name: str, note: _Note) -> int:
-        """0: it was created; else how often it had been counted before."""
+        """Create the Event; returns 0, or its count if it exists."""
         response = await self._server.send(
             "POST", collection, body=_event(name, note), timeout_s=WRITE_S
         )
@@ -148,19 +150,10 @@ def _event(name: str, note: _Note) -> dict[str, Any]:
         },
         "type": note.type,
         "reason": note.reason,
-        "message": _text(note),
+        "message": note.message[:MESSAGE_MAX],
         "source": {"component": "loadstream"},
         "reportingComponent": "loadstream",
         "count": note.count,
-        "firstTimestamp": rfc3339(note.first_ms),
-        "lastTimestamp": rfc3339(note.last_ms),
+        "firstTimestamp": format_time(note.first_ms),
+        "lastTimestamp": format_time(note.last_ms),
     }
-
-
-def _text(note: _Note) -> str:
-    return note.message[:MESSAGE_MAX]
-
-
-def rfc3339(ms: int) -> str:
-    """As metav1.Time: RFC 3339 in whole seconds."""
-    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

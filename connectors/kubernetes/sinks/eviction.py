@@ -1,18 +1,17 @@
-"""Evicts pods: first a look, then one request with the uid as precondition.
+"""Evicts pods: reads the pod first, then sends one request with the uid as precondition.
 
-The look comes first since a precondition that fails is paid for: the eviction API takes from the
-disruption budget before it compares the uid. A pod that is gone, is another one, is elsewhere or
-terminates is therefore refused without a request.
+The pod is read first because the eviction API charges the disruption budget before it compares the uid. So
+a command is refused without a request if its pod is gone, is on another node, or is terminating.
 
-    Eviction       POST pods/NAME/eviction: heeds disruption budgets
+    Eviction       POST pods/NAME/eviction: respects disruption budgets
     Delete         DELETE pods/NAME: does not
     SoftEviction   PATCH pods/NAME: annotations only
 
-A refusal by a budget is reported at once if the command's migration tries again itself, and else
-tried again until the command expires. An answer that was lost is replaced by another look.
+A refusal by a budget is final if the migration repeats its commands; otherwise it is repeated until the
+command expires. After a lost answer the pod is read again.
 
-Not guaranteed: one request, if two processes carry out one command in the same moment. Both name
-the uid, so the pod leaves once.
+Two processes that execute a command at the same moment may both send a request. Both have the uid, so
+only this pod is evicted.
 """
 
 from typing import Any
@@ -20,23 +19,23 @@ from typing import Any
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import Response
 from connectors.kubernetes.sinks.answers import (
-    absent,
-    again_in_s,
-    by_budget,
-    by_two_budgets,
-    in_background,
-    sentence,
+    format_error,
+    has_two_budgets,
+    is_in_background,
+    is_not_found,
+    is_refused_by_budget,
+    retry_pause_s,
 )
-from connectors.kubernetes.sinks.pods import Seen, gone, look, path
+from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Attempt, report_pod_gone
+from connectors.ports.sink import DONE, Attempt
 from schemas.messages.evictions import EvictionCommand
 
-#: Annotation of a pod whose eviction goes on in the background: a virtual machine that is being
-#: migrated live. Set by its controller, read by the descheduler of Kubernetes in the same way.
+#: Annotation of a pod whose eviction continues in the background: a virtual machine that is migrated live.
+#: Its controller sets it; the descheduler of Kubernetes reads it, too.
 IN_PROGRESS_ANNOTATION = "descheduler.alpha.kubernetes.io/eviction-in-progress"
-#: Time that a request may take, in seconds; webhooks may take up to 30 of them. With both looks and
-#: a pause of the server it is less than a turn has for its end.
+#: Timeout of a request, in seconds; webhooks may take up to 30 s. With both reads and a pause of the
+#: server, it is shorter than the time for the end of a term.
 EVICT_S = 32.0
 
 
@@ -46,70 +45,69 @@ class Evictor:
     def __init__(self, server: Throttle) -> None:
         self._server = server
 
-    async def evict(self, command: EvictionCommand) -> tuple[Attempt, Seen | None]:
-        """One attempt, and the pod as it was before.
+    async def evict(self, command: EvictionCommand) -> tuple[Attempt, LivePod | None]:
+        """Make one attempt; returns its result, and the pod before it.
 
-        Raises ApiError, ApiUnreachable, AccessError where the look failed: nothing was done.
+        Raises ApiError, ApiUnreachable or AccessError if the pod could not be read; nothing was done.
         """
-        seen = await look(self._server, command.pod)
-        missing = gone(command.pod, seen)
-        if missing is not None or seen is None:
-            return report_pod_gone("refused", missing or ""), seen
-        why = _forbidden(command, seen)
+        live = await read_pod(self._server, command.pod)
+        missing = explain_missing(command.pod, live)
+        if missing is not None or live is None:
+            return Attempt("refused", missing or "", pod_gone=True), live
+        why = _find_obstacle(command, live)
         if why is not None:
-            return Attempt("refused", why), seen
-        if IN_PROGRESS_ANNOTATION in seen.annotations and command.policy == "Eviction":
-            return _going_on(command), seen
+            return Attempt("refused", why), live
+        if IN_PROGRESS_ANNOTATION in live.annotations and command.policy == "Eviction":
+            return _report_background(command), live
         try:
             response = await self._server.send(**_request(command), timeout_s=EVICT_S)
         except ApiUnreachable as lost:
-            return await self._found_out(command, str(lost)), seen
-        if response.ok:
-            return _accepted(command), seen
-        if response.status >= 500 and not by_two_budgets(response) and not in_background(response):
-            return await self._found_out(command, sentence(response.error())), seen
-        return _refused(command, response), seen
+            return await self._resolve(command, str(lost)), live
+        is_final = response.status < 500 or has_two_budgets(response) or is_in_background(response)
+        if response.ok or is_final:
+            return _report_answer(command, response), live
+        return await self._resolve(command, format_error(response.error())), live
 
-    async def _found_out(self, command: EvictionCommand, why: str) -> Attempt:
-        """Whether the pod leaves is read from the pod."""
+    async def _resolve(self, command: EvictionCommand, why: str) -> Attempt:
+        """Read the pod to find out whether it was evicted."""
         try:
-            seen = await look(self._server, command.pod)
+            live = await read_pod(self._server, command.pod)
         except (ApiError, ApiUnreachable, AccessError) as error:
-            text = f"{why}; whether the pod was evicted is not known yet: {error}"
+            text = f"{why}; whether the pod was evicted is unknown: {error}"
             return Attempt("failed", text, again_in_s=0.0)
-        left = gone(command.pod, seen) is not None or (seen is not None and seen.terminates)
-        if left and not _dry(command):
-            return Attempt("done", f"the answer was lost, and the pod terminates or is gone: {why}")
+        has_left = live is None or live.uid != command.pod.uid or live.is_terminating
+        if has_left and not _is_dry(command):
+            return Attempt("done", f"the pod is terminating or gone; the answer was lost: {why}")
         return Attempt("failed", why, again_in_s=0.0)
 
 
-def _forbidden(command: EvictionCommand, seen: Seen) -> str | None:
-    """What of the pod forbids its eviction; None: nothing."""
+def _find_obstacle(command: EvictionCommand, live: LivePod) -> str | None:
+    """Return why the pod must not be evicted; None: it may be."""
     name, options = command.pod.name, command.delete_options
-    if seen.node != command.node:
-        return f"pod {name} is on {f'node {seen.node}' if seen.node else 'no node'}"
-    if seen.terminates:
-        return f"pod {name} terminates already"
-    if seen.ended:
-        return f"pod {name} has ended already"
+    if live.node != command.node:
+        return f"pod {name} is on {f'node {live.node}' if live.node else 'no node'}"
+    if live.is_terminating:
+        return f"pod {name} is already terminating"
+    if live.has_finished:
+        return f"pod {name} has already finished"
     wanted = options.resource_version if options else None
-    if wanted is not None and wanted != seen.version:
-        return f"pod {name} has resourceVersion {seen.version}; the command asks for {wanted}"
+    if wanted is not None and wanted != live.version:
+        return f"pod {name} has resourceVersion {live.version}; the command requires {wanted}"
     return None
 
 
 def _request(command: EvictionCommand) -> dict[str, Any]:
-    """Arguments of `Throttle.send`."""
-    where, options = path(command.pod), _options(command)
+    """Return the arguments of `Throttle.send`."""
+    path, options = pod_path(command.pod), _options(command)
     if command.policy == "Delete":
-        return {"method": "DELETE", "path": where, "body": options}
+        return {"method": "DELETE", "path": path, "body": options}
     if command.policy == "SoftEviction":
-        # What is given of these two is a precondition of the API server.
+        # uid and resourceVersion of a patch are preconditions.
         metadata = {**options["preconditions"], "annotations": dict(command.annotations)}
         return {
-            "method": "PATCH", "path": where, "body": {"metadata": metadata},
+            "method": "PATCH", "path": path, "body": {"metadata": metadata},
             "content_type": "application/merge-patch+json",
-            "query": {"dryRun": "All"} if _dry(command) else None,
+            "query": {"dryRun": "All"} if _is_dry(command) else None,
         }  # fmt: skip
     body = {
         "apiVersion": "policy/v1",
@@ -117,11 +115,11 @@ def _request(command: EvictionCommand) -> dict[str, Any]:
         "metadata": {"name": command.pod.name, "namespace": command.pod.namespace},
         "deleteOptions": options,
     }
-    return {"method": "POST", "path": f"{where}/eviction", "body": body}
+    return {"method": "POST", "path": f"{path}/eviction", "body": body}
 
 
 def _options(command: EvictionCommand) -> dict[str, Any]:
-    """metav1.DeleteOptions of a command."""
+    """Return the metav1.DeleteOptions of a command."""
     given, preconditions = command.delete_options, {"uid": command.pod.uid}
     values: dict[str, Any] = {"gracePeriodSeconds": command.grace_period_s}
     if given is not None:
@@ -137,37 +135,35 @@ def _options(command: EvictionCommand) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _dry(command: EvictionCommand) -> bool:
+def _is_dry(command: EvictionCommand) -> bool:
     return command.delete_options is not None and command.delete_options.server_dry_run
 
 
-def _accepted(command: EvictionCommand) -> Attempt:
-    return Attempt("dry", "Kubernetes was asked to keep the pod") if _dry(command) else DONE
+def _report_background(command: EvictionCommand, message: str = "") -> Attempt:
+    """Return the result of an eviction that continues; a server's dry run has not started it."""
+    why = f"the eviction of pod {command.pod.name} continues in the background"
+    return Attempt("dry" if _is_dry(command) else "done", f"{why}: {message}" if message else why)
 
 
-def _going_on(command: EvictionCommand, said: str = "") -> Attempt:
-    """The eviction has begun and not ended; with a server's dry run it is not this command's."""
-    why = f"the eviction of pod {command.pod.name} goes on in the background"
-    return Attempt("dry" if _dry(command) else "done", f"{why}: {said}" if said else why)
-
-
-def _refused(command: EvictionCommand, response: Response) -> Attempt:
-    """What an answer means that the server gave on purpose."""
-    error, name = response.error(), command.pod.name
-    said = sentence(error)
-    if in_background(response):
-        return _going_on(command, said)
-    if by_budget(response):
-        # A migration sends another command, so it hears of it at once.
-        again = None if command.retry_until_ms is not None else again_in_s(error)
-        return Attempt("refused", said, again)
-    if by_two_budgets(response):
-        return Attempt("refused", said)
+def _report_answer(command: EvictionCommand, response: Response) -> Attempt:
+    """Return the result of an answer that tells whether the pod was evicted."""
+    if response.ok:
+        return Attempt("dry", "dry run of the API server") if _is_dry(command) else DONE
+    error = response.error()
+    message = format_error(error)
+    if is_in_background(response):
+        return _report_background(command, message)
+    if is_refused_by_budget(response):
+        # A migration that repeats its commands needs the refusal at once.
+        again = None if command.retry_until_ms is not None else retry_pause_s(error)
+        return Attempt("refused", message, again)
+    if has_two_budgets(response):
+        return Attempt("refused", message)
     if error.status == 429:
-        why = f"the API server is overloaded: {said}"
-        return Attempt("failed", why, again_in_s=again_in_s(error))
-    if absent(error):
-        return report_pod_gone("refused", f"pod {name} is gone")
-    if error.status == 409:  # it is another pod now, or was changed meanwhile: the next look says
-        return Attempt("refused", said, again_in_s=0.0)
-    return Attempt("failed", f"eviction was not accepted ({error.status}): {said}")
+        why = f"the API server is overloaded: {message}"
+        return Attempt("failed", why, again_in_s=retry_pause_s(error))
+    if is_not_found(error):
+        return Attempt("refused", f"pod {command.pod.name} is gone", pod_gone=True)
+    if error.status == 409:  # replaced or changed: the next attempt reads the pod again
+        return Attempt("refused", message, again_in_s=0.0)
+    return Attempt("failed", f"eviction was refused ({error.status}): {message}")

@@ -1,45 +1,45 @@
-"""Why a pod has no node, where its users look: its condition `PodScheduled`, and an Event.
+"""Explains why a pod has no node: its condition `PodScheduled`, and an Event.
 
 `kubectl describe pod` shows both, in the words of kube-scheduler:
 
     0/200 nodes are available: 120 Insufficient cpu, 80 node(s) were unschedulable.
 
-Written in the background, at most one write a pod that waits: a cluster of 10,000 pods without a
-node does not flood the API server, and a newer explanation takes the place of an older one. The pod
-is looked at first: one that has got a node meanwhile, terminates, or says the same already is left
-alone, and the write has its resource version as precondition.
+Explanations are optional writes, at most one per waiting pod, and a newer explanation replaces an older
+one. So 10,000 pods without a node do not overload the API server. The pod is read first. It is not changed
+if it has a node, is terminating, or already has this explanation. The write has the resource version as
+precondition.
 
-A pod whose node is chosen and whose binding has to be tried again says so in `nominatedNodeName`:
-room is held for it there. Where the first attempt succeeds nothing is nominated, since that would
-double the writes for a state of a few milliseconds.
+If a binding must be repeated, `nominatedNodeName` of the pod tells that its room is reserved. It is not set
+before the first attempt, because that would double the writes for a state of some milliseconds.
 """
 
 from functools import partial
 from typing import Any
 
+from connectors.kubernetes.api.times import format_time
 from connectors.kubernetes.sinks.background import Background
-from connectors.kubernetes.sinks.events import Events, Regarding, rfc3339
-from connectors.kubernetes.sinks.pods import Seen, gone, look, path
+from connectors.kubernetes.sinks.events import Events, Regarding
+from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
 from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
 
-#: Pods explained a second: with a look and a write each, what kube-scheduler's client is allowed.
+#: Pods explained per second, with two requests each: the default limit of kube-scheduler's client.
 PER_S = 25.0
-#: Pods that wait for their explanation at most; one takes about 2 KB.
+#: Most waiting explanations, about 2 KB each.
 WAITING_MAX = 20_000
-#: Explanations that are remembered, so that the same is not said again.
-SAID_MAX = 50_000
-#: Attempts at a pod that is changed all the time.
+#: Most remembered explanations, which are not written again.
+WRITTEN_MAX = 50_000
+#: Most attempts if a pod is changed meanwhile.
 ATTEMPTS_MAX = 3
-#: Longest text of a condition: decisions name at most 20 reasons.
+#: Longest text of a condition: decisions have at most 20 reasons.
 TEXT_MAX = 4_096
-#: Time that a write may take, in seconds.
+#: Timeout of a write, in seconds.
 WRITE_S = 15.0
 
 
-def sentence(decision: PlacementDecision) -> str:
-    """The reasons of a decision without a node, counted as kube-scheduler does."""
+def format_reasons(decision: PlacementDecision) -> str:
+    """Return the reasons of a decision without a node in the words of kube-scheduler."""
     if decision.outcome == "expired":
         return f"the pod was placed, but not bound in time: {decision.message}"[:TEXT_MAX]
     counts = [(count.nodes, count.reason) for count in decision.reasons]
@@ -59,46 +59,45 @@ class Explanations:
         self.background = Background(PER_S, WAITING_MAX)
         self._server = server
         self._events = events
-        self._said: dict[str, str] = {}
-        """The sentence of each pod that was explained, by uid."""
+        self._written: dict[str, str] = {}
+        """Explanations by the uid of the pod."""
 
     def explain(self, decision: PlacementDecision) -> None:
-        """Say later why a pod has no node, unless it was said."""
+        """Queue an explanation why a pod has no node, unless the pod has it."""
         uid = decision.pod.uid
         if decision.outcome == "withdrawn":
-            self.settled(decision.pod)
+            self.forget(decision.pod)
             return
-        text = sentence(decision)
-        if self._said.pop(uid, None) != text and not self.background.put(
+        text = format_reasons(decision)
+        if self._written.pop(uid, None) != text and not self.background.put(
             uid, partial(self._write, decision, text)
         ):
             return
-        self._said[uid] = text
-        if len(self._said) > SAID_MAX:
-            del self._said[next(iter(self._said))]
+        self._written[uid] = text
+        if len(self._written) > WRITTEN_MAX:
+            del self._written[next(iter(self._written))]
 
     def nominate(self, decision: PlacementDecision) -> None:
-        """Say later that room is held for a pod on a node, if it is not bound until then."""
-        self._said.pop(decision.pod.uid, None)
+        """Queue the nominated node of a pod that is not bound yet."""
+        self._written.pop(decision.pod.uid, None)
         self.background.put(decision.pod.uid, partial(self._nominate, decision))
 
-    def settled(self, pod: PodRef) -> None:
-        """A pod needs no explanation any more."""
-        self._said.pop(pod.uid, None)
+    def forget(self, pod: PodRef) -> None:
+        """Drop the explanation of a pod that needs none any more."""
+        self._written.pop(pod.uid, None)
         self.background.forget(pod.uid)
 
     async def close(self) -> None:
-        """Drop what waits."""
         await self.background.close()
 
     async def _write(self, decision: PlacementDecision, text: str) -> None:
         pod = decision.pod
         try:
-            said = await self._patch(pod, partial(_unscheduled, decision, text))
+            changed = await self._patch(pod, partial(_unscheduled, decision, text))
         except BaseException:
-            self._said.pop(pod.uid, None)  # the next decision says it again
+            self._written.pop(pod.uid, None)  # the next decision writes it
             raise
-        if said:
+        if changed:
             about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
             self._events.record(about, "FailedScheduling", text, type="Warning")
 
@@ -106,20 +105,20 @@ class Explanations:
         await self._patch(decision.pod, partial(_nominated, decision.node))
 
     async def _patch(self, pod: PodRef, change: Any) -> bool:
-        """Change the status of a pod that waits for a node; False: nothing is to be said."""
+        """Change the status of a waiting pod; False: nothing changes."""
         for _ in range(ATTEMPTS_MAX):
-            seen = await look(self._server, pod)
-            if gone(pod, seen) is not None or seen is None:
+            live = await read_pod(self._server, pod)
+            if explain_missing(pod, live) is not None or live is None:
                 return False
-            status = None if seen.node or seen.terminates or seen.gates else change(seen)
+            status = None if live.node or live.is_terminating or live.gates else change(live)
             if status is None:
                 return False
             body = {
-                "metadata": {"uid": seen.uid, "resourceVersion": seen.version},
+                "metadata": {"uid": live.uid, "resourceVersion": live.version},
                 "status": status,
             }
             response = await self._server.send(
-                "PATCH", f"{path(pod)}/status", body=body,
+                "PATCH", f"{pod_path(pod)}/status", body=body,
                 content_type="application/strategic-merge-patch+json", timeout_s=WRITE_S,
             )  # fmt: skip
             if response.ok:
@@ -129,9 +128,9 @@ class Explanations:
         raise response.error()
 
 
-def _unscheduled(decision: PlacementDecision, text: str, seen: Seen) -> dict[str, Any] | None:
-    """The status that explains it; None: it is there already."""
-    conditions = seen.status.get("conditions") or ()
+def _unscheduled(decision: PlacementDecision, text: str, live: LivePod) -> dict[str, Any] | None:
+    """Return the status with an explanation; None: the pod has it."""
+    conditions = live.status.get("conditions") or ()
     found: dict[str, Any] = next(
         (each for each in conditions if each.get("type") == "PodScheduled"), {}
     )
@@ -139,13 +138,13 @@ def _unscheduled(decision: PlacementDecision, text: str, seen: Seen) -> dict[str
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text,
     }  # fmt: skip
     same = all(found.get(name) == value for name, value in condition.items())
-    if same and not seen.status.get("nominatedNodeName"):
+    if same and not live.status.get("nominatedNodeName"):
         return None
     if found.get("status") != "False" and decision.decided_at_ms:
-        condition["lastTransitionTime"] = rfc3339(decision.decided_at_ms)
+        condition["lastTransitionTime"] = format_time(decision.decided_at_ms)
     return {"conditions": [condition], "nominatedNodeName": None}
 
 
-def _nominated(node: str | None, seen: Seen) -> dict[str, Any] | None:
-    same = seen.status.get("nominatedNodeName") == node
+def _nominated(node: str | None, live: LivePod) -> dict[str, Any] | None:
+    same = live.status.get("nominatedNodeName") == node
     return None if same else {"nominatedNodeName": node}

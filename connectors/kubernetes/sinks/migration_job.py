@@ -1,25 +1,24 @@
-"""One PodMigrationJob of Koordinator: what it asks for, and its status in Koordinator's words.
+"""Read a PodMigrationJob of Koordinator, and build its status.
 
 Source: koordinator-sh/koordinator apis/scheduling/v1alpha1/pod_migration_job_types.go.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from connectors.kubernetes.sinks.events import rfc3339
+from connectors.kubernetes.api.times import format_time, parse_time_ms
 from schemas.messages.migrations import LIVE, TTL_MAX_MS, MigrationRequest, MigrationStatus, Mode
 from schemas.messages.pods import PodRef
 from schemas.policy.durations import parse_duration_ms
 
-#: Annotation of a job: why, in words.
+#: Annotation of a job with its reason.
 REASON_ANNOTATION = "koordinator.sh/evict-reason"
-#: Fields of a job's spec that mean nothing here.
+#: Fields of a job's spec without effect.
 NOT_APPLIED = ("reservationOptions", "deleteOptions")
-#: Labels and annotations of a job that mean nothing here; those of its pod do.
+#: Labels and annotations without effect on a job; they have an effect on its pod.
 LABELS_NOT_APPLIED = ("koordinator.sh/evict-policy",)
 ANNOTATIONS_NOT_APPLIED = ("descheduler.alpha.kubernetes.io/evict",)
 _REASON_MAX = 1_000
@@ -28,16 +27,16 @@ _MODES: tuple[str, ...] = get_args(Mode)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What of a PodMigrationJob matters here."""
+    """The fields of a PodMigrationJob that loadstream uses."""
 
     name: str
     uid: str
     generation: int
     namespace: str
-    """Of the pod."""
+    """Namespace of the pod."""
     pod: str
     pod_uid: str
-    """Empty: the job names the pod by name only."""
+    """Empty: the job has only the name of the pod."""
     paused: bool
     mode: str
     ttl: str
@@ -45,16 +44,15 @@ class Job:
     not_applied: tuple[str, ...]
     created_at_ms: int
     phase: str
-    """As its status says; empty: no process has taken it yet."""
+    """status.phase; empty: no process has started it."""
 
     @property
-    def over(self) -> bool:
-        """It has come to its end."""
+    def has_finished(self) -> bool:
         return bool(self.phase) and self.phase not in LIVE
 
 
 def read_job(found: Mapping[str, Any]) -> Job:
-    """A job, as the API server gives it."""
+    """Convert a job from JSON of the API server."""
     metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
     pod = spec.get("podRef") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -75,13 +73,13 @@ def read_job(found: Mapping[str, Any]) -> Job:
             *(f"label {each}" for each in LABELS_NOT_APPLIED if each in labels),
             *(f"annotation {each}" for each in ANNOTATIONS_NOT_APPLIED if each in annotations),
         ),
-        created_at_ms=_milliseconds(metadata.get("creationTimestamp")),
+        created_at_ms=parse_time_ms(metadata.get("creationTimestamp")) or 0,
         phase=str((found.get("status") or {}).get("phase") or ""),
     )
 
 
-def request_of(job: Job, cluster: str, pod: PodRef) -> MigrationRequest:
-    """The request to migrate a job's pod; raises ValueError with what is wrong with the job."""
+def build_request(job: Job, cluster: str, pod: PodRef) -> MigrationRequest:
+    """Return the request to migrate a job's pod; raises ValueError if the job is invalid."""
     ttl_ms = _ttl_ms(job.ttl) if job.ttl else 0
     if job.mode and job.mode not in _MODES:
         raise ValueError(f"spec.mode is {job.mode!r}; allowed are {', '.join(_MODES)}")
@@ -97,23 +95,22 @@ def request_of(job: Job, cluster: str, pod: PodRef) -> MigrationRequest:
 
 
 def _ttl_ms(text: str) -> int:
-    """spec.ttl in ms; raises ValueError."""
     try:
         ttl_ms = parse_duration_ms(text)
     except ValueError as error:
         raise ValueError(f"spec.ttl: {error}") from error
     if not 0 <= ttl_ms <= TTL_MAX_MS:
-        raise ValueError(f"spec.ttl is {text}; allowed are 0s, for what the policy says, to 24h")
+        raise ValueError(f"spec.ttl is {text}; allowed are 0s (the policy's default) to 24h")
     return ttl_ms
 
 
-def status_of(status: MigrationStatus, job: Job) -> dict[str, Any]:
-    """The status of a job, in Koordinator's words."""
+def build_status(status: MigrationStatus, job: Job) -> dict[str, Any]:
+    """Return the status of a job in Koordinator's terms."""
     values: dict[str, Any] = {
         "phase": status.phase,
         "status": status.conditions[-1].type if status.conditions else "",
         "reason": status.reason,
-        "message": with_not_applied(status.message, job),
+        "message": add_not_applied(status.message, job),
         "nodeName": status.source_node,
         "conditions": [
             {
@@ -121,8 +118,8 @@ def status_of(status: MigrationStatus, job: Job) -> dict[str, Any]:
                 "status": "True" if each.status else "False",
                 "reason": each.reason,
                 "message": each.message,
-                "lastProbeTime": rfc3339(status.happened_at_ms),
-                "lastTransitionTime": rfc3339(each.changed_at_ms),
+                "lastProbeTime": format_time(status.happened_at_ms),
+                "lastTransitionTime": format_time(each.changed_at_ms),
             }
             for each in status.conditions
         ],
@@ -136,17 +133,7 @@ def status_of(status: MigrationStatus, job: Job) -> dict[str, Any]:
     return values
 
 
-def with_not_applied(message: str, job: Job) -> str:
-    """A message, and what of the job means nothing here."""
-    said = [message] if message else []
-    if job.not_applied:
-        said.append(f"not applied: {', '.join(job.not_applied)}")
-    return "; ".join(said)
-
-
-def _milliseconds(text: object) -> int:
-    """Milliseconds since 1970 of a metav1.Time; 0: it is none."""
-    try:
-        return int(datetime.fromisoformat(str(text)).astimezone(UTC).timestamp() * 1000)
-    except ValueError:
-        return 0
+def add_not_applied(message: str, job: Job) -> str:
+    """Add the job's fields without effect to a message."""
+    note = f"not applied: {', '.join(job.not_applied)}" if job.not_applied else ""
+    return "; ".join(filter(None, (message, note)))

@@ -1,24 +1,21 @@
-"""Koordinator's PodMigrationJob: users ask for migrations with kubectl, and read there what came.
+"""Koordinator's PodMigrationJob: users request migrations with kubectl, and read the results there.
 
     created                       ──▶ request to migrate its pod
-    spec.paused set, unset        ──▶ request to pause, to resume
-    deleted while it is under way ──▶ request to abort
-    status                        ──▶ status of the job: phase, reason, message, conditions
+    spec.paused set, unset        ──▶ requests to pause and to resume
+    deleted while active          ──▶ request to abort
+    status of the migration       ──▶ status of the job: phase, reason, message, conditions
 
-A job and a migration belong together by the uid of the pod. A job names its pod by name; the uid is
-looked up when the job is seen first, and kept in it; a pod that is not there makes it fail. A job
-whose status has a phase was taken before a restart, and is followed, not requested again. A
-finished job is left alone: it is kept until it is deleted.
+The pod's uid relates jobs to migrations. A job may have only the name of its pod; the uid is looked up
+for a new job and written into it. If there is no such pod, the job fails. A job with a phase was started
+before a restart; it is followed and not requested again. A finished job is not changed.
 
-Not applied: `reservationOptions` and `deleteOptions`, and what a label or an annotation of the job
-says of the eviction; the status names them. Where the resource is not installed nothing is missing:
-it is looked for again every `LOOK_AGAIN_S`. Where jobs may not be read they are asked for again as
-`ListWatch` does.
+`reservationOptions`, `deleteOptions`, and labels and annotations of the job about the eviction have no
+effect; the status tells so. If the resource is not installed, this is checked again every `LOOK_AGAIN_S`.
+If jobs must not be read, `ListWatch` tries again.
 
-Not guaranteed: one request for each job. A process that ends before the first status of a migration
-has come requests it again; the worker refuses that, since the migration is under way. And what is
-done to a job while no process follows it: one that is paused then is paused later, one that is
-deleted or goes on then is not noticed.
+A job may be requested twice if the process ends before the first status of its migration; the worker
+refuses the second request. Changes while no process follows the job may be missed: a pause takes effect
+later, a deletion or resumption does not.
 """
 
 import asyncio
@@ -33,12 +30,12 @@ from connectors.kubernetes.api.list_watch import Absent, Begun, Deleted, Ended, 
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.migration_job import (
     Job,
+    add_not_applied,
+    build_request,
+    build_status,
     read_job,
-    request_of,
-    status_of,
-    with_not_applied,
 )
-from connectors.kubernetes.sinks.pods import look
+from connectors.kubernetes.sinks.pods import read_pod
 from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.migrations import LIVE, MigrationRequest, MigrationStatus
 from schemas.messages.pods import PodRef
@@ -47,19 +44,19 @@ logger = logging.getLogger(__name__)
 
 GROUP = "/apis/scheduling.koordinator.sh/v1alpha1"
 COLLECTION = f"{GROUP}/podmigrationjobs"
-#: Where it is not installed, it is looked for again after this time, in seconds.
+#: Time between two checks whether the resource is installed, in seconds.
 LOOK_AGAIN_S = 60.0
-#: Where the server does not say whether it is, after this time, in seconds.
+#: The same after a check without an answer, in seconds.
 UNANSWERED_S = 2.0
-#: Jobs under way at most: more are left as they are until they change or are all listed again.
+#: Most active jobs; further jobs are ignored until they change or are listed again.
 JOBS_MAX = 10_000
-#: Time for which a report waits for the first list of jobs, in seconds.
+#: How long a report waits for the first list of jobs, in seconds.
 LIST_S = 5.0
-#: Attempts to write to a job: with their time limits less than a turn has for its end.
+#: Most attempts to write to a job; with timeouts they take less than the time for the end of a term.
 WRITES_MAX = 4
-#: Pause between these, in seconds, the first; each is twice as long as the one before.
+#: First pause between two attempts, in seconds; each is twice as long as the previous one.
 PAUSE_S = 0.25
-#: Time that a write may take, in seconds.
+#: Timeout of a write, in seconds.
 WRITE_S = 10.0
 
 
@@ -67,24 +64,22 @@ class MigrationJobs:
     """The PodMigrationJobs of one cluster."""
 
     def __init__(self, server: ApiServer, cluster: str, throttle: Throttle | None = None) -> None:
-        """`throttle`: that of a sink of the same process."""
+        """`throttle`: shared with the sink of the process."""
         self.installed = False
-        """The resource is there, as far as is known."""
-        self.left = 0
-        """Jobs for which there was no room."""
+        """The resource is installed, by the last check."""
         self._server = throttle or Throttle(server)
         self._watch = ListWatch(server, COLLECTION)
         self._cluster = cluster
         self._jobs: dict[str, tuple[Job, PodRef]] = {}
-        """Jobs under way with their pods, by their own uid."""
+        """Active jobs with their pods, by the job's uid."""
         self._listed: set[str] = set()
         self._known = asyncio.Event()
-        """All jobs were listed, or there are none."""
+        """All jobs were listed, or cannot be."""
 
     async def requests(self) -> AsyncGenerator[MigrationRequest, None]:
-        """Requests of users, for ever; close it (`contextlib.aclosing`) when it is left."""
-        while not (there := await self._there()):
-            if there is None:
+        """Yield users' requests forever; close the generator (`contextlib.aclosing`)."""
+        while not (installed := await self._check_installed()):
+            if installed is None:
                 await asyncio.sleep(UNANSWERED_S)
                 continue
             self._known.set()
@@ -96,11 +91,11 @@ class MigrationJobs:
                     yield request
 
     async def listed(self) -> None:
-        """Wait until all jobs are known, or that there are none: a report before may find no job."""
+        """Wait until all jobs are known, so that reports find their jobs."""
         await self._known.wait()
 
     async def report(self, status: MigrationStatus) -> bool:
-        """Write a migration's status to its job; False: there is none, or it was not written."""
+        """Write a migration's status to its job; False: it has no job, or the write failed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LIST_S):
                 await self._known.wait()
@@ -112,12 +107,12 @@ class MigrationJobs:
             self._jobs[job.uid] = (replace(job, phase=status.phase), self._jobs[job.uid][1])
         else:
             del self._jobs[job.uid]
-        return await self._write(job, {"status": status_of(status, job)}, "/status")
+        return await self._write(job, {"status": build_status(status, job)}, "/status")
 
     async def refused(self, request_id: str, why: str) -> bool:
-        """A request was refused: its job has failed.
+        """Mark the job of a refused request as failed.
 
-        False: it is no job's request, or one that was sent twice and is under way.
+        False: the request has no job, or its job is already active.
         """
         job, _ = self._jobs.get(request_id.removeprefix("pmj-"), (None, None))
         if job is None or job.phase:
@@ -125,8 +120,8 @@ class MigrationJobs:
         del self._jobs[job.uid]
         return await self._fail(job, "ForbiddenMigratePod", why)
 
-    async def _there(self) -> bool | None:
-        """Whether it is installed, as far as may be read; none: the server does not say."""
+    async def _check_installed(self) -> bool | None:
+        """Tell whether the resource is installed; None: no answer."""
         try:
             response = await self._server.send("GET", GROUP)
             names = response.json().get("resources") or () if response.ok else ()
@@ -140,39 +135,37 @@ class MigrationJobs:
         return self.installed
 
     async def _requests(self, event: Event) -> list[MigrationRequest]:
-        """What an event means."""
         if isinstance(event, Begun):
             self._listed = set()
             return []
         if isinstance(event, Ended):
             self.installed = True
             self._known.set()
-            left = [uid for uid in self._jobs if uid not in self._listed]
-            return [self._deleted(uid) for uid in left]
+            deleted = [uid for uid in self._jobs if uid not in self._listed]
+            return [self._deleted(uid) for uid in deleted]
         if isinstance(event, Absent):
             self.installed = False
-            self._known.set()  # no report waits for what may not be read
+            self._known.set()  # reports do not wait for jobs that cannot be read
             return []
         job = read_job(event.object)
         self._listed.add(job.uid)
         if isinstance(event, Deleted):
             return [self._deleted(job.uid)] if job.uid in self._jobs else []
         known = self._jobs.get(job.uid)
-        if job.over:
+        if job.has_finished:
             self._jobs.pop(job.uid, None)
             return []
         return await self._new(job) if known is None else self._changed(job, *known)
 
     async def _new(self, job: Job) -> list[MigrationRequest]:
         if job.paused and not job.phase:
-            return []  # it begins when that is taken back
+            return []  # it starts when it is resumed
         if len(self._jobs) >= JOBS_MAX:
-            self.left += 1
-            logger.warning("%s %s: %d jobs are under way already", COLLECTION, job.name, JOBS_MAX)
+            logger.warning("PodMigrationJob %s is ignored: %d jobs are active", job.name, JOBS_MAX)
             return []
         try:
             pod = await self._pod(job)
-            request = request_of(job, self._cluster, pod) if pod is not None else None
+            request = build_request(job, self._cluster, pod) if pod is not None else None
         except (ApiError, ValueError) as error:
             await self._fail(job, "ForbiddenMigratePod", str(error))
             return []
@@ -183,14 +176,14 @@ class MigrationJobs:
                 await self._fail(job, "MissingPod", why)
             return []
         self._jobs[job.uid] = (job, pod)
-        if not job.pod_uid:  # after a restart the pod may be gone, and another one have its name
+        if not job.pod_uid:  # after a restart, another pod may have its name
             await self._write(job, {"spec": {"podRef": {"uid": pod.uid}}})
-        if job.phase:  # it may have been paused while it was not followed
-            return [self._later(job, pod, "pause")] if job.paused else []
+        if job.phase:  # it may have been paused while no process followed it
+            return [self._control(job, pod, "pause")] if job.paused else []
         return [request]
 
     async def _pod(self, job: Job) -> PodRef | None:
-        """The pod that a job names; of a job that was taken before, also one that is gone."""
+        """Return the pod of a job (None: there is none); the pod of a started job may be gone."""
         if not (job.namespace and job.pod):
             raise ValueError("spec.podRef needs a namespace and a name")
         if job.phase and job.pod_uid:
@@ -199,7 +192,7 @@ class MigrationJobs:
         pause_s = PAUSE_S
         while True:
             try:
-                seen = await look(self._server, asked)
+                live = await read_pod(self._server, asked)
                 break
             except (ApiUnreachable, AccessError) as error:
                 logger.info("pod of PodMigrationJob %s: %s", job.name, error)
@@ -208,22 +201,22 @@ class MigrationJobs:
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LOOK_AGAIN_S)
-        if seen is None or job.pod_uid not in ("", seen.uid):
+        if live is None or job.pod_uid not in ("", live.uid):
             return None
-        return asked.model_copy(update={"uid": seen.uid})
+        return asked.model_copy(update={"uid": live.uid})
 
     def _changed(self, job: Job, before: Job, pod: PodRef) -> list[MigrationRequest]:
         self._jobs[job.uid] = (job, pod)
         if job.paused == before.paused:
             return []
-        return [self._later(job, pod, "pause" if job.paused else "resume")]
+        return [self._control(job, pod, "pause" if job.paused else "resume")]
 
     def _deleted(self, uid: str) -> MigrationRequest:
         job, pod = self._jobs.pop(uid)
-        return self._later(job, pod, "abort")
+        return self._control(job, pod, "abort")
 
-    def _later(self, job: Job, pod: PodRef, action: str) -> MigrationRequest:
-        """A request about a migration that is under way."""
+    def _control(self, job: Job, pod: PodRef, action: str) -> MigrationRequest:
+        """Return a request about an active migration."""
         reason = "was deleted" if action == "abort" else f"spec.paused is {job.paused}"
         return MigrationRequest.model_validate({
             "request_id": f"pmj-{job.uid}-{action}-{job.generation}", "cluster": self._cluster,
@@ -232,11 +225,11 @@ class MigrationJobs:
         })  # fmt: skip
 
     async def _fail(self, job: Job, reason: str, why: str) -> bool:
-        status = {"phase": "Failed", "reason": reason, "message": with_not_applied(why, job)}
+        status = {"phase": "Failed", "reason": reason, "message": add_not_applied(why, job)}
         return await self._write(job, {"status": status}, "/status")
 
     async def _write(self, job: Job, change: dict[str, Any], part: str = "") -> bool:
-        """Merge a change into a job, some times if need be; False: it was not written."""
+        """Patch a job, with several attempts; False: all failed."""
         body = {"metadata": {"uid": job.uid}, **change}
         why = ""
         for attempt in range(WRITES_MAX):
@@ -251,8 +244,8 @@ class MigrationJobs:
                 if response.ok:
                     return True
                 why = str(response.error())
-                if response.status < 500 and response.status != 429:  # gone, or another one
+                if response.status < 500 and response.status != 429:  # deleted or replaced
                     break
             await asyncio.sleep(PAUSE_S * 2**attempt)
-        logger.warning("PodMigrationJob %s was not written: %s", job.name, why)
+        logger.warning("writing PodMigrationJob %s failed: %s", job.name, why)
         return False

@@ -1,73 +1,66 @@
-"""Pods as sinks see them: their paths, and what there is of one now."""
+"""Read pods from the API server."""
 
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from connectors.kubernetes.api.errors import ApiError
-from connectors.kubernetes.sinks.answers import absent
+from connectors.kubernetes.sinks.answers import is_not_found
 from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.pods import PodRef
 
-#: Names of objects: a name from a message becomes part of a path, so nothing else may be in it.
+#: Names of objects. Names from messages become part of paths, so they are checked.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
-#: Time that a look at a pod may take, in seconds.
-LOOK_S = 10.0
+#: Timeout of reading a pod, in seconds.
+READ_S = 10.0
 
 
-def path(pod: PodRef) -> str:
-    """The path of a pod; raises ApiError if its name or namespace is none."""
+def pod_path(pod: PodRef) -> str:
+    """Return the path of a pod; raises ApiError if its name or namespace is invalid."""
     for name in (pod.namespace, pod.name):
         if not NAME.fullmatch(name):
-            raise ApiError(400, "", f"{name!r} is no name of a namespace or pod", None, b"")
+            raise ApiError(400, "", f"{name!r} is not a name of a namespace or pod", None, b"")
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A pod as it is now."""
+class LivePod:
+    """A pod as the API server has it."""
 
     object: dict[str, Any]
 
     @property
     def uid(self) -> str:
-        """metadata.uid."""
         return str(self._metadata.get("uid") or "")
 
     @property
     def version(self) -> str:
-        """metadata.resourceVersion."""
         return str(self._metadata.get("resourceVersion") or "")
 
     @property
     def node(self) -> str | None:
-        """The node that it is bound to."""
         return (self.object.get("spec") or {}).get("nodeName") or None
 
     @property
     def gates(self) -> list[str]:
-        """Names of the gates that hold back its scheduling."""
+        """Names of its scheduling gates."""
         gates = (self.object.get("spec") or {}).get("schedulingGates") or ()
-        return [str(each.get("name")) for each in gates]
+        return [str(gate.get("name")) for gate in gates]
 
     @property
     def annotations(self) -> dict[str, str]:
-        """metadata.annotations."""
         return self._metadata.get("annotations") or {}
 
     @property
-    def terminates(self) -> bool:
-        """It was deleted or evicted, and is on its way out."""
+    def is_terminating(self) -> bool:
         return bool(self._metadata.get("deletionTimestamp"))
 
     @property
-    def ended(self) -> bool:
-        """All its containers have ended for good."""
+    def has_finished(self) -> bool:
         return self.status.get("phase") in ("Succeeded", "Failed")
 
     @property
     def status(self) -> dict[str, Any]:
-        """status."""
         return self.object.get("status") or {}
 
     @property
@@ -81,24 +74,24 @@ class Seen:
         return self.object.get("metadata") or {}
 
 
-async def look(server: Throttle, pod: PodRef) -> Seen | None:
-    """The pod of this name, whatever its uid; None: there is none.
+async def read_pod(server: Throttle, pod: PodRef) -> LivePod | None:
+    """Return the pod with this name, whatever its uid; None: there is none.
 
     Raises ApiError, ApiUnreachable, AccessError.
     """
-    response = await server.send("GET", path(pod), timeout_s=LOOK_S)
+    response = await server.send("GET", pod_path(pod), timeout_s=READ_S)
     if response.ok:
-        return Seen(response.json())
+        return LivePod(response.json())
     error = response.error()
-    if absent(error):
+    if is_not_found(error):
         return None
     raise error
 
 
-def gone(pod: PodRef, seen: Seen | None) -> str | None:
-    """Says that the pod meant is not there any more; None: it is."""
-    if seen is None:
+def explain_missing(pod: PodRef, live: LivePod | None) -> str | None:
+    """Return a sentence if the pod was deleted, even if another pod has its name; None: it exists."""
+    if live is None:
         return f"pod {pod.name} is gone"
-    if seen.uid != pod.uid:
-        return f"pod {pod.name} of uid {pod.uid} is gone; the pod of that name has uid {seen.uid}"
+    if live.uid != pod.uid:
+        return f"pod {pod.name} of uid {pod.uid} is gone; the pod of that name has uid {live.uid}"
     return None

@@ -1,23 +1,22 @@
-"""Binds, evicts and explains on a real API server.
+"""The sink of a real API server.
 
-    bind      binding, with the decision's id in the pod; Event `Scheduled`
-    evict     eviction, with Events on the pod and on its controller
+    bind      a binding with the decision's id, and Event `Scheduled`
+    evict     an eviction, and Events on the pod and on its controller
     explain   condition and Event of a pod without a node
 
-All requests go through one throttle, which follows what the API server bears. What users read is
-written in the background: `close` drops what still waits.
+All requests share one throttle. Events and explanations are optional writes: `close` drops waiting ones.
 """
 
 from typing import ClassVar
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sinks.answers import again_in_s
+from connectors.kubernetes.sinks.answers import retry_pause_s
 from connectors.kubernetes.sinks.binding import Binder
 from connectors.kubernetes.sinks.events import Events, Regarding
 from connectors.kubernetes.sinks.eviction import Evictor
 from connectors.kubernetes.sinks.explanation import Explanations
-from connectors.kubernetes.sinks.pods import Seen
+from connectors.kubernetes.sinks.pods import LivePod
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import Attempt, Sink
 from schemas.messages.decisions import PlacementDecision
@@ -26,8 +25,6 @@ from schemas.messages.pods import PodRef
 
 
 class KubernetesSink(Sink):
-    """The sink of one API server."""
-
     name: ClassVar[str] = "kubernetes"
 
     def __init__(self, server: ApiServer) -> None:
@@ -38,14 +35,14 @@ class KubernetesSink(Sink):
         self._evictor = Evictor(self.throttle)
 
     async def bind(self, decision: PlacementDecision) -> Attempt:
-        """Bind a pod; what went wrong on the way is an answer, too."""
+        """Bind a pod; errors of the API server are results, too."""
         pod = decision.pod
         try:
             answer = await self._binder.bind(decision)
         except (ApiError, ApiUnreachable, AccessError) as error:
             answer = _failed(error)
         if answer.result == "done":
-            self.explanations.settled(pod)
+            self.explanations.forget(pod)
             text = f"Successfully assigned {pod.namespace}/{pod.name} to {decision.node}"
             self.events.record(_pod(pod), "Scheduled", text, minor=True)
         elif answer.again_in_s is not None:
@@ -53,29 +50,25 @@ class KubernetesSink(Sink):
         return answer
 
     async def evict(self, command: EvictionCommand) -> Attempt:
-        """Evict a pod; what went wrong on the way is an answer, too."""
+        """Evict a pod; errors of the API server are results, too."""
         try:
-            answer, seen = await self._evictor.evict(command)
+            answer, live = await self._evictor.evict(command)
         except (ApiError, ApiUnreachable, AccessError) as error:
             return _failed(error)
-        if seen is not None and seen.uid == command.pod.uid:
-            self._tell(command, answer, seen)
+        if live is not None and live.uid == command.pod.uid:
+            self._record_events(command, answer, live)
         return answer
 
     async def explain(self, decision: PlacementDecision) -> None:
-        """Show in the pod why it has no node; it is written later."""
         self.explanations.explain(decision)
 
     async def close(self) -> None:
-        """Drop explanations and events that were not written yet, as at the end of a turn.
-
-        The sink can be used again.
-        """
+        """Drop waiting explanations and events; the sink can be used again."""
         await self.explanations.close()
         await self.events.close()
 
-    def _tell(self, command: EvictionCommand, answer: Attempt, seen: Seen) -> None:
-        """Events on the pod, and on its controller if it leaves."""
+    def _record_events(self, command: EvictionCommand, answer: Attempt, live: LivePod) -> None:
+        """Record events on the pod, and on its controller if it was evicted."""
         pod = command.pod
         if answer.result == "refused":
             text = f"loadstream may not evict the pod: {answer.reason}"
@@ -86,11 +79,11 @@ class KubernetesSink(Sink):
         reason = "EvictionRequested" if soft else "Evicted"
         done = "Asked to move by loadstream" if soft else "Evicted by loadstream"
         text = f"{done} from node {command.node}: {command.reason}"
-        if answer.reason:  # it goes on in the background, or its answer was lost
+        if answer.reason:  # the eviction continues in the background, or its answer was lost
             text = f"{text} ({answer.reason})"
         self.events.record(_pod(pod), reason, text)
-        owner = seen.controller
-        if owner is not None and owner.get("kind") != "Node":  # mirror pods: of no namespace
+        owner = live.controller
+        if owner is not None and owner.get("kind") != "Node":  # nodes own mirror pods
             about = Regarding(
                 str(owner.get("apiVersion")), str(owner.get("kind")), pod.namespace,
                 str(owner.get("name")), str(owner.get("uid")),
@@ -103,8 +96,8 @@ def _pod(pod: PodRef) -> Regarding:
 
 
 def _failed(error: ApiError | ApiUnreachable | AccessError) -> Attempt:
-    """Nothing was done; it may be tried again unless the server will say the same."""
+    """Return the result of an error; it is repeated unless the error is permanent."""
     if not isinstance(error, ApiError):
         return Attempt("failed", str(error), again_in_s=0.0)
     final = error.status < 500 and error.status != 429
-    return Attempt("failed", str(error), again_in_s=None if final else again_in_s(error))
+    return Attempt("failed", str(error), again_in_s=None if final else retry_pause_s(error))

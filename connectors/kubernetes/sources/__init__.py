@@ -1,28 +1,23 @@
-"""What measures the nodes of a real cluster, and the collector that runs several of these at once.
+"""Usage sources of a real cluster, and the collector that runs them.
 
-    collector ─▶ a source: kubelet, metrics_api, prometheus, koordinator
+    collector ─▶ sources: kubelet, metrics_api, prometheus, koordinator
         │
         └─▶ precedence ─▶ (topic, message)
 
-    collector         runs sources, each at its own interval
-    precedence        which source counts for a node
-    base              what every source has
-    settings          the file that lists the sources
-    registry          all sources by name
-    directory         nodes, addresses, uids of pods
-    health            failures of a source
-    clock_skew        whose clock a measurement carries
-    http              one GET request, and its failures
-    kubelet           asks kubelets, in two ways
-    metrics_api       metrics.k8s.io
-    prometheus        PromQL
-    promql_presets    queries of node_exporter and cAdvisor
-    series            answers of queries
-    koordinator       NodeMetric objects
-    node_metric       converts an object to a message
-    collect_policy    how often koordlet reports
+    collector            runs sources, each at its own interval
+    precedence           chooses the source that reports a node
+    base                 base class of sources
+    settings             the file that lists the sources
+    registry             all sources by name
+    directory            nodes, their addresses, and uids of pods
+    health               failures and notes of a source
+    clock_skew           time of a measurement if clocks differ
+    http                 one HTTP request, and its failures
+    kubelet              polls kubelets, in two ways
+    metrics_api          metrics.k8s.io
+    prometheus           Prometheus servers; promql: queries of exporters, and their answers
+    koordinator          NodeMetric objects; koordinator_objects: their conversion
 
-A new source is one module here, with a class that extends `KubernetesSource`, an entry in
-`registry`, and one test module.
-Nothing here speaks to Kafka.
+A new source is a module with a subclass of `KubernetesSource`, an entry in `registry`, and a test
+module. Nothing here uses Kafka.
 """

@@ -1,4 +1,4 @@
-"""What every usage source of a real cluster has, and how one is made from its settings."""
+"""Base class of the usage sources of a real cluster."""
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ M = TypeVar("M", NodeUsage, NodeMetric)
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What sources of one cluster share."""
+    """What the sources of one cluster share."""
 
     cluster: str
     server: ApiServer
@@ -37,9 +37,9 @@ class KubernetesSource(UsageSource, Generic[S]):
 
     settings_class: ClassVar[type[SourceSettings]]
     memory_is: MemoryDefinition | None = "workingSet"
-    """What its figures of memory count; none: not known."""
+    """Definition of its memory figures; None: unknown."""
     needs_pods: ClassVar[bool] = True
-    """It names pods without their uids, so the directory must follow pods."""
+    """Its pods have no uids, so the directory must follow pods."""
 
     def __init__(self, settings: S, context: SourceContext) -> None:
         self.settings = settings
@@ -53,42 +53,41 @@ class KubernetesSource(UsageSource, Generic[S]):
     def read(self) -> AsyncIterator[NodeUsage | NodeMetric]:
         """See `UsageSource`."""
 
-    def listed(self) -> bool:
-        """What the directory must know for this source is there."""
+    def is_listed(self) -> bool:
+        """Tell whether the directory has the nodes, and the pods if this source needs them."""
         directory = self.directory
         return directory.nodes_listed and (directory.pods_listed or not self.needs_pods)
 
     def require_listed(self) -> None:
-        """Raise SourceFailed until the directory is there."""
-        if not self.listed():
+        """Raise SourceFailed until the directory is complete."""
+        if not self.is_listed():
             what = "nodes and pods" if self.needs_pods else "nodes"
             why = f": {self.directory.failing}" if self.directory.failing else ""
             raise SourceFailed("incomplete", f"{what} have not been listed yet{why}")
 
 
 class Newest(Generic[M]):
-    """The newest unread message of each node; what is older gives way, and is counted."""
+    """The newest unread message of each node; replaced messages are counted."""
 
     def __init__(self, health: SourceHealth) -> None:
         self._health = health
         self._unread: dict[str, M] = {}
 
     def put(self, message: M) -> None:
-        """A message that is newer than all of its node."""
         if self._unread.pop(message.node, None) is not None:
             self._health.counts["overwritten"] += 1
         self._unread[message.node] = message
 
     async def read(self) -> AsyncIterator[M]:
-        """What is unread, in the order of arrival."""
+        """Yield the unread messages in the order of arrival."""
         unread, self._unread = self._unread, {}
         for message in unread.values():
             yield message
 
 
 def explain_error(error: Exception, message: type[NodeUsage] | type[NodeMetric]) -> str:
-    """Why there can be no such message, in one line: what was found, and what is allowed."""
+    """Return in one line why a message is invalid: what was found, and what is allowed."""
     if isinstance(error, ValidationError):
         return describe_errors(error, build_schema(message))
-    # Ours are sentences already.
+    # Our own errors are sentences.
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -1,22 +1,20 @@
-"""Runs the sources of a cluster at once, each at its own interval: what `collect` is made of.
+"""Runs the sources of a cluster concurrently, each at its own interval.
 
-    async with Collector(context, make_sources(settings, context)) as collector:
+    async with Collector(context, create_sources(settings, context)) as collector:
         async for topic, message in collector.messages():
-            ...                              # send it; the key is schemas.topics.catalog' of that topic
-    collector.reports()                      # at any time: how the sources do
+            ...                              # send the message
+    collector.reports()                      # health of the sources, at any time
 
-Nothing that a source meets ends the collector: it is reported (`health`) and tried again. A reader
-that is slow holds the sources back; of each node they keep what is newest, and no queue grows.
+A failure of a source does not end the collector: it is reported (`health`) and the source continues. If
+the reader is slow, the sources wait and keep only the newest message of each node, so no queue grows.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
-from connectors.kubernetes.api.errors import AccessError, ApiError
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth, SourceReport
 from connectors.kubernetes.sources.precedence import Precedence
@@ -26,19 +24,19 @@ from schemas.messages.usage import NodeUsage
 
 logger = logging.getLogger(__name__)
 
-#: Messages that wait for the reader: half a second of 1,000 nodes a second.
+#: Most messages that wait for the reader: half a second at 1,000 nodes per second.
 QUEUE_MAX = 512
-#: Pause before a source's background work, or the directory's, is begun again, in seconds.
-AGAIN_S = 5.0
+#: Pause before background work of a source or the directory is restarted, in seconds.
+RESTART_S = 5.0
 
 Item = tuple[str, NodeUsage | NodeMetric]
 
 
 class Collector:
-    """The sources of one cluster, running; an asynchronous context manager."""
+    """The running sources of one cluster; an asynchronous context manager."""
 
     def __init__(self, context: SourceContext, sources: Sequence[KubernetesSource[Any]]) -> None:
-        """The first of `sources` that measures a node speaks for it (`precedence`)."""
+        """The first of `sources` that measures a node reports it (`precedence`)."""
         self._context = context
         self._sources = list(sources)
         self._queue: asyncio.Queue[Item] = asyncio.Queue(QUEUE_MAX)
@@ -56,24 +54,18 @@ class Collector:
             self._start(self._read(index, source))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
     async def messages(self) -> AsyncIterator[Item]:
-        """Topic and message, for ever; of one node in the order of time."""
+        """Yield topic and message, forever; those of one node in order of time."""
         while True:
             yield await self._queue.get()
 
     def reports(self) -> tuple[SourceReport, ...]:
-        """How each source does, in their order."""
         return tuple(source.health.report() for source in self._sources)
 
     def _start(self, work: Any) -> None:
@@ -85,19 +77,19 @@ class Collector:
             try:
                 await self._context.directory.run(self._context.server, pods=pods)
             except Exception:
-                logger.exception("nodes and pods: following them failed; it is begun again")
-            await asyncio.sleep(AGAIN_S)
+                logger.exception("following nodes and pods failed, restarting")
+            await asyncio.sleep(RESTART_S)
 
     async def _run(self, source: KubernetesSource[Any]) -> None:
         while True:
             try:
                 await source.run()
             except Exception as error:
-                logger.exception("%s: it failed; it is begun again", source.health.source)
+                logger.exception("%s: failed, restarting", source.health.source)
                 source.health.record_failure(_failure(error))
             else:
-                return  # it has nothing to do between reads
-            await asyncio.sleep(AGAIN_S)
+                return  # it has no work between reads
+            await asyncio.sleep(RESTART_S)
 
     async def _read(self, index: int, source: KubernetesSource[Any]) -> None:
         due = time.monotonic()
@@ -110,10 +102,10 @@ class Collector:
             except SourceFailed as failed:
                 source.health.record_failure(failed)
             except Exception as error:
-                logger.exception("%s: reading it failed; it is tried again", source.health.source)
+                logger.exception("%s: reading failed, trying again", source.health.source)
                 source.health.record_failure(_failure(error))
             now = time.monotonic()
-            # What was missed is skipped.
+            # Missed readings are skipped.
             due = max(due + source.interval_s, now)
             await asyncio.sleep(due - now)
 
@@ -147,10 +139,12 @@ class Collector:
 def drop_impossible(
     message: NodeUsage, capacity: Mapping[str, int], health: SourceHealth
 ) -> NodeUsage | None:
-    """Return a sample without pods that used no memory, as when they die, or more than the node has;
-    None: so did the node itself."""
+    """Return the sample without pods with impossible usage; None: the usage of the node is impossible.
+
+    Impossible is more than the node has, or no memory at all, as in pods that end.
+    """
     if message.usage.get("memory") == 0:
-        impossible: str | None = "memory: 0 was measured; every node uses some"
+        impossible: str | None = "memory: found 0; every node uses memory"
     else:
         impossible = find_impossible(message.usage, capacity)
     if impossible is not None:
@@ -168,5 +162,4 @@ def drop_impossible(
 def _failure(error: Exception) -> OSError:
     if isinstance(error, OSError):
         return error
-    known = isinstance(error, ApiError | AccessError)
-    return SourceFailed("refused" if known else "unreadable", f"{type(error).__name__}: {error}")
+    return SourceFailed("unreadable", f"{type(error).__name__}: {error}")

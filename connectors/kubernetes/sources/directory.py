@@ -1,16 +1,15 @@
-"""Which nodes a cluster has and how they are reached, and which pods are on them.
+"""The nodes of a cluster with their addresses, and the uids of the pods on them.
 
-Measurements name nodes by address and pods by namespace and name. Messages need the node's name and
-the pod's uid, so the directory follows nodes and pods (list and watch) and keeps just that: about
-350 bytes a pod. Until the first list is complete nothing is known, and nothing is measured.
+Measurements identify nodes by address, and pods by namespace and name. Messages need the node's name and
+the pod's uid. Therefore the directory lists and watches nodes and pods, and keeps about 350 bytes per
+pod. Nothing is measured before the first list is complete.
 """
 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from sys import intern
 from typing import Any
 
@@ -24,13 +23,14 @@ from connectors.kubernetes.api.list_watch import (
     Present,
 )
 from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.api.times import parse_time_ms
 from schemas.base.quantities import QuantityError, parse_amount
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
-#: Port of a kubelet that does not say which one it listens on.
+#: Default port of a kubelet.
 KUBELET_PORT = 10250
 
-#: Labels that name the pool of a node: ours, then those of providers and autoscalers.
+#: Labels with the pool of a node: ours, then those of providers and autoscalers.
 POOL_LABELS = (
     "loadstream.io/pool",
     "karpenter.sh/nodepool",
@@ -44,11 +44,9 @@ _PORT = re.compile(r"^(.*?):[0-9]{1,5}$")
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """One node."""
-
     name: str
     addresses: Mapping[str, str]
-    """By type: InternalIP, ExternalIP, Hostname ...; the first of each type."""
+    """The first address of each type: InternalIP, ExternalIP, Hostname ..."""
     kubelet_port: int
     labels: Mapping[str, str]
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -57,14 +55,12 @@ class KnownNode:
 
     @property
     def pool(self) -> str | None:
-        """The pool that its labels name; the first label of `POOL_LABELS` counts."""
+        """The pool by the first label of `POOL_LABELS` that the node has."""
         return next((name for label in POOL_LABELS if (name := self.labels.get(label))), None)
 
 
 @dataclass(frozen=True, slots=True)
-class KnownPod:
-    """Who a pod is."""
-
+class PodIdentity:
     uid: str
     created_at_ms: int
 
@@ -79,9 +75,9 @@ class NodePods:
     __slots__ = ("pods", "version")
 
     def __init__(self) -> None:
-        self.pods: dict[PodName, KnownPod] = {}
+        self.pods: dict[PodName, PodIdentity] = {}
         self.version = 0
-        """Grows with every change."""
+        """Incremented with every change."""
 
 
 _NONE = NodePods()
@@ -93,7 +89,7 @@ class Directory:
     def __init__(self) -> None:
         self.nodes: dict[str, KnownNode] = {}
         self.nodes_version = 0
-        """Grows with every node that comes, goes or changes its address."""
+        """Incremented with every change of a node."""
         self.nodes_listed = self.pods_listed = False
         """A list of nodes, or of pods, was completed at least once."""
         self._pods: dict[str, NodePods] = {}
@@ -102,15 +98,15 @@ class Directory:
 
     @property
     def failing(self) -> str:
-        """Why nodes or pods cannot be listed or followed now; empty: nothing is known to fail."""
+        """Why nodes or pods cannot be listed or watched now; empty: no known failure."""
         return next((each.why for each in self._followed if each.why), "")
 
     def pods_on(self, node: str) -> NodePods:
-        """The pods of a node; not to be changed by the caller."""
+        """Return the pods of a node; the caller must not change them."""
         return self._pods.get(node, _NONE)
 
     def node_of(self, instance: str) -> str | None:
-        """The node that a name, an address, or either with a port stands for."""
+        """Return the name of the node with this name or address, with or without a port."""
         for text in (instance, *_without_port(instance)):
             if text in self.nodes:
                 return text
@@ -119,16 +115,16 @@ class Directory:
         return None
 
     async def run(self, server: ApiServer, *, pods: bool = True) -> None:
-        """Follow nodes, and pods where sources need them, until it is cancelled."""
+        """Follow nodes, and optionally pods, until it is cancelled."""
         nodes, all_pods = ListWatch(server, NODES), ListWatch(server, PODS)
         self._followed = [nodes, all_pods] if pods else [nodes]
         async with asyncio.TaskGroup() as group:
-            group.create_task(_follow(nodes, self.take_nodes))
+            group.create_task(nodes.follow(self.take_nodes))
             if pods:
-                group.create_task(_follow(all_pods, self.take_pods))
+                group.create_task(all_pods.follow(self.take_pods))
 
     async def take_nodes(self, events: AsyncGenerator[Event, None]) -> None:
-        """Take in what a list and watch of nodes says."""
+        """Apply the events of a list and watch of nodes."""
         listed: dict[str, KnownNode] | None = None
         async for event in events:
             match event:
@@ -145,11 +141,11 @@ class Directory:
                     if self.nodes.get(node.name) != node:
                         self.set_nodes([*self.nodes.values(), node])
                 case Deleted(found):
-                    gone = found["metadata"]["name"]
-                    self.set_nodes(each for each in self.nodes.values() if each.name != gone)
+                    deleted = found["metadata"]["name"]
+                    self.set_nodes(node for node in self.nodes.values() if node.name != deleted)
 
     async def take_pods(self, events: AsyncGenerator[Event, None]) -> None:
-        """Take in what a list and watch of pods says."""
+        """Apply the events of a list and watch of pods."""
         listed: dict[str, NodePods] | None = None
         async for event in events:
             match event:
@@ -168,7 +164,7 @@ class Directory:
                     self._delete(found)
 
     def set_nodes(self, nodes: Iterable[KnownNode]) -> None:
-        """These are all nodes; of one name the last one holds."""
+        """Replace all nodes; of several nodes with one name, the last one counts."""
         self.nodes = {node.name: node for node in nodes}
         addresses: dict[str, str] = {}
         ambiguous = set()
@@ -176,23 +172,19 @@ class Directory:
             for address in set(node.addresses.values()):
                 if addresses.setdefault(address, node.name) != node.name:
                     ambiguous.add(address)
-        # Nodes behind one address cannot be distinguished: no figure is better than another node's.
+        # Nodes with one address cannot be distinguished: no figure is better than another node's.
         self._by_address = {k: v for k, v in addresses.items() if k not in ambiguous}
         self.nodes_version += 1
         self.nodes_listed = True
 
     def _delete(self, found: Mapping[str, Any]) -> None:
         metadata, node = found["metadata"], found["spec"].get("nodeName")
-        there = self._pods.get(node)
+        on_node = self._pods.get(node)
         name = (metadata["namespace"], metadata["name"])
-        if there is not None and name in there.pods and there.pods[name].uid == metadata["uid"]:
-            del there.pods[name]
-            there.version += 1
-
-
-async def _follow(watch: ListWatch, take: Any) -> None:
-    async with aclosing(watch.events()) as events:
-        await take(events)
+        pod = None if on_node is None else on_node.pods.get(name)
+        if on_node is not None and pod is not None and pod.uid == metadata["uid"]:
+            del on_node.pods[name]
+            on_node.version += 1
 
 
 def _node(found: Mapping[str, Any]) -> KnownNode:
@@ -226,27 +218,16 @@ def _put(pods: dict[str, NodePods], found: Mapping[str, Any]) -> None:
     if not node:
         return
     metadata = found["metadata"]
-    there = pods.get(node)
-    if there is None:
-        there = pods[intern(node)] = NodePods()
+    on_node = pods.get(node)
+    if on_node is None:
+        on_node = pods[intern(node)] = NodePods()
     name = (intern(metadata["namespace"]), metadata["name"])
-    known = there.pods.get(name)
+    known = on_node.pods.get(name)
     if known is None or known.uid != metadata["uid"]:
-        there.pods[name] = KnownPod(
+        on_node.pods[name] = PodIdentity(
             metadata["uid"], parse_time_ms(metadata.get("creationTimestamp")) or 0
         )
-        there.version += 1
-
-
-def parse_time_ms(text: object) -> int | None:
-    """Milliseconds of a time as Kubernetes writes it (RFC 3339); none: it is no such time."""
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return int(moment.timestamp() * 1_000) if moment.tzinfo is not None else None
+        on_node.version += 1
 
 
 def _without_port(text: str) -> tuple[str, ...]:

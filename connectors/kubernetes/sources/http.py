@@ -1,15 +1,17 @@
-"""One GET of an answer that is read whole: what kubelets and Prometheus are asked by.
+"""HTTP requests to kubelets and Prometheus, whose answers are read completely.
 
-TLS with a CA of choice, a bearer token only where the connection is encrypted, a limit of time and
-of size, and each way to fail by its cause (`SourceFailed`).
+TLS with a configured CA, a bearer token only on encrypted connections, limits of time and size, and a
+cause for each failure (`SourceFailed`).
 """
 
+import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from pathlib import Path
 
 import aiohttp
@@ -19,13 +21,13 @@ from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.health import Cause, SourceFailed
 from connectors.process import wall_clock
 
-#: Largest answer that is read: 110 pods of many containers are below 1 MB, 30,000 pods in one
-#: answer of Prometheus below 10 MB.
+#: Largest answer: 110 pods with many containers have less than 1 MB, 30,000 pods in one answer of
+#: Prometheus less than 10 MB.
 BODY_MAX_BYTES = 64 * 1024 * 1024
-#: Time for a connection to come about, in seconds.
+#: Longest time to connect, in seconds.
 CONNECT_S = 3.0
 
-#: Who asks, with a password, as a URL may say it: sent, and never shown.
+#: User and password in a URL, which are not shown.
 _USER = re.compile(r"//[^/?#]*@")
 
 _BY_STATUS: Mapping[int, Cause] = {
@@ -38,19 +40,18 @@ _BY_STATUS: Mapping[int, Cause] = {
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer with success."""
+    """A successful answer."""
 
     body: bytes
     times: Answered
 
 
 def classify_status(status: int) -> Cause:
-    """What an HTTP status without success means."""
     return _BY_STATUS.get(status, "server_error" if status >= 500 else "refused")
 
 
 def convert_server_error(error: OSError | RuntimeError) -> SourceFailed:
-    """What an error of the API server, or of access to it, means for a source."""
+    """Convert an error of the API server (`connectors.kubernetes.api.errors`)."""
     if isinstance(error, ApiError):
         return SourceFailed(classify_status(error.status), str(error))
     if isinstance(error, ApiUnreachable):
@@ -62,15 +63,27 @@ def convert_server_error(error: OSError | RuntimeError) -> SourceFailed:
 def build_tls_context(
     ca_file: str | None, *, insecure: bool, certificate: tuple[str, str | None] | None = None
 ) -> ssl.SSLContext:
-    """How the other side is trusted; `certificate` and key are shown to it.
+    """Return a context that trusts a CA; `certificate` has files with our certificate and key.
 
-    Raises SourceFailed if a file cannot be read.
+    The context is reused until a file changes. Raises SourceFailed if a file cannot be read.
     """
+    files = (ca_file, *(certificate or ()))
+    versions = tuple(_file_version(path) for path in files if path)
+    return _build_tls_context(ca_file, insecure, certificate, versions)
+
+
+@lru_cache(maxsize=16)
+def _build_tls_context(
+    ca_file: str | None,
+    insecure: bool,
+    certificate: tuple[str, str | None] | None,
+    versions: tuple[int, ...],
+) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca_file)
         if certificate is not None:
             context.load_cert_chain(*certificate)
-    except OSError as error:  # ssl.SSLError is one
+    except OSError as error:  # includes ssl.SSLError
         files = ", ".join(filter(None, (ca_file, *(certificate or ()))))
         raise SourceFailed("certificate", f"{files}: {error}; expected PEM files") from error
     if insecure:
@@ -79,8 +92,15 @@ def build_tls_context(
     return context
 
 
+def _file_version(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
 def read_secret(path: str) -> str:
-    """The content of a file such as a token; raises SourceFailed."""
+    """Return the stripped content of a file; raises SourceFailed."""
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -96,18 +116,18 @@ async def fetch(
     timeout_s: float,
     form: Mapping[str, str] | None = None,
 ) -> HttpAnswer:
-    """The whole answer to a GET, or to a POST of a form.
+    """Return the complete answer to a GET, or to a POST of a form.
 
     Args:
-        session: whose connections are used.
-        url: what is asked.
-        tls: how the other side is trusted, where the URL is https.
-        token: as `Bearer ...`; sent only where the URL is https.
-        timeout_s: for the whole answer.
+        session: provides the connections.
+        url: the requested URL.
+        tls: context of an https connection.
+        token: `Bearer ...`; sent only over https.
+        timeout_s: for the complete answer.
         form: fields of a POST.
 
     Raises:
-        SourceFailed: no answer with success came.
+        SourceFailed: no successful answer.
     """
     headers = {"User-Agent": "loadstream", "Accept-Encoding": "identity"}
     if token and url.startswith("https:"):
@@ -124,39 +144,41 @@ async def fetch(
                 start = (await answer.content.read(300)).decode(errors="replace").strip()
                 cause = classify_status(answer.status)
                 raise SourceFailed(cause, f"{shown}: status {answer.status}: {start}")
-            body = await _whole(answer, shown)
+            body = await _read_body(answer, shown)
             date = answer.headers.get("Date")
     return HttpAnswer(body, Answered(asked_at_ms, came_at_ms, _date_ms(date)))
 
 
 @contextmanager
 def _as_source_failures(shown: str, timeout_s: float) -> Iterator[None]:
-    """What a request fails with, as SourceFailed: its cause, and a sentence that names the URL."""
+    """Convert exceptions of a request to SourceFailed, with a sentence that has the URL."""
     try:
         yield
     except TimeoutError as error:
         raise SourceFailed("timeout", f"{shown}: no answer within {timeout_s:g} s") from error
     except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
-        advice = "name its CA with caFile, or set insecure: true"
+        advice = "set caFile to the file with its CA, or insecure: true"
         raise SourceFailed("certificate", f"{shown}: {error}; {advice}") from error
     except aiohttp.ClientConnectorError as error:
         why = error.os_error.strerror or error.os_error
         raise SourceFailed("unreachable", f"{shown}: no connection: {why}") from error
     except aiohttp.ClientPayloadError as error:
-        raise SourceFailed("unreachable", f"{shown}: the answer broke off: {error}") from error
+        raise SourceFailed("unreachable", f"{shown}: the answer was cut off: {error}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         if isinstance(error, SourceFailed):
             raise
-        why = _USER.sub("//", str(error))  # one about the URL shows it
+        why = _USER.sub("//", str(error))  # may contain the URL
         raise SourceFailed("unreachable", f"{shown}: {type(error).__name__}: {why}") from error
 
 
-async def _whole(answer: aiohttp.ClientResponse, url: str) -> bytes:
+async def _read_body(answer: aiohttp.ClientResponse, url: str) -> bytes:
     pieces, size = [], 0
     async for piece in answer.content.iter_any():
         size += len(piece)
         if size > BODY_MAX_BYTES:
-            raise SourceFailed("too_large", f"{url}: the answer is over {BODY_MAX_BYTES} bytes")
+            raise SourceFailed(
+                "too_large", f"{url}: the answer has more than {BODY_MAX_BYTES} bytes"
+            )
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 

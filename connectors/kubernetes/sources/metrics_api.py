@@ -1,9 +1,9 @@
-"""The API `metrics.k8s.io` (metrics-server or an adapter): what `kubectl top` shows.
+"""The API `metrics.k8s.io` (metrics-server or an adapter), which `kubectl top` shows.
 
-Two lists, nodes and pods, asked once an interval. Each entry has a time and the window before it
-that its CPU is the mean of. A message is made for each node whose time has moved on; its pods are
-those that the directory has on the node and whose window lies within their life, so a pod never
-inherits the figures of another of its name. The figures are rarely newer than 15 s.
+Nodes and pods are listed once per interval. Each entry has a time and the window before it, over which
+its CPU is averaged. Each node with a newer time gets a message. The message contains the pods that the
+directory has on the node, if their window began after their creation; so a pod never gets the figures of
+an earlier pod with its name. The figures are rarely newer than 15 s.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
+from connectors.kubernetes.api.times import parse_time_ms
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext, explain_error
 from connectors.kubernetes.sources.clock_skew import Answered, choose_sample_time
-from connectors.kubernetes.sources.directory import PodName, parse_time_ms
+from connectors.kubernetes.sources.directory import PodName
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import convert_server_error
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
@@ -23,12 +24,12 @@ from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 from schemas.policy.durations import parse_duration_ms
 
 GROUP = "/apis/metrics.k8s.io/v1beta1"
-#: Entries of a list that cannot be read and are named in one note.
+#: Most unreadable entries in one note.
 _SHOWN_MAX = 3
 
 
 class MetricsApiSettings(SourceSettings):
-    """What the metrics API needs beyond what every source has: time, as its figures are slow."""
+    """Settings of the metrics API, with a longer default interval."""
 
     interval_ms: Interval = Field(30_000, alias="interval")
     """Time between two measurements of a node. A metrics-server has new figures after 15 to 60
@@ -44,10 +45,10 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
     def __init__(self, settings: MetricsApiSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._newest: dict[str, tuple[int, int]] = {}
-        """Time of each node's newest message, and of the entry that it was made of."""
+        """Time of each node's newest message, and of the entry that it was made from."""
 
     async def read(self) -> AsyncIterator[NodeUsage]:
-        """A sample of each node that was measured anew; raises SourceFailed."""
+        """Yield a sample of each node with a new measurement; raises SourceFailed."""
         self.require_listed()
         nodes, pods = await self._list("nodes"), await self._list("pods")
         if not nodes:
@@ -76,7 +77,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
                 yield message
         for node in unlisted:
             self.health.record_failure(
-                SourceFailed("incomplete", "no entry is for this node"), node
+                SourceFailed("incomplete", "the list has no entry for this node"), node
             )
         self.health.counts["pods_unreadable"] += len(bad)
         shown = "; ".join(bad[:_SHOWN_MAX])
@@ -89,7 +90,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         except (ApiError, ApiUnreachable, AccessError) as error:
             raise convert_server_error(error) from error
         except (KeyError, TypeError) as error:
-            raise SourceFailed("unreadable", f"{GROUP}/{kind} is no list: {error!r}") from error
+            raise SourceFailed("unreadable", f"{GROUP}/{kind} is not a list: {error!r}") from error
         return items or []
 
     def _sample(
@@ -100,11 +101,11 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         if stamped_ms == read_ms:
             return None
         came_at_ms = self.context.now_ms()
-        # Stamped by the node's own clock; it is not known whose `Date` the answer has.
-        time = choose_sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
-        if time.at_ms <= sampled_at_ms:
+        # The node's clock made the stamp; whose `Date` the answer has is unknown.
+        at_ms, skew_ms = choose_sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
+        if at_ms <= sampled_at_ms:
             return None
-        self.health.record_clock_skew(node, time.skew_ms, from_receipt=time.from_receipt)
+        self.health.record_clock_skew(node, skew_ms)
         members = []
         for name, pod in self.directory.pods_on(node).pods.items():
             if name not in pods:
@@ -124,13 +125,13 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             {
                 "cluster": self.cluster,
                 "node": node,
-                "sampled_at_ms": time.at_ms,
+                "sampled_at_ms": at_ms,
                 "interval_ms": window_ms,
                 "usage": _sum([found["usage"]]),
                 "pods": tuple(members[:PODS_PER_SAMPLE_MAX]),
             }
         )
-        self._newest[node] = (time.at_ms, stamped_ms)
+        self._newest[node] = (at_ms, stamped_ms)
         return message
 
 
@@ -139,7 +140,7 @@ def _name(pod: Mapping[str, Any]) -> PodName:
 
 
 def _times(found: Mapping[str, Any]) -> tuple[int, int]:
-    """Time and window in ms; raises ValueError."""
+    """Return time and window in ms; raises ValueError."""
     at_ms = parse_time_ms(found["timestamp"])
     if at_ms is None:
         raise ValueError(
@@ -149,11 +150,8 @@ def _times(found: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _sum(all_usage: Any) -> dict[str, int]:
-    """Amounts of several resource lists together; raises QuantityError.
-
-    A resource that one of them lacks was not measured of the whole, and is left out.
-    """
-    # A list without any resource is written as null.
+    """Add up resource lists; a resource that one of them lacks is left out. Raises QuantityError."""
+    # An empty list is written as null.
     lists = [
         {name: parse_nanos(text) for name, text in (usage or {}).items()} for usage in all_usage
     ]

@@ -1,16 +1,19 @@
-"""A Prometheus server, or what speaks its HTTP API: PromQL per resource, of nodes and of pods.
+"""A Prometheus server, or another server with its HTTP API: PromQL queries per resource.
 
-Once an interval each query is asked, all at one instant. A number belongs to the node that its
-label names, by node name or by address, with or without a port; to a pod by namespace and name. CPU
-is in cores, every other resource in its base unit. Queries come from presets (`promql_presets`) and
-from the settings, which may name any resource; what both name is the settings' own.
+Once per interval all queries are evaluated at one instant. A label of a series has the node's name or
+address, with or without a port; labels with namespace and name identify a pod. CPU is in cores, other
+resources in their base units. Queries come from presets (`promql`) and from the settings, which take
+precedence and may have any resource.
 
-A sample's time is what `nodeTimes` says, since a rate goes on after the last scrape; without such a
-query it is the instant asked for. A node of which a query of its CPU or its memory says nothing is
-left out; any other resource is left out of its sample. A partial answer (a warning of a server that
-could not ask all its stores) counts as none: its sums are too small. A pod younger than the window
-is left out: the figures may be another's of its name. A query that fails leaves out its resource alone,
-unless it is that of times, or no query of nodes is answered.
+- The time of a sample is that of the query `nodeTimes`, because rates continue after the last scrape;
+  without this query it is the instant of evaluation.
+- A node without a value for CPU or memory is left out. Any other missing resource is left out of the
+  sample.
+- A partial answer (a warning of a server that could not query all its stores) is refused, because its
+  sums are too small.
+- A pod younger than the window is left out, because the values may belong to an earlier pod of its name.
+- If a query fails, only its resource is missing, unless it is the query of times, or all queries of nodes
+  fail.
 """
 
 import asyncio
@@ -28,8 +31,7 @@ from connectors.kubernetes.sources.directory import PodName
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
 from connectors.kubernetes.sources.http import build_tls_context, fetch, read_secret
 from connectors.kubernetes.sources.precedence import REQUIRED
-from connectors.kubernetes.sources.promql_presets import PRESETS, Preset
-from connectors.kubernetes.sources.series import SeriesByKey
+from connectors.kubernetes.sources.promql import PRESETS, Preset, SeriesByKey
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
 from schemas.base.message import ResourceName
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
@@ -41,31 +43,31 @@ _Queries = Annotated[
     Field(max_length=32),
 ]
 _Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
-#: Queries under way at once.
+#: Most concurrent queries.
 QUERIES_AT_ONCE = 4
-#: Warnings about a query itself; its answer is whole.
+#: Warnings about the query itself, whose answer is complete.
 _ABOUT_QUERY = ("PromQL warning", "PromQL info")
 
 
 class PrometheusSettings(SourceSettings):
-    """Where the server is, and what it is asked."""
+    """Address of the server, and its queries."""
 
     interval_ms: Interval = Field(30_000, alias="interval")
     """Time between two measurements of a node."""
     url: Annotated[str, Field(pattern=r"^https?://")]
     """Address of the API, without `/api/v1`."""
     presets: Items[Literal["nodeExporter", "cadvisor"]] = ()
-    """Sets of queries; for a resource in both, the last one counts."""
+    """Sets of queries; for a resource in both, the last set counts."""
     nodes: _Queries = Field(default_factory=dict)
-    """PromQL with one number per node; required without a preset. CPU in cores, others in base
-    units, rounded to whole ones. A query that fails leaves out its resource alone."""
+    """PromQL with one number per node; required without a preset. CPU in cores, other resources in
+    base units, rounded. If a query fails, only its resource is missing."""
     pods: _Queries = Field(default_factory=dict)
     """PromQL with one number per pod."""
     node_times: str | None = None
-    """PromQL with the time of a node's newest figures, in seconds since 1970. None: the
-    preset's."""
+    """PromQL with the time of a node's newest figures, in seconds since 1970. None: that of the
+    preset."""
     window_ms: PositiveDuration = Field(120_000, alias="window")
-    """Replaces `{window}` in queries; four scrape intervals let two samples be missing."""
+    """Replaces `{window}` in queries; with four scrape intervals, two samples may be missing."""
     node_label: _Label = "instance"
     """Label with a node's name or address; replaces `{node}` in queries."""
     namespace_label: _Label = "namespace"
@@ -79,12 +81,12 @@ class PrometheusSettings(SourceSettings):
     token_file: str | None = None
     """File with a bearer token; needs https."""
     ca_file: str | None = None
-    """PEM file with the CA of the server's certificate; needs https. None: the system's."""
+    """PEM file with the CA of the server's certificate; needs https. None: the system's CAs."""
     insecure: bool = False
     """Trust any certificate; needs https."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """There is something to ask, and it is about nodes; TLS is set up where there is TLS."""
+        """Yield TLS settings without https, and missing queries of nodes."""
         if self.url.startswith("http://"):
             for name, field in (
                 ("token_file", "tokenFile"), ("ca_file", "caFile"), ("insecure", "insecure"),
@@ -98,18 +100,16 @@ class PrometheusSettings(SourceSettings):
                 ("caFile",), "found with insecure: true; allowed is one of them", ("insecure",)
             )
         if not self.nodes and not self.presets:
-            message = (
-                "required where there is no preset: without figures of nodes there is no sample"
-            )
+            message = "required without a preset: samples need queries of nodes"
             yield Conflict(("nodes",), message, ("nodes", "presets"))
 
     @property
-    def speaks(self) -> bool:
-        """One query each is about nodes' CPU and memory."""
+    def can_report_nodes(self) -> bool:
+        """Whether there are queries of nodes' CPU and memory."""
         return self.queries().nodes.keys() >= REQUIRED
 
     def queries(self) -> Preset:
-        """What is asked, with everything filled in."""
+        """Return the queries of presets and settings, with window and labels filled in."""
         nodes: dict[str, str] = {}
         pods: dict[str, str] = {}
         times = None
@@ -138,9 +138,10 @@ class PrometheusSettings(SourceSettings):
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """Numbers of all queries: by resource, of nodes by name, of pods by node and name."""
+    """Results of all queries."""
 
     nodes: dict[str, dict[str, int]]
+    """Usage by node."""
     pods: dict[str, dict[tuple[str, str], dict[str, int]]]
     times_ms: dict[str, int]
     failed: set[str]
@@ -164,7 +165,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         self._sampled_at_ms: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Keep connections until it is cancelled."""
+        """Keep connections open until it is cancelled."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -177,7 +178,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             self._session = None
 
     async def read(self) -> AsyncIterator[NodeUsage]:
-        """A sample of each node that was measured anew; raises SourceFailed."""
+        """Yield a sample of each node with a new measurement; raises SourceFailed."""
         self.require_listed()
         now_ms = self.context.now_ms()
         answers = await self._ask(now_ms)
@@ -190,7 +191,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             if missing or at_ms is None:
                 what = ", ".join(sorted(missing)) or "times"
                 self.health.record_failure(
-                    SourceFailed("incomplete", f"no answer about {what}"), node
+                    SourceFailed("incomplete", f"no query returned its {what}"), node
                 )
                 continue
             if at_ms <= self._sampled_at_ms.get(node, 0):
@@ -207,11 +208,11 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                 usage=usage,
                 pods=self._pods(node, answers, at_ms),
             )
-        # Not every node has what a query of GPUs is about.
+        # Without a query of CPU or memory, nodes may be missing: not every node has GPUs.
         missing_nodes = self.directory.nodes.keys() - answers.nodes.keys()
         for node in missing_nodes if required else ():
             self.health.record_failure(
-                SourceFailed("incomplete", "no answer is about this node"), node
+                SourceFailed("incomplete", "no query returned this node"), node
             )
 
     def _pods(self, node: str, answers: _Answers, at_ms: int) -> tuple[Any, ...]:
@@ -230,7 +231,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         if queries.node_times:
             texts.append(queries.node_times)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._caught(text, now_ms)) for text in texts]
+            tasks = [group.create_task(self._try_query(text, now_ms)) for text in texts]
         results = [task.result() for task in tasks]
         found = [[] if isinstance(each, SourceFailed) else each for each in results]
         failures = [each for each in results[: len(of_nodes)] if isinstance(each, SourceFailed)]
@@ -240,12 +241,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             raise results[-1]
         answers = _Answers({}, {}, {}, set())
         for index, (resource, _) in enumerate((*of_nodes, *of_pods)):
-            result, what = (
-                results[index],
-                f"{'node' if index < len(of_nodes) else 'pod'} {resource}",
-            )
+            result = results[index]
             failed = result if isinstance(result, SourceFailed) else None
-            # The other resources are current.
+            what = f"{'node' if index < len(of_nodes) else 'pod'} {resource}"
             self.health.set_note(f"query {what}", f"{what}: {failed}" if failed else None)
             if failed is not None:
                 self.health.failures[failed.cause] += 1
@@ -272,10 +270,8 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         self._note(series)
 
     def _take_pods(self, answers: _Answers, resource: str, vector: list[Any]) -> None:
-        settings, series = (
-            self.settings,
-            SeriesByKey[tuple[str, PodName]](f"pods' {resource}", resource),
-        )
+        settings = self.settings
+        series = SeriesByKey[tuple[str, PodName]](f"pods' {resource}", resource)
         for labels, value in vector:
             name = (labels.get(settings.namespace_label, ""), labels.get(settings.pod_label, ""))
             if node := self._node(labels):
@@ -296,7 +292,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             self.health.counts["of_no_node"] += 1
         return node
 
-    async def _caught(self, query: str, now_ms: int) -> list[Any] | SourceFailed:
+    async def _try_query(self, query: str, now_ms: int) -> list[Any] | SourceFailed:
         try:
             async with self._slots:
                 return await self.query(query, now_ms)
@@ -304,7 +300,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             return failed
 
     async def query(self, query: str, now_ms: int) -> list[tuple[Mapping[str, str], float]]:
-        """Labels and number of each series of an instant query; raises SourceFailed."""
+        """Return labels and number of each series of an instant query; raises SourceFailed."""
         settings = self.settings
         if self._session is None:
             self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
@@ -346,10 +342,12 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                 raise SourceFailed("refused", f"{query}: found a {kind}; expected a vector")
             return [(each["metric"], float(each["value"][1])) for each in data["result"]]
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"{query}: the answer is none of Prometheus: {error!r}"
+            why = f"{query}: the answer is not one of Prometheus: {error!r}"
             raise SourceFailed("unreadable", why) from error
 
     def _compare_clocks(self, times: Answered) -> None:
         skew = estimate_skew_ms(times, None)
         off = skew is not None and abs(skew) > SKEW_MAX_MS
-        self.health.set_note("clock", f"the server's clock is {skew} ms off ours" if off else None)
+        self.health.set_note(
+            "clock", f"the server's clock is {skew} ms ahead of ours" if off else None
+        )

@@ -1,4 +1,4 @@
-"""The usage sources of a real cluster, by the name that settings give."""
+"""The usage sources of a real cluster, by their names in settings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,12 +22,10 @@ SOURCES = {source.name: source for source in _CLASSES}
 
 
 def list_settings_classes() -> Mapping[str, type[SourceSettings]]:
-    """The settings of each source, by its name."""
     return {name: source.settings_class for name, source in SOURCES.items()}
 
 
 def create_sources(
     settings: Sequence[SourceSettings], context: SourceContext
 ) -> list[KubernetesSource[SourceSettings]]:
-    """The sources that settings describe, in their order."""
     return [SOURCES[each.source](each, context) for each in settings]

@@ -1,14 +1,14 @@
-"""Settings of usage sources: a model for each, and one file that lists them.
+"""Settings of usage sources, and the file that lists the sources of a cluster.
 
     sources:
-      - source: kubelet_resource      # the first that measures a node speaks for it
+      - source: kubelet_resource      # the first source that measures a node reports it
         interval: 10s
-      - source: prometheus            # adds what the first does not measure, and steps in for it
+      - source: prometheus            # adds missing resources, and replaces the first if it fails
         url: http://prometheus.monitoring:9090
         nodes: {nvidia.com/gpu: "sum by (instance) (...)"}
 
-Reading is as strict as that of a policy: every problem at once, each with line, path, what was
-found and what is allowed. The same source may be listed several times, under names of its own.
+Like a policy, the file is checked strictly: all problems are reported at once, each with its line and
+path, the value found and the values allowed. A source may be listed several times with different names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,9 +24,9 @@ from schemas.policy.validation import build_model
 from schemas.policy.wording import describe, nearest
 from schemas.policy.yamltext import YamlDocument, read_documents
 
-#: Most sources that one cluster has.
+#: Most sources of one cluster.
 SOURCES_MAX = 16
-#: What is read where no file says otherwise.
+#: The default list.
 DEFAULT_TEXT = "sources:\n  - source: kubelet_resource\n"
 
 
@@ -42,7 +42,7 @@ Interval = Annotated[PositiveDuration, AfterValidator(_interval)]
 
 
 class SourceSettings(PolicyPart):
-    """What every source has."""
+    """Settings of every source."""
 
     source: str
     """Name of the source."""
@@ -53,36 +53,35 @@ class SourceSettings(PolicyPart):
 
     @property
     def label(self) -> str:
-        """What it is called in metrics and messages."""
         return self.name or self.source
 
     @property
-    def speaks(self) -> bool:
-        """It measures CPU and memory of nodes, without which no sample of it is sent by itself."""
+    def can_report_nodes(self) -> bool:
+        """Whether it measures CPU and memory of nodes; otherwise it only adds to other sources."""
         return True
 
     @property
     def fresh_ms(self) -> int:
-        """For how long after its last message of a node no later source speaks for that node."""
+        """How long after its last message of a node no later source reports this node, in ms."""
         return max(30_000, 3 * self.interval_ms)
 
 
 class SourcesError(ValueError):
-    """A list of sources cannot be used; the message has a line for each problem."""
+    """A list of sources is invalid; the message has a line for each problem."""
 
 
 def read_sources(
-    text: str | bytes, known: Mapping[str, type[SourceSettings]], said: str = "sources"
+    text: str | bytes, known: Mapping[str, type[SourceSettings]], origin: str = "sources"
 ) -> tuple[SourceSettings, ...]:
-    """The settings of each source, in the order of the text.
+    """Return the settings of each source, in the order of the text.
 
     Args:
         text: YAML, one document.
-        known: settings model by the name of the source (`known.known_settings`).
-        said: where the text comes from, for the message.
+        known: settings class by the name of the source (`registry.list_settings_classes`).
+        origin: where the text comes from, for messages.
 
     Raises:
-        SourcesError: with every problem.
+        SourcesError: with all problems.
     """
     try:
         documents, problems = read_documents(text)
@@ -93,7 +92,7 @@ def read_sources(
     except PolicyError as error:
         read, problems = [], list(error.problems)
     if problems:
-        raise SourcesError("\n".join(f"{said}: {problem}" for problem in problems))
+        raise SourcesError("\n".join(f"{origin}: {problem}" for problem in problems))
     return tuple(read)
 
 
@@ -114,19 +113,19 @@ def _read(
         allowed = f"a list of 1 to {SOURCES_MAX} sources"
         return problem(("sources",), f"found {describe(listed)}; allowed is {allowed}")
     labels: set[str] = set()
-    speaking = False
+    can_report = False
     for index, each in enumerate(listed):
         settings = _one(each, ("sources", index), document, known, problems)
         if settings is None:
-            speaking = True  # it may have been meant to be
+            can_report = True  # perhaps, once it is corrected
             continue
-        speaking |= settings.speaks
+        can_report |= settings.can_report_nodes
         if settings.label in labels:
             message = f"found {settings.label!r} a second time; give one of them another name"
             problem(("sources", index, "name"), message)
         labels.add(settings.label)
         yield settings
-    if not speaking:
+    if not can_report:
         message = (
             "no source measures both cpu and memory of nodes, so no sample would be sent; allowed is a "
             "list with one that does, such as kubelet_resource, or queries of both in one source"

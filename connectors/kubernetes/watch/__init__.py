@@ -3,14 +3,12 @@
     state_watch       all collections together, as a state watch
     collection        one collection: its list and watch, its reporter, its health
     kinds             all collections, and the records of their objects
-    reporter          reports only differences from what was reported before
+    reporter          reports differences from what was reported before, as validated messages
     objects           one record per object
     pod_reporter      records and scheduling requests of pods
-    records           builds and validates messages
-    pods              converts pods; containers: their resources; affinity: selectors;
-                      requirements: what loadstream does not support
-    claims            volumes of the claims that pods use
-    conversions       converts nodes, namespaces, priority classes, budgets and volumes
+    pods              converts pods; containers: their resources
+    requirements      requirements of pods that loadstream does not support; volumes of claims
+    conversions       converts nodes, namespaces, priority classes, budgets, volumes and selectors
     workloads         converts workloads
     metadata          names, labels, relevant annotations, times
 

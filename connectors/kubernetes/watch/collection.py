@@ -5,7 +5,7 @@ import time
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from connectors.kubernetes.api.list_watch import Absent, Begun, Ended, Event, ListWatch
+from connectors.kubernetes.api.list_watch import Absent, Ended, Event, ListWatch
 from connectors.kubernetes.watch.reporter import Reporter
 
 
@@ -21,12 +21,8 @@ class CollectionHealth:
     """Seconds since the first failed request; None: the last request succeeded."""
     why: str
     """The last failure; empty: the last request succeeded."""
-    event_age_s: float | None
-    """Seconds since the last event; None: there was none."""
     left_out: int
     """Number of objects that do not fit into a record."""
-    reasons: dict[str, str]
-    """Why they do not fit, by key, for the first of them."""
 
 
 @dataclass(slots=True)
@@ -41,7 +37,6 @@ class Collection:
     """Its list is complete since the full list began."""
     absent: bool = False
     """Its last list was refused."""
-    event_at_s: float | None = None
 
     @property
     def settled(self) -> bool:
@@ -63,18 +58,14 @@ class Collection:
             self.listed, self.absent = True, False
         elif isinstance(event, Absent):
             self.absent = True
-        elif not isinstance(event, Begun):
-            self.event_at_s = time.monotonic()
 
     def health(self) -> CollectionHealth:
-        now_s, failing = time.monotonic(), self.follows.failing_since_s
+        failing = self.follows.failing_since_s
         return CollectionHealth(
             path=self.follows.path,
             objects=len(self.reporter.known),
             lists=self.follows.lists,
-            failing_s=None if failing is None else now_s - failing,
+            failing_s=None if failing is None else time.monotonic() - failing,
             why=self.follows.why,
-            event_age_s=None if self.event_at_s is None else now_s - self.event_at_s,
             left_out=len(self.reporter.left_out),
-            reasons={key: why for key, why in self.reporter.left_out.items() if why},
         )

@@ -1,9 +1,10 @@
-"""Convert nodes, namespaces, priority classes, disruption budgets and volumes to record values.
+"""Convert nodes, namespaces, priority classes, budgets, volumes and selectors to record values.
 
 Each function takes an object as the API server writes it, and returns the plain values of its record.
 """
 
-from connectors.kubernetes.watch.affinity import convert_node_selector, convert_pod_selector
+from typing import Any
+
 from connectors.kubernetes.watch.metadata import (
     Json,
     drop_empty,
@@ -107,3 +108,45 @@ def convert_volume_claim(found: Json) -> Json:
         requests=(spec.get("resources") or {}).get("requests"),
         volume_name=spec.get("volumeName"),
     )
+
+
+def convert_node_selector(selector: Json) -> list[Json]:
+    return [
+        drop_empty(
+            match_expressions=_requirements(term.get("matchExpressions")),
+            match_fields=_requirements(term.get("matchFields")),
+        )
+        for term in selector.get("nodeSelectorTerms") or ()
+    ]
+
+
+def convert_anti_affinity(affinity: Json) -> list[Json]:
+    """Convert the required terms; a namespace selector counts as all namespaces."""
+    anti_affinity = affinity.get("podAntiAffinity") or {}
+    return [
+        drop_empty(
+            topology_key=term.get("topologyKey"),
+            namespaces=term.get("namespaces"),
+            all_namespaces=term.get("namespaceSelector") is not None,
+        )
+        | convert_pod_selector(term.get("labelSelector"))
+        for term in anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    ]
+
+
+def convert_pod_selector(found: Json | None) -> Json:
+    """Convert a label selector; a missing one selects no pod, an empty one all pods."""
+    if found is None:
+        return {}
+    selector = drop_empty(
+        match_labels=found.get("matchLabels"),
+        match_expressions=_requirements(found.get("matchExpressions")),
+    )
+    return {"selector": selector}
+
+
+def _requirements(found: Any) -> list[Json]:
+    return [
+        drop_empty(key=term.get("key"), operator=term.get("operator"), values=term.get("values"))
+        for term in found or ()
+    ]

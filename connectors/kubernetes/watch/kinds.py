@@ -80,5 +80,4 @@ REQUIRED = frozenset({"/api/v1/nodes", PODS})
 
 
 def get_record_kind(kind: ObjectKind) -> Any:
-    """Return the value of the field `kind` in records of this kind."""
     return kind.message.model_fields["kind"].default

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kubernetes.watch.metadata import Json
-from connectors.kubernetes.watch.records import encode_values
-from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
+from connectors.kubernetes.watch.reporter import Reported, Reporter, encode_values, require_message
 from schemas.base.message import Message
 from schemas.messages.nodes import NodeState
 from schemas.topics.catalog import TOPIC_OF
@@ -39,12 +38,11 @@ class Objects(Reporter):
         self._on_change = on_change
         self._topic = TOPIC_OF[kind.message]
         self._fields: tuple[str, ...] = ()
-        """Names of the fields of an identity, in their order."""
+        """Names of the identity's fields, in order."""
 
     def key(self, found: Json) -> str:
         identity = self._kind.identity(found)
         self._fields = tuple(identity)
-        """Names of the identity's fields, in order."""
         return "/".join(identity.values())
 
     def changed(self, key: str, found: Json, list_id: str | None) -> Reported:

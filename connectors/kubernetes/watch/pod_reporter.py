@@ -17,11 +17,10 @@ from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple
 
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
-from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.metadata import Json, get_metadata
 from connectors.kubernetes.watch.pods import convert_pod, list_claim_names, strip_pod
-from connectors.kubernetes.watch.records import encode_values
-from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
+from connectors.kubernetes.watch.reporter import Reported, Reporter, encode_values, require_message
+from connectors.kubernetes.watch.requirements import Claims
 from schemas.base.refusals import Refusal
 from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.requests import SchedulingRequest
@@ -33,7 +32,7 @@ _Event = Literal["bound", "initialised", "running", "changed"]
 _ARRIVED_AT: dict[int, _Event] = {_BOUND: "bound", _INITIALISED: "initialised", _RUNNING: "running"}
 
 
-class KnownPod(NamedTuple):
+class ReportedPod(NamedTuple):
     """The kept part of a reported pod: about 300 bytes."""
 
     name: str
@@ -44,7 +43,7 @@ class KnownPod(NamedTuple):
 
 
 class PodReporter(Reporter):
-    known: dict[str, KnownPod]
+    known: dict[str, ReportedPod]
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class PodReporter(Reporter):
         node = None if made.node is None else self._nodes.setdefault(made.node, made.node)
         stage = _WAITS if waits else _NOMINATED if nominated else _stage(made)
         name = f"{made.namespace}/{made.name}"
-        self.known[key] = KnownPod(name, node, stage, digest)
+        self.known[key] = ReportedPod(name, node, stage, digest)
         if waits and list_claim_names(found):
             get_metadata(found).pop("managedFields", None)
             self._waiting[key] = found
@@ -148,7 +147,7 @@ class PodReporter(Reporter):
         yield self._request(made)
 
     def _report_bound(
-        self, made: Pod, before: KnownPod | None, stage: int, found: Json, list_id: str | None
+        self, made: Pod, before: ReportedPod | None, stage: int, found: Json, list_id: str | None
     ) -> Reported:
         if list_id is not None:
             yield self._lifecycle("seen", made, list_id)
@@ -164,7 +163,7 @@ class PodReporter(Reporter):
             yield self._request(made, withdrawn=True)
 
     def _report_ended(
-        self, key: str, before: KnownPod, found: Json, list_id: str | None, *, finished: bool
+        self, key: str, before: ReportedPod, found: Json, list_id: str | None, *, finished: bool
     ) -> Reported:
         """Report that a pod has finished, or no longer needs a node."""
         made = self._build_last(key, before, found)
@@ -176,7 +175,7 @@ class PodReporter(Reporter):
         if before.stage == _WAITS:
             yield self._request(made, withdrawn=True)
 
-    def _build_last(self, key: str, before: KnownPod, found: Json | None) -> Pod:
+    def _build_last(self, key: str, before: ReportedPod, found: Json | None) -> Pod:
         """Return the last known pod; if it is unknown or does not fit into a record, only its name."""
         read = (
             None if found is None else encode_values(Pod, convert_pod(found, self._claims)).read()

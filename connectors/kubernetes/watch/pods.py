@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from connectors.kubernetes.watch.affinity import convert_anti_affinity, convert_node_selector
-from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.containers import convert_containers
+from connectors.kubernetes.watch.conversions import convert_anti_affinity, convert_node_selector
 from connectors.kubernetes.watch.metadata import (
     Json,
     drop_empty,
     parse_time_ms,
     select_pod_annotations,
 )
-from connectors.kubernetes.watch.requirements import find_unsupported
+from connectors.kubernetes.watch.requirements import Claims, find_unsupported
 from schemas.messages.pods import HOST_PORTS_MAX
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

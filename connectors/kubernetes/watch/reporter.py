@@ -5,13 +5,17 @@ unchanged objects are not reported again, and a new list is compared with the kn
 differences are reported, including removals.
 
 An object that does not fit into a record is left out with the reason; if it was reported before, it is
-removed.
+removed. Messages are validated as their readers do.
 """
 
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import orjson
+from pydantic import BaseModel
 
 from connectors.kubernetes.api.list_watch import (
     Absent,
@@ -25,11 +29,11 @@ from connectors.kubernetes.api.list_watch import (
 from connectors.kubernetes.watch.metadata import Json
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
+from schemas.topics.codec import decode_as
 
 logger = logging.getLogger(__name__)
 
-#: Most omitted objects whose reason is kept.
-LEFT_OUT_NAMED_MAX = 100
+M = TypeVar("M", bound=BaseModel)
 
 Reported = Iterator[tuple[str, Message]]
 """Topics and messages."""
@@ -39,22 +43,42 @@ class Unreadable(Exception):
     """An object does not fit into a record; the message says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Values(Generic[M]):
+    """Values of a message, as JSON."""
+
+    message: type[M]
+    json: bytes
+
+    @property
+    def digest(self) -> int:
+        """Hash of the values; only comparable within this process."""
+        return hash(self.json)
+
+    def read(self) -> M | Refusal:
+        return decode_as(self.message, self.json)
+
+
+def encode_values(message: type[M], values: Json) -> Values[M]:
+    """Return values as JSON, in the order given; raises TypeError for values without a JSON form."""
+    return Values(message, orjson.dumps(values))
+
+
 class Reporter(ABC):
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.known: dict[str, Any] = {}
         """The kept part of each reported object, by key."""
-        self.left_out: dict[str, str] = {}
-        """Omitted objects by key, with the reason (see `LEFT_OUT_NAMED_MAX`)."""
+        self.left_out: set[str] = set()
+        """Keys of omitted objects."""
         self._seen: set[str] | None = None
-        """Keys of the list that is under way; none: there is no list."""
+        """Keys in the current list; None: there is no list."""
 
     def clear(self) -> None:
         """Forget everything that was reported."""
         self.known.clear()
         self.left_out.clear()
         self._seen = None
-        """Keys in the current list; None: there is no list."""
 
     def report(self, event: Event, list_id: str | None) -> Reported:
         """Yield the messages for an event.
@@ -74,8 +98,7 @@ class Reporter(ABC):
                 seen, self._seen = self._seen or set(), None
                 for key in [key for key in self.known if key not in seen]:
                     yield from self.removed(key, list_id)
-                for key in [key for key in self.left_out if key not in seen]:
-                    del self.left_out[key]
+                self.left_out &= seen
             case Absent():
                 self._seen = None
 
@@ -89,17 +112,19 @@ class Reporter(ABC):
             yield from self.changed(key, found, list_id)
         except (Unreadable, KeyError, TypeError, AttributeError, ValueError) as error:
             why = str(error) if isinstance(error, Unreadable) else _unexpected(error)
-            self._leave_out(key, self.called(key, found), why)
+            if key not in self.left_out:
+                logger.warning("%s is omitted: %s", self.called(key, found), why)
+                self.left_out.add(key)
             if key in self.known:
                 yield from self.removed(key, list_id)
         else:
-            self.left_out.pop(key, None)
+            self.left_out.discard(key)
 
     def _report_deleted(self, found: Json, list_id: str | None) -> Reported:
         key = self._key(found)
         if key is None:
             return
-        self.left_out.pop(key, None)
+        self.left_out.discard(key)
         if key in self.known:
             yield from self.removed(key, list_id, found)
 
@@ -109,12 +134,6 @@ class Reporter(ABC):
         except (KeyError, TypeError, AttributeError) as error:
             logger.warning("omitted an object without a name: %s", _unexpected(error))
             return None
-
-    def _leave_out(self, key: str, called: str, why: str) -> None:
-        if key not in self.left_out:
-            logger.warning("%s is omitted: %s", called, why)
-        named = key in self.left_out or len(self.left_out) < LEFT_OUT_NAMED_MAX
-        self.left_out[key] = why if named else ""
 
     @abstractmethod
     def key(self, found: Json) -> str:

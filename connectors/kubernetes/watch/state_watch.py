@@ -24,7 +24,6 @@ from typing import ClassVar
 
 from connectors.kubernetes.api.list_watch import Event, ListWatch
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.collection import Collection, CollectionHealth
 from connectors.kubernetes.watch.kinds import (
     CLAIMS,
@@ -38,6 +37,7 @@ from connectors.kubernetes.watch.metadata import Json
 from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
 from connectors.kubernetes.watch.reporter import Reported
+from connectors.kubernetes.watch.requirements import Claims
 from connectors.ports.state_watch import LISTED, StateWatch, WatchBroken
 from connectors.process.wall_clock import now_ms as wall_clock_ms
 from schemas.base.message import Message
@@ -77,7 +77,7 @@ class KubernetesWatch(StateWatch):
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: asyncio.Queue[tuple[Collection, Event | Exception]] = asyncio.Queue(QUEUE_MAX)
         self._unread: Iterator[tuple[str, Message]] = iter(())
-        """Of the event that was taken last, what was not given yet."""
+        """Remaining messages of the last event."""
 
     async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
         """Yield all objects between begin and end on both topics, and requests of waiting pods."""
@@ -115,7 +115,6 @@ class KubernetesWatch(StateWatch):
         self._tasks.clear()
 
     def health(self) -> list[CollectionHealth]:
-        """Return the health of each collection, in the order of their paths."""
         return [self._collections[path].health() for path in sorted(self._collections)]
 
     def _complete_kinds(self) -> tuple[str, ...]:
@@ -126,18 +125,12 @@ class KubernetesWatch(StateWatch):
             complete[named] = complete.get(named, True) and listed
         return tuple(kind for kind, all_listed in complete.items() if all_listed)
 
-    @property
-    def waiting_events(self) -> int:
-        """Number of queued events; at most `QUEUE_MAX`."""
-        return self._queue.qsize()
-
     # --- following ------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         """Forget what was reported, and follow all collections except pods."""
         self._queue = asyncio.Queue(QUEUE_MAX)
         self._unread = iter(())
-        """Remaining messages of the last event."""
         self._claims.clear()
         self._pods.clear()
         listeners = {CLAIMS: self._update_claim, VOLUMES: self._update_volume}

@@ -1,9 +1,9 @@
-"""Usage from the kubelets themselves.
+"""Usage from kubelets.
 
-source      what both kinds of sources have in common
-resource    kubelets' /metrics/resource
-summary     kubelets' /stats/summary
-scraper     many nodes, evenly spread over the interval
-exposition  bytes of the Prometheus text format to figures
-rates       counters to rates
+source      polls kubelets; base class of both sources
+resource    /metrics/resource
+summary     /stats/summary
+scraper     polls many nodes, evenly spread over the interval
+exposition  parses the Prometheus text format
+rates       computes rates from counters
 """

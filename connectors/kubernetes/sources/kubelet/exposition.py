@@ -1,16 +1,16 @@
-"""The few figures that are needed from a kubelet's `/metrics/resource`, from its bytes.
+"""Parse some metrics of a kubelet's `/metrics/resource`.
 
-The answer is text in the Prometheus exposition format, version 0.0.4: lines of one metric follow
-each other, each `name{label="value",...} number milliseconds`, the time being optional. A general
-parser takes ten times as long, and thousands of nodes answer every ten seconds. So only the lines
-of the metrics asked for are looked at, and labels stay bytes: they are read where a series is new.
+The answer is text in the Prometheus exposition format, version 0.0.4: the lines of a metric are
+consecutive, each `name{label="value",...} number milliseconds` with an optional time. Thousands of nodes
+answer every ten seconds, and a general parser takes ten times as long. So only the lines of requested
+metrics are parsed, and labels stay bytes until a series is new.
 """
 
 import math
 import re
 from functools import cache
 
-#: Where a line has no time of its own.
+#: Time of a line without a time.
 UNTIMED = -1
 
 #: Bytes of labels, number, time in ms.
@@ -21,14 +21,11 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class NoExposition(ValueError):
-    """The bytes are not in the format; the message says what is wrong."""
+    """The text is invalid; the message says why."""
 
 
-def samples(body: bytes, metric: bytes) -> list[Sample]:
-    """The lines of one metric; raises NoExposition.
-
-    A number that is not finite is left out.
-    """
+def parse_samples(body: bytes, metric: bytes) -> list[Sample]:
+    """Return the lines of one metric, without numbers that are not finite; raises NoExposition."""
     first = _first(body, metric)
     if first < 0:
         return []
@@ -46,14 +43,14 @@ def samples(body: bytes, metric: bytes) -> list[Sample]:
     return found
 
 
-def number(body: bytes, metric: bytes) -> Sample | None:
-    """The only line of a metric; none: there is none. Raises NoExposition."""
-    found = samples(body, metric)
+def parse_single_sample(body: bytes, metric: bytes) -> Sample | None:
+    """Return the first line of a metric; None: there is none. Raises NoExposition."""
+    found = parse_samples(body, metric)
     return found[0] if found else None
 
 
-def whole(body: bytes) -> None:
-    """Raise NoExposition if the body is no text of the format, or broke off in a line."""
+def check_complete(body: bytes) -> None:
+    """Raise NoExposition if the body is not such text, or ends within a line."""
     if not body.endswith(b"\n"):
         raise NoExposition(
             f"the answer has {len(body)} bytes and ends in the middle of a line"
@@ -61,14 +58,14 @@ def whole(body: bytes) -> None:
             else "the answer is empty"
         )
     if b"\x00" in body or body[:1] in (b"{", b"<"):
-        raise NoExposition(f"the answer is no text of metrics; it begins with {body[:40]!r}")
+        raise NoExposition(f"the answer is not text with metrics; it begins with {body[:40]!r}")
 
 
-def labels_of(text: bytes) -> dict[str, str]:
-    """The labels of a series; raises NoExposition."""
+def parse_labels(text: bytes) -> dict[str, str]:
+    """Return the labels of a series; raises NoExposition."""
     try:
         return {
-            name.decode(): _ESCAPED.sub(_unescaped, value.decode())
+            name.decode(): _ESCAPED.sub(_unescape, value.decode())
             for name, value in _LABEL.findall(text)
         }
     except UnicodeDecodeError as error:
@@ -76,7 +73,7 @@ def labels_of(text: bytes) -> dict[str, str]:
 
 
 def _first(body: bytes, metric: bytes) -> int:
-    """Where the first line of a metric begins; -1: nowhere."""
+    """Return the position of the first line of a metric; -1: none."""
     if body.startswith(metric):
         return 0
     return body.find(b"\n" + metric) + 1 or -1
@@ -84,13 +81,13 @@ def _first(body: bytes, metric: bytes) -> int:
 
 @cache
 def _pattern(metric: bytes) -> re.Pattern[bytes]:
-    # A label's value may hold any byte but a line feed, escaped quotes and braces among them. The
-    # long runs are matched at once; alternatives for each byte take three times as long.
+    # A label's value can have any byte except a line feed, including escaped quotes and braces. Long runs
+    # are matched at once; alternatives for each byte take three times as long.
     quoted = rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
     labels = rb'[^"}\n]*(?:' + quoted + rb'[^"}\n]*)*'
     line = rb"^" + metric + rb"(?:\{(" + labels + rb")\})? ([^ \n]+)(?: (-?[0-9]+))?$"
     return re.compile(line, re.MULTILINE)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     return "\n" if match[1] == "n" else match[1]

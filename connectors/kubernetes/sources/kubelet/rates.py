@@ -1,17 +1,21 @@
-"""Counters of CPU time to rates.
+"""Compute rates from counters of CPU time.
 
-A rate is the mean between two readings of a counter, by the times of the readings. It is never
-negative and never a guess: where a counter fell or has another start time (what it counts was restarted),
-where it left 0 (it may have begun long before), or where the last reading is too old, the reading is
-only where the next rate begins. A reading of 0 after others (what it counts is dying), or of a time
-before the last one, is dropped. So over any history the rates add up to at most what was used.
+A rate is the mean between two readings of a counter, by the times of the readings. A reading gives no rate,
+and only starts the next one, if
+
+- the counter has decreased or has another start time, because the container was restarted;
+- the previous reading was 0, because it may be from long before;
+- the previous reading is too old.
+
+A reading of 0 after others (the container is ending), or with an earlier time, is dropped. So the rates
+never add up to more than was used.
 """
 
 from schemas.base.message import AMOUNT_MAX
 
-#: Readings closer together are one, in ms: a kubelet answers from a cache.
+#: Readings within this time count as one, in ms, because kubelets answer from a cache.
 RATE_MIN_MS = 100
-#: The longest time that a rate is the mean of, in ms, unless readings are farther apart on purpose.
+#: Longest time between the readings of a rate, in ms, unless the interval is longer.
 RATE_MAX_MS = 300_000
 
 
@@ -24,11 +28,11 @@ class CpuCounter:
         self.seconds = seconds
         self.at_ms = at_ms
         self.began_s = began_s
-        """Start time of what is counted; none: not known."""
+        """Start time of the container; None: unknown."""
         self.millicores: int | None = None
-        """The rate that ends at `at_ms`; none: not known."""
+        """The rate that ends at `at_ms`; None: unknown."""
         self.span_ms = 0
-        """The time that the rate is the mean of."""
+        """The time over which the rate is averaged."""
 
     def take(
         self,
@@ -37,12 +41,12 @@ class CpuCounter:
         longest_ms: int = RATE_MAX_MS,
         began_s: float | None = None,
     ) -> None:
-        """The next reading; a rate is the mean of at most `longest_ms`."""
+        """Add a reading; a rate is averaged over at most `longest_ms`."""
         span_ms, used = at_ms - self.at_ms, seconds - self.seconds
         if 0 <= span_ms < RATE_MIN_MS and used >= 0:
-            return  # nothing new: the last rate stands
+            return  # not new: the last rate stays
         self.millicores, self.span_ms = None, 0
-        # A clock that was set back farther than that is followed.
+        # If the clock was set back by more than `longest_ms`, the counter starts again.
         if -longest_ms <= span_ms < 0 or (seconds == 0 and self.seconds > 0):
             return
         if began_s is not None and self.began_s is not None and began_s != self.began_s:

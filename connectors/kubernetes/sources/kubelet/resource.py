@@ -1,12 +1,12 @@
-"""Kubelets' `/metrics/resource`: counters of CPU time, and working-set memory, of node and pods.
+"""Kubelets' `/metrics/resource`: counters of CPU time and working-set memory of the node and its pods.
 
-CPU is the mean since the scrape before, so a node's first scrape gives no message, and neither does
-the first after its counter began anew (a reboot). A message holds the node's CPU and memory, both
-or it is none, and each pod that was seen before under the same uid, with what was measured of it. A
-pod whose containers' counters are all there is (a kubelet without `pod_` metrics) has their sum.
+CPU is averaged since the previous scrape. So the first scrape of a node gives no message, and neither does
+the first one after a reboot. A message always has CPU and memory of the node. It contains each pod that
+the previous scrape had with the same uid. If a kubelet has no metrics of pods (`pod_`), a pod has the sum
+of its containers.
 
-Pods are named without uid: the directory adds it. Pods that it does not know are left out; what
-they use is in the node's total. A pod that replaces another of its name begins with nothing.
+The kubelet identifies pods by name; the directory adds the uid. Unknown pods are left out; their usage is
+part of the node's total. A pod that replaces another pod of its name starts without counters.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,10 +21,10 @@ from connectors.kubernetes.sources.kubelet.exposition import (
     UNTIMED,
     NoExposition,
     Sample,
-    labels_of,
-    number,
-    samples,
-    whole,
+    check_complete,
+    parse_labels,
+    parse_samples,
+    parse_single_sample,
 )
 from connectors.kubernetes.sources.kubelet.rates import RATE_MAX_MS, CpuCounter
 from connectors.kubernetes.sources.kubelet.source import KubeletSettings, KubeletSource
@@ -34,17 +34,17 @@ from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 from schemas.policy.parts import Items
 
 START = b"container_start_time_seconds"
-#: Start times before 2000 are none: kernels without a clock have them, and kwok gives ages.
+#: Start times before 2000 are ignored: a kernel without a clock reports them, and kwok reports ages.
 START_MIN_S = 946_684_800
 CPU, MEMORY, SWAP = b"_cpu_usage_seconds_total", b"_memory_working_set_bytes", b"_swap_usage_bytes"
-#: If the clock of a node moves by so much between two scrapes, its stamps do not measure time.
+#: If a node's clock is set by more than this between two scrapes, its stamps do not measure time.
 CLOCK_STEP_MS = 2_500
-#: What a kubelet that cannot get its figures says.
+#: Lines of a kubelet that cannot get its figures.
 _SCRAPE_ERRORS = (b"\nresource_scrape_error 1\n", b"\nscrape_error 1\n")
 
 
 class _Node:
-    """What is kept of one node from scrape to scrape."""
+    """State of a node between scrapes."""
 
     __slots__ = ("counters", "cpu", "pods", "pods_version", "sampled_at_ms", "seen", "skew_ms")
 
@@ -54,20 +54,20 @@ class _Node:
         """Time of the newest message."""
         self.skew_ms: int | None = None
         self.pods: dict[bytes, PodUsage | None] = {}
-        """Pods by the labels that the kubelet names them by, without figures; none: not known."""
+        """Pods without usage, by the kubelet's labels; None: unknown."""
         self.pods_version = -1
-        """Version of the directory that they were looked up in."""
+        """Version of the directory in which they were looked up."""
         self.seen: dict[bytes, str] = {}
         """uids of the pods in the last scrape."""
         self.counters: dict[bytes, CpuCounter] = {}
-        """By labels: one of each pod, or one of each container."""
+        """Counters of pods or of containers, by labels."""
 
 
 class KubeletResourceSettings(KubeletSettings):
-    """How kubelets are asked for counters, which are of fewer resources than their summary is."""
+    """Settings of kubelets' counters, which have fewer resources than their summary."""
 
     extra_resources: Items[Literal["swap"]] = ()
-    """Resources to report beside CPU and memory."""
+    """Further resources to report."""
 
 
 class KubeletResource(KubeletSource):
@@ -82,21 +82,22 @@ class KubeletResource(KubeletSource):
         self._nodes: dict[str, _Node] = {}
         self._swap = "swap" in settings.extra_resources
         self._longest_ms = max(RATE_MAX_MS, 3 * settings.interval_ms)
-        """Of rates: a reading may be missed, and another one come late."""
+        """Longest time of a rate: one scrape may be missing and another may be late."""
 
     def keep_only(self, nodes: Iterable[str]) -> None:
-        """Forget the counters of other nodes."""
+        """Forget the counters of all other nodes."""
         for gone in self._nodes.keys() - set(nodes):
             del self._nodes[gone]
 
-    def measured(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
-        """The sample that a scrape completes; none: it is only where the next one begins."""
+    def build_sample(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
+        """Return the sample of a scrape; None: it only starts the next rate."""
         body, times = answer.body, answer.times
         try:
-            whole(body)
-            if any(said in body for said in _SCRAPE_ERRORS):
+            check_complete(body)
+            if any(line in body for line in _SCRAPE_ERRORS):
                 raise SourceFailed("server_error", "the kubelet could not get its own figures")
-            cpu, memory = number(body, b"node" + CPU), number(body, b"node" + MEMORY)
+            cpu = parse_single_sample(body, b"node" + CPU)
+            memory = parse_single_sample(body, b"node" + MEMORY)
             if cpu is None or memory is None or not 0 <= memory[1] <= AMOUNT_MAX:
                 raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
             return self._sample(node, body, times, cpu, int(memory[1]))
@@ -107,49 +108,44 @@ class KubeletResource(KubeletSource):
         self, name: str, body: bytes, times: Answered, cpu: Sample, memory: int
     ) -> NodeUsage | None:
         stamped_ms = None if cpu[2] == UNTIMED else cpu[2]
-        time = choose_sample_time(times, stamped_ms)
-        self.health.record_clock_skew(name, time.skew_ms, from_receipt=time.from_receipt)
+        at_ms, skew_ms = choose_sample_time(times, stamped_ms)
+        self.health.record_clock_skew(name, skew_ms)
         node = self._nodes.get(name)
-        if node is None or _stepped(node.skew_ms, time.skew_ms):
+        if node is None or _stepped(node.skew_ms, skew_ms):
             node = self._nodes[name] = _Node(0 if node is None else node.sampled_at_ms)
-        node.skew_ms = time.skew_ms
+        node.skew_ms = skew_ms
         pods = self._pods(node, self.directory.pods_on(name), body, times)
         node.cpu = _next(node.cpu, cpu, times, self._longest_ms)
-        if node.cpu.millicores is None or time.at_ms <= node.sampled_at_ms:
+        if node.cpu.millicores is None or at_ms <= node.sampled_at_ms:
             return None
         usage = {"cpu": node.cpu.millicores, "memory": memory}
-        if self._swap and (swap := number(body, b"node" + SWAP)) and 0 <= swap[1] <= AMOUNT_MAX:
+        swap = parse_single_sample(body, b"node" + SWAP) if self._swap else None
+        if swap is not None and 0 <= swap[1] <= AMOUNT_MAX:
             usage["swap"] = int(swap[1])
-        message = self._message(name, time.at_ms, node.cpu.span_ms, usage, pods)
-        node.sampled_at_ms = time.at_ms
-        return message
-
-    def _message(
-        self, node: str, at_ms: int, span_ms: int, usage: dict[str, int], pods: list[PodUsage]
-    ) -> NodeUsage:
-        return NodeUsage(
+        message = NodeUsage(
             cluster=self.cluster,
-            node=node,
+            node=name,
             sampled_at_ms=at_ms,
-            interval_ms=span_ms,
+            interval_ms=node.cpu.span_ms,
             usage=usage,
             pods=tuple(pods),
         )
+        node.sampled_at_ms = at_ms
+        return message
 
     def _pods(
         self, node: _Node, directory: NodePods, body: bytes, times: Answered
     ) -> list[PodUsage]:
-        """What was measured of each pod that was seen before, in the order of the answer."""
-        counted = samples(body, b"pod" + CPU)
+        """Return the usage of each pod of the previous scrape, in the order of the answer."""
+        counted = parse_samples(body, b"pod" + CPU)
         kind, pod_of = b"pod", _itself
         began: dict[bytes, float] = {}
-        if not counted and (counted := samples(body, b"container" + CPU)):
+        if not counted and (counted := parse_samples(body, b"container" + CPU)):
             kind, pod_of = b"container", _pod_labels
-            began = {
-                labels: value for labels, value, _ in samples(body, START) if value > START_MIN_S
-            }
-        memory = _summed(samples(body, kind + MEMORY), pod_of)
-        swap = _summed(samples(body, kind + SWAP), pod_of) if self._swap else {}
+            starts = parse_samples(body, START)
+            began = {labels: value for labels, value, _ in starts if value > START_MIN_S}
+        memory = _sum_bytes(parse_samples(body, kind + MEMORY), pod_of)
+        swap = _sum_bytes(parse_samples(body, kind + SWAP), pod_of) if self._swap else {}
         self._resolve(node, directory, {*memory, *(pod_of(labels) for labels, _, _ in counted)})
         known = node.counters
         backwards = {
@@ -175,27 +171,27 @@ class KubeletResource(KubeletSource):
             if labels in swap:
                 usage["swap"] = swap[labels]
             if usage:
-                # A copy is not validated again: that would take as long as all the rest.
+                # A copy is not validated again, which would take as long as everything else.
                 found.append(pod.model_copy(update={"usage": usage}))
         node.seen = seen
         return found[:PODS_PER_SAMPLE_MAX]
 
     def _resolve(self, node: _Node, directory: NodePods, all_labels: set[bytes]) -> None:
-        """Find the uids of the pods of a scrape; a pod that is another than before begins anew."""
+        """Look up the uids of the pods of a scrape; drop the counters of replaced pods."""
         if node.pods_version == directory.version and node.pods.keys() >= all_labels:
             return
         pods: dict[bytes, PodUsage | None] = {}
         for labels in all_labels:
-            pods[labels] = _who(labels, directory)
+            pods[labels] = _find_pod(labels, directory)
             if node.pods.get(labels) != pods[labels]:
                 for each in [each for each in node.counters if _pod_labels(each) == labels]:
                     del node.counters[each]
         node.pods, node.pods_version = pods, directory.version
 
 
-def _who(labels: bytes, directory: NodePods) -> PodUsage | None:
-    """The pod that a kubelet's labels name, without figures; none: the directory has none."""
-    read = labels_of(labels)
+def _find_pod(labels: bytes, directory: NodePods) -> PodUsage | None:
+    """Return the pod with a kubelet's labels, without usage; None: unknown."""
+    read = parse_labels(labels)
     namespace, name = read.get("namespace", ""), read.get("pod", "")
     pod = directory.pods.get((namespace, name))
     if pod is None:
@@ -211,7 +207,7 @@ def _rates(
     longest_ms: int,
     began: Mapping[bytes, float],
 ) -> dict[bytes, int | None]:
-    """Millicores of each pod; none: one of its counters says nothing yet."""
+    """Return the millicores of each pod; None: one of its counters has no rate yet."""
     counters: dict[bytes, CpuCounter] = {}
     rates: dict[bytes, int | None] = {}
     known = node.counters
@@ -236,7 +232,6 @@ def _next(
     longest_ms: int,
     began_s: float | None = None,
 ) -> CpuCounter:
-    """The counter with its next reading."""
     at_ms = times.came_at_ms if sample[2] == UNTIMED else sample[2]
     if counter is None:
         return CpuCounter(sample[1], at_ms, began_s)
@@ -244,8 +239,8 @@ def _next(
     return counter
 
 
-def _summed(found: list[Sample], pod_of: Callable[[bytes], bytes]) -> dict[bytes, int]:
-    """Bytes of each pod; what cannot be an amount is left out."""
+def _sum_bytes(found: list[Sample], pod_of: Callable[[bytes], bytes]) -> dict[bytes, int]:
+    """Return the bytes of each pod; invalid amounts are left out."""
     sums: dict[bytes, int] = {}
     for labels, value, _ in found:
         if 0 <= value <= AMOUNT_MAX:
@@ -255,7 +250,6 @@ def _summed(found: list[Sample], pod_of: Callable[[bytes], bytes]) -> dict[bytes
 
 
 def _stepped(before_ms: int | None, now_ms: int | None) -> bool:
-    """The node's clock was set between two scrapes."""
     return before_ms is not None and now_ms is not None and abs(now_ms - before_ms) > CLOCK_STEP_MS
 
 
@@ -264,5 +258,5 @@ def _itself(labels: bytes) -> bytes:
 
 
 def _pod_labels(labels: bytes) -> bytes:
-    """The labels of a container without its own; a kubelet writes labels in the order of names."""
+    """Return the pod's labels of a container; kubelets write labels in alphabetical order."""
     return labels.partition(b",")[2] if labels.startswith(b'container="') else labels

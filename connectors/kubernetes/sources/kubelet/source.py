@@ -1,20 +1,18 @@
-"""Kubelets, asked one by one for a document of theirs: what both kubelet sources have in common.
+"""Polls kubelets: base class of both kubelet sources.
 
-    via: kubelet     https://ADDRESS:PORT/PATH, as the node object names them
-    via: apiServer   /api/v1/nodes/NODE/proxy/PATH, where kubelets cannot be reached otherwise
-    url: ...         any other place, as a template with {node}, {address} and {port}
+    via: kubelet     https://ADDRESS:PORT/PATH, with address and port of the node object
+    via: apiServer   /api/v1/nodes/NODE/proxy/PATH, if kubelets cannot be reached directly
+    url: ...         another address: a template with {node}, {address} and {port}
 
-A kubelet is asked with the credentials for the API server; it asks the API server whether they may
-`get nodes/metrics` (or `nodes/stats`; through the API server: `nodes/proxy`).
+Requests have the credentials for the API server. The kubelet asks the API server whether they permit
+`get nodes/metrics` (or `nodes/stats`; through the API server `nodes/proxy`).
 """
 
 import resource
-import ssl
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote
 
@@ -45,50 +43,47 @@ from schemas.messages.usage import NodeUsage
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.parts import Conflict, Items
 
-#: From one read of what was measured to the next, in seconds.
+#: Time between two reads of new measurements, in seconds.
 READ_S = 0.25
-#: That there are no nodes to ask is said after an interval, or after this time, in seconds.
+#: Missing nodes are reported after an interval, or after this time, in seconds.
 UNLISTED_S = 10.0
-#: A node that is asked later than an interval, and than this, is worth a word, in seconds.
+#: A longer delay of a poll is noted, in seconds, if it is also longer than an interval.
 BEHIND_MAX_S = 1.0
-#: Credentials that a kubelet has refused are read anew at most this often, in ms.
+#: Shortest time between two readings of credentials that kubelets refuse, in ms.
 RENEW_MIN_MS = 10_000
-#: Places in a URL template that are filled in.
-_PLACES = ("node", "address", "port")
-#: What to do where kubelets have the certificates that kubeadm leaves them with.
+#: Advice for kubelets with their own certificates.
 _OWN_CERTIFICATES = (
-    "in the file that --sources names; kubelets of kubeadm sign their own certificates unless "
-    "serverTLSBootstrap is on (docs/how-to/kubernetes.md)"
+    "both are fields of the file that --sources names. Kubelets of kubeadm sign their own certificates "
+    "unless serverTLSBootstrap is on (docs/how-to/kubernetes.md)"
 )
-#: Fields that only a connection with TLS goes by, and a connection to a kubelet itself.
+#: Fields that apply only to TLS, and only to direct connections to kubelets.
 _OF_TLS = ("ca_file", "insecure", "send_credentials")
 _OF_CONNECTIONS = ("url", "addresses", *_OF_TLS)
 
 
 class KubeletSettings(SourceSettings):
-    """How kubelets are asked."""
+    """Settings of requests to kubelets."""
 
     via: Literal["kubelet", "apiServer"] = "kubelet"
     """`kubelet`: directly. `apiServer`: through the API server's proxy, without `url`, `addresses`,
     `caFile`, `insecure` and `sendCredentials`; needs the role `loadstream-collect-proxy`."""
     url: str | None = None
-    """Template of another address that answers for kubelets, path included, with `{node}` or
-    `{address}`, and `{port}`."""
+    """Template of another URL, including the path, with `{node}` or `{address}`, and `{port}`."""
     addresses: Annotated[Items[str], Field(min_length=1)] = ("InternalIP", "ExternalIP", "Hostname")
     """Types of address, by preference."""
     timeout_ms: PositiveDuration = Field(5_000, alias="timeout")
-    """Longest time of the whole answer of a node."""
+    """Longest time until the complete answer of a node."""
     ca_file: str | None = None
     """PEM file with the CA of kubelets' certificates. None: the API server's CA."""
     insecure: bool = False
-    """Trust any certificate, such as those that kubelets signed themselves."""
+    """Trust any certificate, such as self-signed ones of kubelets."""
     send_credentials: bool = True
     """Send the API server's credentials; never without TLS."""
     extra_resources: Items[Literal["swap", "ephemeral-storage"]] = ()
-    """Resources to report beside CPU and memory."""
+    """Further resources to report."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """A template is a URL of each node, and what is said of connections to kubelets is used."""
+        """Yield invalid templates, and fields without effect."""
         if self.via == "apiServer":
             message = "found with via: apiServer; allowed is one of them"
             yield from self._given(_OF_CONNECTIONS, message, "via")
@@ -100,18 +95,18 @@ class KubeletSettings(SourceSettings):
         if self.via == "kubelet" and self.url is not None and "{address}" not in self.url:
             yield from self._given(("addresses",), "found with a url without {address}", "url")
         if self.url is not None and not _is_template(self.url):
-            message = "found no URL template; allowed is http:// or https:// with {node} or {address}, and {port}"
+            message = "invalid URL template; allowed is http:// or https:// with {node} or {address}, and {port}"
             yield Conflict(("url",), message, ("url",))
 
     def _given(self, names: Iterable[str], message: str, beside: str) -> Iterator[Conflict]:
-        """Fields that are given and change nothing beside another one."""
+        """Yield given fields that have no effect because of another one."""
         for name in names:
             if name in self.model_fields_set:
                 yield Conflict((type(self).model_fields[name].alias or name,), message, (beside,))
 
 
 def _is_template(url: str) -> bool:
-    """It is another URL for another node."""
+    """Tell whether the URL depends on the node."""
     try:
         one, other = (url.format(node=each, address=each, port="1") for each in ("a", "b"))
     except (KeyError, IndexError, ValueError, AttributeError):
@@ -120,25 +115,23 @@ def _is_template(url: str) -> bool:
 
 
 class Kubelets:
-    """Asks kubelets for the document at `path`."""
+    """Requests the document at `path` from kubelets."""
 
     def __init__(self, settings: KubeletSettings, context: SourceContext, path: str) -> None:
         self._settings = settings
         self._context = context
         self._path = path
-        # Requests that wait for dead nodes take no slot of those that list nodes and pods.
+        # A separate limit, so that requests to dead nodes do not delay lists of nodes and pods.
         self._proxy = ApiServer(context.server.access, in_flight_max=IN_FLIGHT_MAX)
         self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | None = None
-        self._tls_of: tuple[Any, ...] = ()
         self._renewed_at_ms = 0
 
     async def get(self, name: str) -> HttpAnswer:
-        """A node's document; raises SourceFailed."""
+        """Return a node's document; raises SourceFailed."""
         settings = self._settings
         node = self._context.directory.nodes.get(name)
         if node is None:
-            raise SourceFailed("no_address", f"node {name} is not known")
+            raise SourceFailed("no_address", f"node {name} is unknown")
         if settings.via == "apiServer":
             return await self._through_server(name)
         url = self._url(node)
@@ -169,7 +162,7 @@ class Kubelets:
                 raise response.error()
         except (ApiError, ApiUnreachable, AccessError) as error:
             raise convert_server_error(error) from error
-        # It is not known whose `Date` it is, the kubelet's or a proxy's.
+        # `Date` may be the kubelet's or a proxy's.
         return HttpAnswer(response.body, Answered(asked_at_ms, wall_clock.now_ms(), None))
 
     def _url(self, node: KnownNode) -> str:
@@ -190,7 +183,7 @@ class Kubelets:
             token, tls = await self._credentials(renewed=renewed)
         if self._session is None:
             _allow_files()
-            # Connections are kept between scrapes; how many there are at once the scraper says.
+            # Connections are kept between scrapes; the scraper limits their number.
             connector = aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=2.5 * self._settings.interval_ms / 1_000
             )
@@ -203,10 +196,10 @@ class Kubelets:
         except SourceFailed as failed:
             if failed.cause != "certificate":
                 raise
-            raise SourceFailed("certificate", f"{failed}: {_OWN_CERTIFICATES}") from failed
+            raise SourceFailed("certificate", f"{failed}; {_OWN_CERTIFICATES}") from failed
 
     async def _credentials(self, *, renewed: bool) -> tuple[str | None, Any]:
-        """Token and TLS context, as they are now."""
+        """Return the current token and TLS context."""
         settings = self._settings
         try:
             access = await self._context.server.access.configuration(renewed=renewed)
@@ -218,21 +211,17 @@ class Kubelets:
             if access.cert_file:
                 certificate = (access.cert_file, access.key_file)
         ca_file = settings.ca_file or access.ssl_ca_cert
-        made_of = tuple(_changed_at(each) for each in (ca_file, *(certificate or ())))
-        if self._tls is None or made_of != self._tls_of:
-            self._tls = build_tls_context(
-                ca_file, insecure=settings.insecure, certificate=certificate
-            )
-            self._tls_of = made_of
-        return token, self._tls
+        return token, build_tls_context(
+            ca_file, insecure=settings.insecure, certificate=certificate
+        )
 
 
 class KubeletSource(KubernetesSource[KubeletSettings]):
-    """A source that asks every kubelet in turn."""
+    """A source that polls every kubelet once per interval."""
 
     settings_class: ClassVar[type[SourceSettings]] = KubeletSettings
     path: ClassVar[str]
-    """The document that is asked for."""
+    """Path of the requested document."""
 
     def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
@@ -241,21 +230,21 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
         self._kubelets = Kubelets(settings, context, self.path)
         self._nodes_version = -1
         self._missed_at_s = time.monotonic()
-        """When it was last said, or not yet, that there are no nodes to ask."""
+        """When missing nodes were last reported, or the start."""
 
     def read(self) -> AsyncIterator[NodeUsage]:
-        """What was measured since the last call.
+        """Yield the measurements since the last call.
 
-        Raises SourceFailed once an interval, from the first one's end on, until nodes are listed.
+        Raises SourceFailed once per interval until nodes are listed, first after one interval.
         """
         now_s, every_s = time.monotonic(), min(self.settings.interval_ms / 1_000, UNLISTED_S)
-        if not self.listed() and now_s - self._missed_at_s >= every_s:
+        if not self.is_listed() and now_s - self._missed_at_s >= every_s:
             self._missed_at_s = now_s
             self.require_listed()
         return self._newest.read()
 
     async def run(self) -> None:
-        """Ask the kubelets, each once an interval."""
+        """Poll the kubelets until it is cancelled."""
         scraper = Scraper(
             self._scrape,
             interval_s=self.settings.interval_ms / 1_000,
@@ -269,21 +258,21 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
             await self._kubelets.close()
 
     @abstractmethod
-    def measured(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
-        """What a document says that was not known; none: nothing, so far. Raises SourceFailed."""
+    def build_sample(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
+        """Return the sample of a document; None: nothing new. Raises SourceFailed."""
 
     @abstractmethod
     def keep_only(self, nodes: Iterable[str]) -> None:
-        """Forget what is kept of nodes that are no longer there."""
+        """Forget all other nodes."""
 
     async def _scrape(self, node: str) -> None:
         try:
             answer = await self._kubelets.get(node)
-            message = self.measured(node, answer)
+            message = self.build_sample(node, answer)
         except SourceFailed as failed:
             self.health.record_failure(failed, node)
             return
-        except Exception as error:  # one node's answer must not end the source
+        except Exception as error:  # a node's answer must not end the source
             self.health.record_failure(
                 SourceFailed("unreadable", explain_error(error, NodeUsage)), node
             )
@@ -301,7 +290,7 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
 
     def _changed_nodes(self) -> Iterable[str] | None:
         directory = self.directory
-        if not self.listed():
+        if not self.is_listed():
             return None
         if self._nodes_version == directory.nodes_version:
             return None
@@ -312,18 +301,8 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
 
 
 def _allow_files() -> None:
-    """A connection to each of thousands of kubelets is a file; shells allow 1,024 by default."""
+    """Raise the limit of open files, because each kubelet needs a connection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _changed_at(path: str | None) -> tuple[str, int] | None:
-    """What tells whether a file is another one than before."""
-    if not path:
-        return None
-    try:
-        return path, Path(path).stat().st_mtime_ns
-    except OSError:
-        return path, 0

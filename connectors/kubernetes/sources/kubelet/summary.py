@@ -1,15 +1,14 @@
-"""Kubelets' `/stats/summary`: rates and memory of node and pods, with the pods' uids.
+"""Kubelets' `/stats/summary`: rates and memory of the node and its pods, with the pods' uids.
 
-The kubelet computes the rates itself (`usageNanoCores`, over its last 10 s or so); where it has
-none yet, none is reported. Memory comes in all readings that the answer has:
+The kubelet computes the rates (`usageNanoCores`, over about 10 s). Memory has several readings:
 
     workingSetBytes  ─▶ memory
-    rssBytes         ─▶ usage_without_page_cache_bytes; 0 is what kernels say that do not count it
+    rssBytes         ─▶ usage_without_page_cache_bytes; 0 if the kernel does not count it
     usageBytes       ─▶ usage_with_page_cache_bytes
 
-The answer is ten times as long as that of `/metrics/resource`; it is for clusters whose kubelets
-have nothing else, or where these readings or ephemeral storage are wanted. A message holds the
-node's CPU and memory, both or it is none.
+The answer is ten times as long as that of `/metrics/resource`. It is for clusters whose kubelets have
+nothing else, and for these readings and ephemeral storage. A message always has CPU and memory of the
+node.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,9 +16,9 @@ from typing import Any, ClassVar
 
 import orjson
 
+from connectors.kubernetes.api.times import parse_time_ms
 from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.clock_skew import choose_sample_time
-from connectors.kubernetes.sources.directory import parse_time_ms
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
 from connectors.kubernetes.sources.kubelet.source import KubeletSettings, KubeletSource
@@ -44,40 +43,40 @@ class KubeletSummary(KubeletSource):
         self._sampled_at_ms: dict[str, int] = {}
 
     def keep_only(self, nodes: Iterable[str]) -> None:
-        """Forget the times of other nodes."""
+        """Forget the times of all other nodes."""
         for gone in self._sampled_at_ms.keys() - set(nodes):
             del self._sampled_at_ms[gone]
 
-    def measured(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
-        """The sample of an answer; none: its figures are those of the last one."""
+    def build_sample(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
+        """Return the sample of an answer; None: it is not newer than the last one."""
         try:
             summary = orjson.loads(answer.body)
             found, pods = summary["node"], summary.get("pods") or ()
             usage = self._amounts(found, "fs")
-            time = choose_sample_time(
+            at_ms, skew_ms = choose_sample_time(
                 answer.times, parse_time_ms((found.get("cpu") or {}).get("time"))
             )
             members = [self._pod(pod) for pod in pods[:PODS_PER_SAMPLE_MAX]]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             start = answer.body[:80]
-            why = f"the answer is no summary: {error!r}; it begins with {start!r}"
+            why = f"the answer is not a summary: {error!r}; it begins with {start!r}"
             raise SourceFailed("unreadable", why) from error
         if not usage.keys() >= {"cpu", "memory"}:
             raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
-        self.health.record_clock_skew(node, time.skew_ms, from_receipt=time.from_receipt)
-        if time.at_ms <= self._sampled_at_ms.get(node, 0):
+        self.health.record_clock_skew(node, skew_ms)
+        if at_ms <= self._sampled_at_ms.get(node, 0):
             return None
         message = NodeUsage.model_validate(
             {
                 "cluster": self.cluster,
                 "node": node,
-                "sampled_at_ms": time.at_ms,
+                "sampled_at_ms": at_ms,
                 "usage": usage,
                 "memory": _readings(found),
                 "pods": tuple(pod for pod in members if pod["usage"]),
             }
         )
-        self._sampled_at_ms[node] = time.at_ms
+        self._sampled_at_ms[node] = at_ms
         return message
 
     def _pod(self, pod: Mapping[str, Any]) -> dict[str, Any]:

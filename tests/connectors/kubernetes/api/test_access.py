@@ -127,25 +127,25 @@ _CLUSTERS = "clusters: [{name: a, cluster: {server: 'https://a.example'}}]\ncurr
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "found nothing in it; expected a map with clusters, contexts and users"),
+        ("", "the file is empty; expected a map with clusters, contexts and users"),
         ("[1]", "found a list in .*; expected a map with clusters, contexts and users"),
-        ("s3cr3t", "found one value in .*; expected a map with clusters, contexts and users"),
+        ("s3cr3t", "found a single value in .*; expected a map with clusters, contexts and users"),
         ("contexts: [{name: a}, {name: b}]", "there is no current-context; contexts are a, b"),
         (
             f"{_CLUSTERS}contexts: [{{name: a, context: {{cluster: a}}}}]",
-            "context a names no user; users are none",
+            "context a has no user; users are none",
         ),
         (
             f"{_CLUSTERS}contexts: [{{name: a, context: {{cluster: a, user: x}}}}]\n"
             "users: [{name: y, user: {token: t}}]",
-            "context a names user x; users are y",
+            "context a has the unknown user x; users are y",
         ),
     ],
 )
 async def test_what_a_kubeconfig_lacks_is_said(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)
-    with pytest.raises(AccessError, match=f"kubeconfig: {said}; name a kubeconfig") as caught:
+    with pytest.raises(AccessError, match=f"kubeconfig: {said}; set --kubeconfig") as caught:
         await access(path).configuration()
     assert "s3cr3t" not in str(caught.value)
 
@@ -219,9 +219,12 @@ _CREDENTIAL = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCrede
             ["no-such-plugin"],
             "plugin no-such-plugin cannot be run: No such file or directory; is it",
         ),
-        (["echo", "5"], "the plugin's answer is no map; expected an ExecCredential"),
-        (["echo", _CREDENTIAL % "{}"], "the plugin's answer has neither token nor certificate"),
-        (["echo", _CREDENTIAL % "null"], "the plugin's answer has neither token nor certificate"),
+        (["echo", "5"], "the plugin's output is not a map; expected an ExecCredential"),
+        (["echo", _CREDENTIAL % "{}"], "the plugin's output has neither a token nor a certificate"),
+        (
+            ["echo", _CREDENTIAL % "null"],
+            "the plugin's output has neither a token nor a certificate",
+        ),
     ],
 )
 async def test_a_plugin_that_gives_no_credentials_is_said_and_nothing_is_asked_without_them(

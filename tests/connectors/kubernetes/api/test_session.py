@@ -211,6 +211,6 @@ async def test_nothing_is_asked_without_a_token_while_its_file_is_empty(
     file.write_text(text)
     config = kubeconfig(tmp_path / "kubeconfig", played.url, {"tokenFile": str(file)})
     async with ApiServer(access_module.access(config)) as api:
-        with pytest.raises(AccessError, match=f"token file {file} is empty; name a kubeconfig"):
+        with pytest.raises(AccessError, match=f"token file {file} is empty; set --kubeconfig"):
             await api.send("GET", "/a")
     assert not played.asked

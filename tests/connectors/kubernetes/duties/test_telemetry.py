@@ -6,7 +6,7 @@ from connectors.kubernetes.duties.telemetry import BLOCKED_S, DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.collection import CollectionHealth
 
-_PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 1.0, 2, {"shop/a": "too large"})
+_PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 2)
 
 
 def _value(telemetry: DutyTelemetry, name: str, **labels: str) -> float | None:
@@ -16,7 +16,7 @@ def _value(telemetry: DutyTelemetry, name: str, **labels: str) -> float | None:
 def _source() -> SourceHealth:
     health = SourceHealth("kubelet_resource", lambda: 5_000)
     health.record_success("n1")
-    health.record_clock_skew("n1", -6_000, from_receipt=True)
+    health.record_clock_skew("n1", -6_000)
     health.record_failure(SourceFailed("timeout", "no answer"), "n2")
     health.record_failure(SourceFailed("forbidden", "no rights"))
     health.set_note("config", "it cannot be read")
@@ -31,9 +31,9 @@ def _telemetry() -> DutyTelemetry:
     for duty in ("watch", "collect"):
         telemetry.add_duty(duty)
         telemetry.set_active(duty, active=True)
-    telemetry.watch(lambda: [_PODS])
+    telemetry.set_watch(lambda: [_PODS])
     health = _source()
-    telemetry.collect(lambda: [health.report()])
+    telemetry.set_sources(lambda: [health.report()])
     telemetry.take_snapshot(3)
     return telemetry
 

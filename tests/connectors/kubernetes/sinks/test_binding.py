@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION, Binder
+from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION, Binder, Nodes
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Attempt
 from schemas.messages.pods import PodRef
@@ -66,11 +66,11 @@ async def test_a_node_that_does_not_exist_gets_no_pod(played: Played, binder: Bi
     ("seen", "result", "reason"),
     [
         (pod(NODE, decision=DECISION_ID), "done", ""),
-        (pod(NODE, decision="another"), "failed", "is on node node-1 already, bound by decision"),
-        (pod(NODE), "failed", "pod web-1 is on node node-1 already, bound by somebody else"),
-        (pod("node-2"), "failed", "pod web-1 is on node node-2 already, bound by somebody else"),
-        (pod(terminates=True), "failed", "pod web-1 terminates"),
-        (pod(gates=("a", "b")), "failed", "held back by its scheduling gates: a, b"),
+        (pod(NODE, decision="another"), "failed", "is already on node node-1, bound by decision"),
+        (pod(NODE), "failed", "pod web-1 is already on node node-1, bound without a decision"),
+        (pod("node-2"), "failed", "pod web-1 is already on node node-2, bound without a decision"),
+        (pod(terminates=True), "failed", "pod web-1 is terminating"),
+        (pod(gates=("a", "b")), "failed", "has scheduling gates: a, b"),
         (pod(uid="uid-2"), "failed", "of uid uid-1 is gone; the pod of that name has uid uid-2"),
         (GONE, "failed", "pod web-1 is gone"),
     ],
@@ -94,7 +94,7 @@ async def test_while_it_is_not_known_whether_a_pod_was_bound_it_may_be_tried_aga
     played.says("GET", POD_PATH, LOST)
     found = await binder.bind(decision(POD, NODE))
     assert (found.result, found.again_in_s) == ("failed", 0.0)
-    assert "whether the pod was bound is not known yet" in found.reason
+    assert "whether the pod was bound is unknown" in found.reason
 
 
 async def test_an_overloaded_server_is_asked_again_when_it_says(
@@ -111,9 +111,9 @@ async def test_an_overloaded_server_is_asked_again_when_it_says(
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Said(404), "binding was not accepted (404): {}"),
-        (failure(403, "Forbidden", "no rights"), "binding was not accepted (403): no rights"),
-        (failure(422, "Invalid", "bad"), "binding was not accepted (422): bad"),
+        (Said(404), "binding was refused (404): {}"),
+        (failure(403, "Forbidden", "no rights"), "binding was refused (403): no rights"),
+        (failure(422, "Invalid", "bad"), "binding was refused (422): bad"),
     ],
 )
 async def test_a_refusal_for_good_is_final(
@@ -143,5 +143,51 @@ async def test_a_name_that_is_none_never_becomes_a_path(
     bad = PodRef.model_construct(namespace="shop", name=name, uid="uid-1")
     answer = await sink.bind(command.model_copy(update={"pod": bad}))
     assert answer.again_in_s is None
-    assert "is no name of a namespace or pod" in answer.reason
+    assert "is not a name of a namespace or pod" in answer.reason
     assert played.asked == []
+
+
+PATH = "/api/v1/nodes/n"
+MISSING = failure(404, "NotFound", "no")
+OVERLOADED_FOR_NO_TIME = failure(429, "TooManyRequests", "too many requests")
+
+
+async def test_an_existing_node_is_checked_once(played: Played, client: ApiServer) -> None:
+    played.says("GET", PATH, Said())
+    nodes = Nodes(Throttle(client))
+    assert [await nodes.is_missing("n") for _ in range(2)] == [False, False]
+    assert len(played.asked) == 1
+
+
+async def test_a_node_that_was_not_there_is_asked_about_again(
+    played: Played, client: ApiServer
+) -> None:
+    played.says("GET", PATH, MISSING, Said())
+    nodes = Nodes(Throttle(client))
+    assert [await nodes.is_missing("n") for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OVERLOADED_FOR_NO_TIME,
+        UNAVAILABLE,
+        failure(500, "InternalError", "etcd"),
+        Said(404, "no backend"),  # of a proxy
+    ],
+)
+async def test_a_node_of_which_the_server_said_nothing_is_asked_about_again(
+    played: Played, client: ApiServer, answer: Said
+) -> None:
+    played.says("GET", PATH, answer, MISSING)
+    nodes = Nodes(Throttle(client))
+    assert [await nodes.is_missing("n") for _ in range(2)] == [False, True]
+
+
+async def test_a_binder_that_may_not_ask_does_not_ask_with_every_pod(
+    played: Played, client: ApiServer
+) -> None:
+    played.says("GET", PATH, failure(403, "Forbidden", "no rights"))
+    nodes = Nodes(Throttle(client))
+    assert [await nodes.is_missing("n") for _ in range(2)] == [False, False]
+    assert len(played.asked) == 1

@@ -89,8 +89,8 @@ async def test_an_eviction_has_the_uid_as_precondition_and_every_option(
         (pod(NODE, uid="uid-2"), "pod web-1 of uid uid-1 is gone; the pod of that name has uid"),
         (pod("node-2"), "pod web-1 is on node node-2"),
         (pod(), "pod web-1 is on no node"),
-        (pod(NODE, terminates=True), "pod web-1 terminates already"),
-        (pod(NODE, phase="Succeeded"), "pod web-1 has ended already"),
+        (pod(NODE, terminates=True), "pod web-1 is already terminating"),
+        (pod(NODE, phase="Succeeded"), "pod web-1 has already finished"),
     ],
 )
 async def test_what_the_look_forbids_costs_no_budget(
@@ -121,11 +121,11 @@ async def test_a_budget_that_refuses_is_asked_again_unless_the_migration_does_so
     ("said", "result", "reason", "again_in_s"),
     [
         (TWO_BUDGETS, "refused", "more than one PodDisruptionBudget", None),
-        (KUBEVIRT, "done", "the eviction of pod web-1 goes on in the background", None),
+        (KUBEVIRT, "done", "the eviction of pod web-1 continues in the background", None),
         (OVERLOADED, "failed", "the API server is overloaded", 1.0),
         (GONE, "refused", "pod web-1 is gone", None),
         (failure(409, "Conflict", "UID in precondition"), "refused", "UID in precondition", 0.0),
-        (failure(403, "Forbidden", "no"), "failed", "eviction was not accepted (403): no", None),
+        (failure(403, "Forbidden", "no"), "failed", "eviction was refused (403): no", None),
     ],
 )
 async def test_each_refusal_is_reported_in_words(
@@ -149,7 +149,7 @@ async def test_an_eviction_that_goes_on_in_the_background_is_not_asked_for_again
     going = pod(NODE, phase="Running", annotations={IN_PROGRESS_ANNOTATION: "kubevirt"})
     played.says("GET", POD_PATH, going)
     answer = await _answer(evictor)
-    assert answer == Attempt("done", "the eviction of pod web-1 goes on in the background")
+    assert answer == Attempt("done", "the eviction of pod web-1 continues in the background")
     assert played.of("POST") == []
 
 

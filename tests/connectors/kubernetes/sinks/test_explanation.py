@@ -6,7 +6,7 @@ import pytest
 
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.events import Events
-from connectors.kubernetes.sinks.explanation import Explanations, sentence
+from connectors.kubernetes.sinks.explanation import Explanations, format_reasons
 from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.decisions import PlacementDecision, ReasonCount
 from tests.connectors.kubernetes.sinks.builders import (
@@ -51,7 +51,7 @@ def explanations(played: Played, client: ApiServer) -> Explanations:
 
 
 def test_nodes_whose_reason_is_not_named_are_counted_too() -> None:
-    text = sentence(
+    text = format_reasons(
         waiting(refused_by={"Fit": 120, "Unschedulable": 80, "LoadAware": 5}, nodes=205)
     )
     assert text.endswith("80 node(s) were unschedulable, 5 node(s) for other reasons.")
@@ -73,7 +73,7 @@ def test_nodes_whose_reason_is_not_named_are_counted_too() -> None:
     ],
 )
 def test_a_decision_without_counts_is_told_by_its_message(more: dict[str, Any], text: str) -> None:
-    assert sentence(waiting(reasons=(), refused_by={}, **more)) == text
+    assert format_reasons(waiting(reasons=(), refused_by={}, **more)) == text
 
 
 async def test_the_condition_and_an_event_say_why(
@@ -155,7 +155,7 @@ async def test_a_pod_that_is_bound_is_not_explained_any_more(
     played: Played, explanations: Explanations
 ) -> None:
     explanations.explain(waiting())
-    explanations.settled(POD)
+    explanations.forget(POD)
     await written(explanations.background, explanations._events.background)
     assert played.asked == []
 

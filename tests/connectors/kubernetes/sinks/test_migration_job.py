@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kubernetes.sinks.migration_job import read_job, request_of, status_of
+from connectors.kubernetes.sinks.migration_job import build_request, build_status, read_job
 from schemas.messages.migrations import Condition, MigrationStatus
 from schemas.messages.pods import PodRef
 from tests.connectors.ports.sink_contract import _AS_OF, CLUSTER, NOW_MS
@@ -43,7 +43,7 @@ def status(**more: Any) -> MigrationStatus:
 def test_a_job_is_a_request_to_migrate_its_pod() -> None:
     found = job_object()
     found["metadata"]["annotations"] = {"koordinator.sh/evict-reason": "maintenance"}
-    request = request_of(read_job(found), CLUSTER, POD)
+    request = build_request(read_job(found), CLUSTER, POD)
     assert request.payload() == {
         "schema_version": 1,
         "request_id": "pmj-job-move-web",
@@ -59,7 +59,7 @@ def test_a_job_is_a_request_to_migrate_its_pod() -> None:
 
 
 def test_what_a_job_leaves_open_the_policy_says() -> None:
-    request = request_of(read_job(job_object(mode="", ttl="")), CLUSTER, POD)
+    request = build_request(read_job(job_object(mode="", ttl="")), CLUSTER, POD)
     assert (request.mode, request.ttl_ms) == (None, None)
     assert request.reason == "PodMigrationJob move-web"
 
@@ -71,14 +71,14 @@ def test_what_a_job_leaves_open_the_policy_says() -> None:
         ({"ttl": "soon"}, "spec.ttl: 'soon' is not a duration"),
         (
             {"ttl": "999h0m0s"},
-            "spec.ttl is 999h0m0s; allowed are 0s, for what the policy says, to 24h",
+            "spec.ttl is 999h0m0s; allowed are 0s .the policy's default. to 24h",
         ),
         ({"ttl": "-5m0s"}, "spec.ttl is -5m0s; allowed are 0s"),
     ],
 )
 def test_a_job_that_cannot_be_read_says_what_is_wrong(spec: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match="^" + complaint.replace("(", "\\(")):
-        request_of(read_job(job_object(**spec)), CLUSTER, POD)
+        build_request(read_job(job_object(**spec)), CLUSTER, POD)
 
 
 def test_a_status_has_the_words_of_koordinator() -> None:
@@ -91,7 +91,7 @@ def test_a_status_has_the_words_of_koordinator() -> None:
         ),
     )  # fmt: skip
     found = status(conditions=conditions, replacement=replacement, happened_at_ms=NOW_MS + 2000)
-    assert status_of(found, read_job(job_object())) == {
+    assert build_status(found, read_job(job_object())) == {
         "phase": "Running",
         "status": "Eviction",
         "reason": "Evicting",

@@ -136,7 +136,7 @@ def pod_ref() -> dict[str, str]:
         ({"ttl": "x"}, pod(NODE), "ForbiddenMigratePod", "'x' is not a duration"),
         (
             {"podRef": {"namespace": "..", "name": "web-1"}}, GONE, "ForbiddenMigratePod",
-            "'..' is no name of a namespace or pod",
+            "'..' is not a name of a namespace or pod",
         ),
         ({}, failure(403, "Forbidden", "no rights"), "ForbiddenMigratePod", "no rights"),
     ],
@@ -215,7 +215,6 @@ async def test_beyond_the_limit_jobs_are_left_as_they_are(
 ) -> None:
     monkeypatch.setattr(module, "JOBS_MAX", 1)
     assert await said(jobs, Present(job_object()), Present(job_object("other"))) == [MIGRATE]
-    assert jobs.left == 1
 
 
 async def test_where_it_is_not_installed_nothing_is_missing_and_it_is_looked_for_again(

@@ -143,7 +143,7 @@ async def test_of_two_decisions_of_two_processes_one_is_done_and_the_other_says_
     outcomes = await asyncio.gather(*map(carried_out, sinks, commands))
     done, failed = sorted(outcomes, key=lambda each: each.result)
     assert (done.result, failed.result) == ("done", "failed")
-    assert failed.reason.endswith(f"already, bound by decision {done.command_id}")
+    assert failed.reason.endswith(f", bound by decision {done.command_id}")
     for each in sinks:
         await each.close()
 

@@ -23,19 +23,19 @@ from tests.connectors.kubernetes.sinks.played import LOST, OVERLOADED, Played, S
 def test_a_refusal_halves_the_limit_once_for_all_requests_that_were_under_way() -> None:
     limit = AdaptiveLimit(start=32)
     for _ in range(20):
-        limit.refused(1.0, 2.0, None)
+        limit.record_refusal(1.0, 2.0, None)
     assert limit.at_once == 16
-    limit.refused(2.0, 3.0, None)
+    limit.record_refusal(2.0, 3.0, None)
     assert limit.at_once == 8
 
 
 def test_a_retry_after_is_honoured_up_to_its_limit() -> None:
     limit = AdaptiveLimit()
-    limit.refused(0.0, 1.0, 3.0)
+    limit.record_refusal(0.0, 1.0, 3.0)
     assert limit.resume_at_s == 4.0
-    limit.refused(0.0, 1.5, 1.0)
+    limit.record_refusal(0.0, 1.5, 1.0)
     assert limit.resume_at_s == 4.0, "an earlier refusal asked for longer"
-    limit.refused(0.0, 2.0, 10_000.0)
+    limit.record_refusal(0.0, 2.0, 10_000.0)
     assert limit.resume_at_s == 2.0 + RETRY_AFTER_MAX_S
 
 
@@ -52,9 +52,9 @@ def test_the_limit_stays_between_floor_and_ceiling(
     for refused, latency_s, later_s, under_way in answers:
         now_s += later_s
         if refused:
-            limit.refused(now_s - latency_s, now_s, None)
+            limit.record_refusal(now_s - latency_s, now_s, None)
         else:
-            limit.answered(now_s - latency_s, now_s, under_way)
+            limit.record_answer(now_s - latency_s, now_s, under_way)
         assert FLOOR <= limit.at_once <= CEILING
 
 
@@ -66,10 +66,10 @@ def test_it_finds_what_a_server_bears() -> None:
         at_once, sent_at_s = int(limit.at_once), now_s
         now_s += 0.01
         for _ in range(min(at_once, 20)):
-            limit.answered(sent_at_s, now_s, at_once)
+            limit.record_answer(sent_at_s, now_s, at_once)
             served += 1
         for _ in range(at_once - 20):
-            limit.refused(sent_at_s, now_s, None)
+            limit.record_refusal(sent_at_s, now_s, None)
         sent += at_once
         seen.append(at_once)
     assert served > 0.9 * sent

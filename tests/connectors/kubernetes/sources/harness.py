@@ -13,7 +13,7 @@ from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
-from connectors.kubernetes.sources.directory import Directory, KnownNode, KnownPod, NodePods
+from connectors.kubernetes.sources.directory import Directory, KnownNode, NodePods, PodIdentity
 from connectors.process.wall_clock import now_ms
 
 CLUSTER = "c"
@@ -79,7 +79,7 @@ def directory_of(nodes: dict[str, dict[str, str]], address: str = "127.0.0.1") -
 def set_pods(directory: Directory, node: str, pods: dict[str, str], created_at_ms: int = 0) -> None:
     """The uids by name of all pods on a node."""
     known = directory._pods.setdefault(node, NodePods())
-    known.pods = {("shop", name): KnownPod(uid, created_at_ms) for name, uid in pods.items()}
+    known.pods = {("shop", name): PodIdentity(uid, created_at_ms) for name, uid in pods.items()}
     known.version += 1
 
 

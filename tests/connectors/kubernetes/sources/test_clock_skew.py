@@ -14,18 +14,18 @@ def _answered(date_ms: int | None) -> Answered:
 
 
 def test_a_clock_that_agrees_leaves_the_nodes_own_time() -> None:
-    time = choose_sample_time(_answered(T0), T0 - 7_000)
-    assert (time.at_ms, time.from_receipt) == (T0 - 7_000, False)
+    at_ms, skew_ms = choose_sample_time(_answered(T0), T0 - 7_000)
+    assert at_ms == T0 - 7_000
+    assert abs(skew_ms or 0) <= 1_000
 
 
 def test_without_a_stamp_it_is_the_time_of_receipt() -> None:
-    assert choose_sample_time(_answered(T0 + 10**9), None).at_ms == T0 + 100
+    assert choose_sample_time(_answered(T0 + 10**9), None)[0] == T0 + 100
 
 
 def test_without_a_date_only_a_stamp_from_the_future_shows_a_wrong_clock() -> None:
-    assert choose_sample_time(_answered(None), T0 - 600_000).at_ms == T0 - 600_000
-    ahead = choose_sample_time(_answered(None), T0 + 600_000)
-    assert (ahead.at_ms, ahead.from_receipt, ahead.skew_ms) == (T0 + 100, True, 599_900)
+    assert choose_sample_time(_answered(None), T0 - 600_000) == (T0 - 600_000, None)
+    assert choose_sample_time(_answered(None), T0 + 600_000) == (T0 + 100, 599_900)
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(0, 60_000))
@@ -33,10 +33,8 @@ def test_however_wrong_a_clock_is_the_time_is_near_that_of_the_measurement(
     skew_ms: int, age_ms: int
 ) -> None:
     date_ms = (T0 + 50 + skew_ms) // 1_000 * 1_000
-    time = choose_sample_time(_answered(date_ms), T0 + skew_ms - age_ms)
-    assert abs(time.at_ms - (T0 - age_ms)) <= SKEW_MAX_MS + 1_000
-    assert time.at_ms <= T0 + 100 + SKEW_MAX_MS
-    if abs(skew_ms) > SKEW_MAX_MS + 1_000:
-        assert time.from_receipt
+    at_ms, _ = choose_sample_time(_answered(date_ms), T0 + skew_ms - age_ms)
+    assert abs(at_ms - (T0 - age_ms)) <= SKEW_MAX_MS + 1_000
+    assert at_ms <= T0 + 100 + SKEW_MAX_MS
     if abs(skew_ms) < SKEW_MAX_MS - 1_000:
-        assert time.at_ms == T0 + skew_ms - age_ms
+        assert at_ms == T0 + skew_ms - age_ms

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended, Event, Present
-from connectors.kubernetes.sources.directory import Directory, KnownNode, parse_time_ms
+from connectors.kubernetes.api.times import parse_time_ms
+from connectors.kubernetes.sources.directory import Directory, KnownNode
 
 
 def _node(name: str, address: str, port: int | None = None) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from connectors.kubernetes.sources.kubelet.exposition import (
     UNTIMED,
     NoExposition,
-    labels_of,
-    samples,
-    whole,
+    check_complete,
+    parse_labels,
+    parse_samples,
 )
 from tests.connectors.kubernetes.sources.builders import busy_node
 
@@ -50,8 +50,8 @@ def test_it_reads_what_the_general_parser_reads(families: list[tuple[str, list[_
             for sample in family.samples
             if sample.name == name
         ]
-        found = samples(text.encode(), name.encode())
-        assert [(labels_of(labels), value) for labels, value, _ in found] == [
+        found = parse_samples(text.encode(), name.encode())
+        assert [(parse_labels(labels), value) for labels, value, _ in found] == [
             (labels, value) for labels, value, _ in expected
         ]
         times = [None if at_ms == UNTIMED else at_ms / 1000 for _, _, at_ms in found]
@@ -63,28 +63,28 @@ def test_it_reads_what_the_general_parser_reads(families: list[tuple[str, list[_
     [
         (b"", "the answer is empty"),
         (b"up 1\nnode_cpu_us", "has 16 bytes and ends in the middle of a line"),
-        (b"<html>no</html>\n", "is no text of metrics; it begins with b'<html>"),
-        (b'{"kind": "Status"}\n', "is no text of metrics"),
+        (b"<html>no</html>\n", "is not text with metrics; it begins with b'<html>"),
+        (b'{"kind": "Status"}\n', "is not text with metrics"),
     ],
 )
 def test_what_is_no_whole_answer_is_an_error(body: bytes, complaint: str) -> None:
     with pytest.raises(NoExposition, match=complaint):
-        whole(body)
+        check_complete(body)
 
 
 def test_a_real_kubelets_answer_has_every_pod_once() -> None:
     body = busy_node(30, 2, 100.0, 1_770_000_000_000)
-    whole(body)
-    found = samples(body, b"pod_cpu_usage_seconds_total")
+    check_complete(body)
+    found = parse_samples(body, b"pod_cpu_usage_seconds_total")
     assert len({labels for labels, _, _ in found}) == len(found) == 30
-    assert len(samples(body, b"container_memory_working_set_bytes")) == 60
+    assert len(parse_samples(body, b"container_memory_working_set_bytes")) == 60
 
 
 @given(st.binary(max_size=300))
 def test_no_bytes_raise_anything_else(body: bytes) -> None:
     try:
-        whole(body)
-        for labels, _, _ in samples(body, b"m"):
-            labels_of(labels)
+        check_complete(body)
+        for labels, _, _ in parse_samples(body, b"m"):
+            parse_labels(labels)
     except NoExposition:
         pass

@@ -53,8 +53,8 @@ def test_why_nodes_fail_is_logged_with_the_first_of_them_and_of_the_source_where
             health.record_failure(SourceFailed("certificate", "name its CA with caFile"), node)
     health.record_failure(SourceFailed("timeout", "no answer"), "n2")
     assert [each.getMessage() for each in caplog.records] == [
-        "kubelets: node n1: name its CA with caFile; it is tried again",
-        "kubelets: node n2: no answer; it is tried again",
+        "kubelets: node n1: name its CA with caFile; trying again",
+        "kubelets: node n2: no answer; trying again",
     ]
     assert health.report().failure is None
     health.record_failure(SourceFailed("timeout", "no answer"), "n3")

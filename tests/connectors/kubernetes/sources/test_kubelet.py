@@ -95,7 +95,7 @@ async def test_a_certificate_that_nobody_trusts_says_what_to_do(
         directory = _directory(port, InternalIP="127.0.0.1")
         async with _kubelets(directory) as kubelets:
             with pytest.raises(
-                SourceFailed, match="set insecure: true: in the file that --sources"
+                SourceFailed, match="insecure: true; both are fields of the file that --sources"
             ) as f:
                 await kubelets.get("n1")
         assert f.value.cause == "certificate"
@@ -192,15 +192,15 @@ async def test_a_node_without_an_address_says_which_ones_it_has() -> None:
         with pytest.raises(SourceFailed, match="has addresses of type InternalDNS") as failed:
             await kubelets.get("n1")
         assert failed.value.cause == "no_address"
-        with pytest.raises(SourceFailed, match="node n2 is not known"):
+        with pytest.raises(SourceFailed, match="node n2 is unknown"):
             await kubelets.get("n2")
 
 
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"url": "kwok"}, "url: found no URL template; allowed is http:// or https://"),
-        ({"url": "http://x/{who}"}, "url: found no URL template"),
+        ({"url": "kwok"}, "url: invalid URL template; allowed is http:// or https://"),
+        ({"url": "http://x/{who}"}, "url: invalid URL template"),
         ({"url": "http://x/", "via": "apiServer"}, "url: found with via: apiServer"),
         ({"interval": "1ms"}, "interval: found .*; allowed is a duration from 100ms to 1h"),
         ({"timeout": 5}, "timeout: found 5; allowed is a duration"),

@@ -67,7 +67,7 @@ class _Kubelet:
         all_lines = node_lines(self.cpu_s, 8 * GIB, self.at_ms)
         for each in lines:
             all_lines += each
-        return self.source.measured("n1", _answer(all_lines, self.at_ms + 50))
+        return self.source.build_sample("n1", _answer(all_lines, self.at_ms + 50))
 
 
 def test_the_second_scrape_has_the_mean_between_the_two() -> None:
@@ -149,7 +149,7 @@ def test_without_times_in_the_answer_ours_holds() -> None:
     source = _source(directory_of({"n1": {}}))
     for index in range(2):
         at_ms = T0 + index * 10_000
-        sample = source.measured("n1", _answer(node_lines(100.0 + index, GIB, None), at_ms))
+        sample = source.build_sample("n1", _answer(node_lines(100.0 + index, GIB, None), at_ms))
     assert sample is not None
     assert (sample.sampled_at_ms, sample.usage["cpu"]) == (T0 + 10_000, 100)
 
@@ -165,7 +165,7 @@ def test_without_times_in_the_answer_ours_holds() -> None:
 )
 def test_an_answer_without_the_nodes_figures_is_a_failure(lines: list[Line], cause: str) -> None:
     with pytest.raises(SourceFailed) as failed:
-        _source(directory_of({"n1": {}})).measured("n1", _answer(lines, T0))
+        _source(directory_of({"n1": {}})).build_sample("n1", _answer(lines, T0))
     assert failed.value.cause == cause
 
 
@@ -174,12 +174,11 @@ def test_a_node_with_a_wrong_clock_has_samples_at_our_time_and_it_is_reported() 
     for index in range(2):
         at_ms = T0 + index * 10_000
         lines = node_lines(100.0 + index, GIB, at_ms + off_ms - 2_000)
-        sample = source.measured("n1", _answer(lines, at_ms, date_ms=at_ms + off_ms))
+        sample = source.build_sample("n1", _answer(lines, at_ms, date_ms=at_ms + off_ms))
     assert sample is not None
     assert sample.sampled_at_ms == T0 + 10_000 - 2_500
     assert sample.usage["cpu"] == 100
     (node,) = source.health.report().nodes
-    assert node.times_from_receipt
     assert node.clock_skew_ms is not None
     assert abs(node.clock_skew_ms - off_ms) < 1_000
 

@@ -39,7 +39,7 @@ def _source(directory: Directory | None = None, **settings: object) -> KubeletSu
 
 def _measured(source: KubeletSummary, found: Any, at_ms: int = AT_MS) -> NodeUsage | None:
     answered = Answered(at_ms + 900, at_ms + 1_000, None)
-    return source.measured("node-1", HttpAnswer(orjson.dumps(found), answered))
+    return source.build_sample("node-1", HttpAnswer(orjson.dumps(found), answered))
 
 
 def test_upstreams_summary_is_a_sample() -> None:
@@ -90,7 +90,7 @@ def test_without_the_nodes_own_figures_there_is_no_sample(missing: str) -> None:
 
 @pytest.mark.parametrize("found", [[], {}, {"node": []}, {"node": {}, "pods": [{}]}, "x"])
 def test_what_is_no_summary_is_a_failure(found: object) -> None:
-    with pytest.raises(SourceFailed, match="the answer is no summary") as failed:
+    with pytest.raises(SourceFailed, match="the answer is not a summary") as failed:
         _measured(_source(), found)
     assert failed.value.cause == "unreadable"
 

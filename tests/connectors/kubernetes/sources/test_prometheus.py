@@ -106,9 +106,9 @@ async def test_a_node_that_one_query_lacks_is_left_out_and_reported() -> None:
         failures = {each.node: each.failure for each in source.health.report().nodes}
     assert failures["n1"] is None
     assert failures["n2"] is not None
-    assert failures["n2"].why == "no answer about cpu"
+    assert failures["n2"].why == "no query returned its cpu"
     assert failures["n3"] is not None
-    assert failures["n3"].why == "no answer is about this node"
+    assert failures["n3"].why == "no query returned this node"
 
 
 async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
@@ -465,7 +465,7 @@ async def test_numbers_and_series_that_cannot_be_right_are_named() -> None:
     assert {each.node: each.usage for each in samples} == {"n3": {"cpu": 3_000, "memory": 3}}
     assert report.counts["numbers_wrong"] == 2
     assert report.notes == (
-        "nodes' cpu: numbers that are no amounts (ask for rate(), not irate()): n1 -5035.9, n2 nan",
-        "nodes' cpu: several series of one, of which the largest counts: n3",
-        "nodes' memory: series of several clusters, left out (name one cluster): n4",
+        "nodes' cpu: invalid amounts (query rate(), not irate()): n1 -5035.9, n2 nan",
+        "nodes' cpu: several series, of which the largest counts: n3",
+        "nodes' memory: series of several clusters, left out (select one cluster): n4",
     )

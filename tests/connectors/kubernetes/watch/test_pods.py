@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.pods import convert_pod as values
 from connectors.kubernetes.watch.pods import list_claim_names, strip_pod
-from connectors.kubernetes.watch.records import encode_values
+from connectors.kubernetes.watch.reporter import encode_values
+from connectors.kubernetes.watch.requirements import Claims
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.base.refusals import Refusal
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement

@@ -1,13 +1,75 @@
-"""How often koordlet reports, by Koordinator's ConfigMap."""
+"""NodeMetric objects, as Koordinator's own types marshal them, as messages."""
+
+from typing import Any
 
 import orjson
 import pytest
 
-from connectors.kubernetes.sources.collect_policy import (
+from connectors.kubernetes.sources.koordinator_objects import (
     CollectIntervals,
     PolicyUnreadable,
+    convert_node_metric,
     read_config_map,
 )
+from schemas.topics.codec import decode, encode
+from tests.connectors.kubernetes.sources.builders import document
+
+GIB = 2**30
+
+
+def _document(**status: Any) -> dict[str, Any]:
+    found: dict[str, Any] = document("koordinator_node_metric")
+    found["status"] |= status
+    return found
+
+
+def test_koordinators_object_is_a_message() -> None:
+    message = convert_node_metric("c", _document(), 60_000)
+    assert (message.cluster, message.node, message.removed) == ("c", "node-1", False)
+    assert message.updated_at_ms == 1_772_366_400_000
+    assert message.report_interval_ms == 60_000
+    assert message.usage == {"cpu": 1_200, "memory": 4 * GIB}
+    assert message.system_usage == {"cpu": 200, "memory": GIB}
+    (aggregated,) = message.aggregated
+    assert aggregated.duration_ms == 300_000
+    assert aggregated.usage == {
+        "avg": {"cpu": 1_000, "memory": 4 * GIB},
+        "p95": {"cpu": 1_500, "memory": 5 * GIB},
+    }
+    assert message.aggregated_system == message.aggregated
+    (pod,) = message.pods
+    assert (pod.namespace, pod.name, pod.priority_class) == ("shop", "web-0", "koord-prod")
+    assert pod.usage == {"cpu": 900, "memory": 2 * GIB}
+    (application,) = message.host_applications
+    assert (application.name, application.priority_class) == ("nginx", "koord-batch")
+    assert decode("node-metrics", encode(message)) == message
+
+
+def test_an_object_that_was_never_reported_says_nothing_of_its_node() -> None:
+    message = convert_node_metric("c", {"metadata": {"name": "n"}, "status": {}}, None)
+    assert message.usage is None
+    assert message.updated_at_ms is None
+    assert message.report_interval_ms is None
+
+
+def test_a_quantity_may_be_a_number() -> None:
+    metric = {"nodeUsage": {"resources": {"cpu": 2}}}
+    assert convert_node_metric("c", _document(nodeMetric=metric), None).usage == {"cpu": 2_000}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"nodeMetric": {"nodeUsage": {"resources": {"cpu": "many"}}}},
+        {"nodeMetric": {"aggregatedNodeUsages": [{"duration": "long", "usage": {}}]}},
+        {"nodeMetric": []},
+        {"podsMetric": [{"name": "a"}]},
+        {"podsMetric": [{"name": "a", "namespace": "b", "podUsage": {"resources": {"cpu": "-1"}}}]},
+    ],
+)
+def test_what_cannot_be_read_is_an_error(status: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        convert_node_metric("c", _document(**status), None)
 
 
 def _config(**config: object) -> CollectIntervals:
