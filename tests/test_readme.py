@@ -46,9 +46,8 @@ def test_the_chart_and_the_ratios_are_those_of_the_report() -> None:
     assert len(bars) == 3
     for label, bar, figure in bars:
         contender = "least-allocated" if label == "kube-scheduler" else label.lower()
-        median = re.search(rf"^\| {contender}\S* \| (\d+)", rows, re.MULTILINE)
-        assert median is not None
-        assert median[1] == figure
+        medians = re.findall(rf"^\| {contender}\S* \| (\d+)", rows, re.MULTILINE)
+        assert medians[0] == figure
         assert abs(len(bar) - int(figure) / 25) < 1
     table, _, _ = report.partition("\nTraces:")
     cells = [line.split("|") for line in table.splitlines() if re.match(r"\| [\w-]+, ", line)]
