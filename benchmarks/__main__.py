@@ -4,19 +4,15 @@ import sys
 
 from benchmarks import (
     binding,
-    closed_loop,
-    latency,
     placement,
     pod_latency,
     rebalance,
-    recovery,
-    throughput,
+    through_broker,
     watch_and_collect,
-    worst,
+    worst_records,
 )
 from benchmarks.figures import Benchmark, Unproven
 from connectors.brokers.distribution import KafkaUnavailable
-from simulation.cluster.tracefiles import TraceError
 from simulation.control_plane.build import ControlPlaneUnavailable
 
 
@@ -25,11 +21,8 @@ def benchmarks() -> dict[str, Benchmark]:
     return {
         **placement.benchmarks(),
         **rebalance.benchmarks(),
-        **worst.benchmarks(),
-        **closed_loop.benchmarks(),
-        **throughput.BENCHMARKS,
-        **latency.BENCHMARKS,
-        **recovery.BENCHMARKS,
+        **worst_records.benchmarks(),
+        **through_broker.BENCHMARKS,
         **watch_and_collect.BENCHMARKS,
         **binding.BENCHMARKS,
         **pod_latency.BENCHMARKS,
@@ -50,7 +43,7 @@ def main(arguments: list[str]) -> int:
     for name in arguments or known:
         try:
             print(known[name]().line(), flush=True)
-        except (ControlPlaneUnavailable, KafkaUnavailable, TraceError, Unproven) as error:
+        except (ControlPlaneUnavailable, KafkaUnavailable, Unproven) as error:
             missing += 1
             print(f"no figure {name}: {error}", file=sys.stderr)
     return 1 if missing else 0

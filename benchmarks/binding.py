@@ -22,17 +22,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import (
-    FETCH_WAIT_MS,
-    NAMESPACE,
-    control_plane,
-    cpu_s,
-    duties,
-    each_of,
-)
+from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_s, duties, each_of
 from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import Rig, rig
-from benchmarks.wire import PATIENCE_S, Encoded, Receiver, encoded
+from benchmarks.rig import PATIENCE_S, Encoded, Receiver, Rig, encoded, rig
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.process import event_loop

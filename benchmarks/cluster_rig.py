@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from benchmarks import messages
 from benchmarks.figures import Unproven
-from benchmarks.rig import Rig, usage
-from benchmarks.wire import PATIENCE_S
+from benchmarks.rig import PATIENCE_S, Rig, usage
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process import event_loop
 from simulation.control_plane.build import build

@@ -1,25 +1,126 @@
-"""How long choosing a node takes.
+"""Time to choose a node, on synthetic clusters drawn from a seed.
 
-`placement_cold_us`: filter and score all nodes for a kind of pod that was not seen before.
-`placement_warm_us`: one more pod of a known kind, through the entry that decisions use, after the
-last pod's reservation and a new metric of another node have changed two nodes. Taking the room,
-applying the metric and writing the message are not part of it. `.kinds_64` and `.kinds_600`: pods
-of that many kinds in turns; elsewhere all are of one kind. `placement_risk_cold_us` and
-`placement_risk_warm_us`: the same with all filters and OverutilizationRisk alone as the score. After each run winners are checked
-against full scoring of every node one by one.
+    placement_cold_us   filter and score all nodes for a kind of pod that was not seen before
+    placement_warm_us   choose a node for one more pod of a known kind, by the method that decisions use,
+                        after two nodes have changed: one by the last pod's reservation, one by a metric.
+                        Reserving room, applying the metric and writing the message are not measured.
+    placement_risk_*    the same with all filters, and OverutilizationRisk as the only score
+    .kinds_N            pods of N kinds in turn; elsewhere all pods are of one kind
+
+After each run the winners are compared with full scoring of every node, one by one.
 """
 
 from functools import partial
 
 import numpy as np
 
-from benchmarks import clusters
 from benchmarks.figures import Benchmark, Figure, median_us
-from streams.cluster.state import ClusterState
+from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Container, Pod
+from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
+from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
+from streams.cluster.state import ClusterState, Position
 from streams.placement.placer import KINDS_MAX, Placer
 from streams.placement.ranking import REFUSED
 from streams.pods.held import Held
 from streams.pods.kind import Kind, kind_of
+
+_CLUSTER = "bench"
+_NOW_MS = 1_800_000_000_000
+_GIB = 2**30
+_SIZES = ((32, 128), (64, 256), (96, 384))
+
+#: Thresholds and raw allocatable as annotations, slightly different from node to node.
+_THRESHOLDS = (
+    '{{"usageThresholds":{{"cpu":{0}}},"aggregatedUsage":{{"usageThresholds":{{"cpu":{0},"memory":90}},'
+    '"usageAggregationType":"p95","usageAggregatedDuration":"5m"}}}}'
+)
+
+
+def _make_cluster(variant: str, nodes: int) -> ClusterState:
+    state = ClusterState(_CLUSTER)
+    state.set_policy(_make_policy(variant))
+    state.advance(_NOW_MS)
+    random = np.random.default_rng(1)
+    for number in range(nodes):
+        cores, gib = _SIZES[number % len(_SIZES)]
+        annotations = {}
+        if variant == "annotated":
+            annotations = {
+                "scheduling.koordinator.sh/usage-thresholds": _THRESHOLDS.format(60 + number % 20),
+                "node.koordinator.sh/raw-allocatable": f'{{"cpu":"{cores - 1}"}}',
+            }
+        node = NodeState(
+            cluster=_CLUSTER,
+            node=f"node-{number:05}",
+            event="added",
+            allocatable={"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110"},
+            annotations=annotations,
+        )
+        state.apply(node, _position("node-state", number))
+        state.apply(_metric(number, random), _position("node-metrics", number))
+    state.inventory.lay_out()
+    return state
+
+
+def _metric(number: int, random: np.random.Generator) -> NodeMetric:
+    """A fresh metric of a node: most are moderately used, some are hot."""
+    cores, gib = _SIZES[number % len(_SIZES)]
+    usage = {
+        "cpu": int(random.beta(2, 3) * cores * 1000),
+        "memory": int(random.beta(4, 3) * gib * _GIB),
+    }
+    figures = AggregatedUsage(duration_ms=300_000, usage=dict.fromkeys(AGGREGATION_TYPES, usage))
+    return NodeMetric(
+        cluster=_CLUSTER,
+        node=f"node-{number:05}",
+        updated_at_ms=_NOW_MS - 1000,
+        usage=usage,
+        aggregated=(figures,),
+    )
+
+
+def _pod(number: int, *, millicores: int = 500, mebibytes: int = 1024) -> Pod:
+    """A burstable pod; the same requests make it of the same kind."""
+    return Pod(
+        namespace="default",
+        name=f"pod-{number}",
+        uid=f"uid-{number}",
+        containers=(
+            Container(
+                requests={"cpu": f"{millicores}m", "memory": f"{mebibytes}Mi"},
+                limits={"cpu": f"{2 * millicores}m", "memory": f"{2 * mebibytes}Mi"},
+            ),
+        ),
+    )
+
+
+def _make_policy(variant: str) -> Policy:
+    only_load = {"filter": [LOAD_AWARE], "score": [LOAD_AWARE]}
+    document: dict[str, object] = {"plugins": only_load}
+    if variant == "all_plugins":
+        document = {"plugins": {"score": [LOAD_AWARE, "NodeResourceLimitsAware"]}}
+    elif variant == "by_requests":
+        document = {"plugins": {"score": [LOAD_AWARE, RESOURCES_FIT, BALANCED_ALLOCATION]}}
+    elif variant == "risk":
+        document = {"plugins": {"score": [OVERUTILIZATION_RISK]}}
+    elif variant in ("aggregated", "annotated"):
+        document["loadAware"] = {
+            "aggregated": {
+                "usageThresholds": {"cpu": 65, "memory": 95},
+                "usageAggregationType": "p95",
+                "usageAggregatedDuration": "5m",
+                "scoreAggregationType": "p95",
+                "scoreAggregatedDuration": "5m",
+            }
+        }
+    return Policy.model_validate(document)
+
+
+def _position(topic: str, offset: int) -> Position:
+    return Position(topic, 0, offset, {topic: offset})
+
 
 _VARIANTS: tuple[tuple[str, int], ...] = (
     ("", 5_000),
@@ -59,11 +160,11 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def _cold(name: str, variant: str, nodes: int) -> Figure:
-    state = _state(variant, nodes)
+    state = _make_cluster(variant, nodes)
     placer = state.placement.placer
     # Requests unlike any other: each is a kind of its own.
     kinds = [
-        kind_of(clusters.pod(number, millicores=100 + number))
+        kind_of(_pod(number, millicores=100 + number))
         for number in range(_COLD_REPEATS + _COLD_WARMUP)
     ]
 
@@ -82,17 +183,14 @@ def _cold(name: str, variant: str, nodes: int) -> Figure:
 
 
 def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
-    state = _state(variant, nodes)
+    state = _make_cluster(variant, nodes)
     inventory, placer = state.inventory, state.placement.placer
     random = np.random.default_rng(2)
     warmup = 50 + kinds
     pods = [
-        clusters.pod(number, millicores=500 + number % kinds)
-        for number in range(_WARM_REPEATS + warmup)
+        _pod(number, millicores=500 + number % kinds) for number in range(_WARM_REPEATS + warmup)
     ]
-    metrics = [
-        clusters.metric(int(random.integers(nodes)), random) for _ in range(_WARM_REPEATS + warmup)
-    ]
+    metrics = [_metric(int(random.integers(nodes)), random) for _ in range(_WARM_REPEATS + warmup)]
     kind_by_number = [kind_of(each) for each in pods[:kinds]]
     chosen: list[int | None] = []
 
@@ -103,7 +201,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
         row = chosen[-1]
         if row is not None:
             kind = kind_by_number[number % kinds]
-            held = Held(pods[number], kind.demand, clusters.NOW_MS)
+            held = Held(pods[number], kind.demand, _NOW_MS)
             inventory.hold(placer.index.nodes[row].name, held, first_seen=True)
         inventory.apply_metric(metrics[number])
 
@@ -119,10 +217,6 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
         "placed": sum(row is not None for row in chosen),
     }
     return Figure(name, middle, "us", detail)
-
-
-def _state(variant: str, nodes: int) -> ClusterState:
-    return clusters.cluster(nodes, clusters.policy(variant), annotated=variant == "annotated")
 
 
 def _check(placer: Placer, kind: Kind) -> None:

@@ -26,8 +26,7 @@ import orjson
 from benchmarks import messages
 from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_s, duties
 from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import rig
-from benchmarks.wire import PATIENCE_S, Receiver, encoded
+from benchmarks.rig import PATIENCE_S, Receiver, encoded, rig
 from connectors.kubernetes.api.list_watch import Changed, ListWatch
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process import event_loop

@@ -28,8 +28,7 @@ import orjson
 from benchmarks import messages
 from benchmarks.cluster_rig import FETCH_WAIT_MS, cpu_s, running
 from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import Rig, rig, usage
-from benchmarks.wire import PATIENCE_S, Receiver
+from benchmarks.rig import PATIENCE_S, Receiver, Rig, rig, usage
 from connectors.process.child_process import Guard
 from simulation.processes import Loadstream, duty, environment
 

@@ -11,10 +11,7 @@ from benchmarks.dense_cluster import CLUSTER, NODES, NOW_MS, DenseCluster, name,
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import OwnerReference, PodRef
-from schemas.messages.workloads import (
-    DisruptionBudget,
-    WorkloadState,
-)
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from streams.migration.registry import MIGRATIONS_MAX
 from streams.stage.records import InputRecord
 

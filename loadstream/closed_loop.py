@@ -81,9 +81,7 @@ _Days = Annotated[
 _Interval = Annotated[
     int,
     typer.Option(
-        parser=number("seconds", 10, 600),
-        metavar="SECONDS",
-        help="Time between samples of a node.",
+        parser=number("seconds", 10, 600), metavar="SECONDS", help="Time between samples of a node."
     ),
 ]
 _Policies = Annotated[
@@ -159,7 +157,7 @@ def register(app: typer.Typer) -> None:
                 )
                 given.append(_with_settings(usual, setting or []))
         for each in given:
-            wrong = each.wrong()
+            wrong = each.find_problem()
             if wrong is not None:
                 raise typer.BadParameter(_by_options(wrong))
         compared = _compare(given, _seeds(seeds), trace, days, contenders, policy or [], keep, jobs)
@@ -232,7 +230,7 @@ def _as_messages() -> Iterator[None]:
     from simulation.closed_loop.finished_runs import UnreadableRun
     from simulation.closed_loop.runs import RunDied
     from simulation.closed_loop.scenario import ImpossibleScenario
-    from simulation.cluster.tracefiles import TraceError
+    from simulation.closed_loop.trace_files import TraceError
 
     try:
         yield
@@ -268,8 +266,7 @@ def _writable(file: Path) -> bool:
 
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
-    from simulation.closed_loop.chart import draw_bars
-    from simulation.closed_loop.report import format_markdown
+    from simulation.closed_loop.report import draw_bars, format_markdown
 
     chart = path.with_suffix(".svg")
     chart.write_text(draw_bars(compared), encoding="utf-8")

@@ -38,8 +38,7 @@ Trace = Annotated[
     ),
 ]
 Nodes = Annotated[
-    int,
-    typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes."),
+    int, typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes.")
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")]
 Hours = Annotated[
@@ -52,8 +51,7 @@ Hours = Annotated[
 ]
 Output = Annotated[Path, typer.Option(help="Directory for the decisions and the figures.")]
 Plain = Annotated[
-    bool,
-    typer.Option("--plain", help="Lines instead of the live view, as without a terminal."),
+    bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the figures and the digest of all decisions as JSON.")
@@ -116,7 +114,7 @@ def _as_exit_codes() -> Iterator[None]:
     """What may go wrong in a run ends the command with a message, or as interrupted."""
     from connectors.kafka.client import BrokerUnavailable
     from simulation.closed_loop.scenario import ImpossibleScenario
-    from simulation.cluster.tracefiles import TraceError
+    from simulation.closed_loop.trace_files import TraceError
     from simulation.processes import ProcessDied
     from simulation.worker_stages import WorkerSilent
 
@@ -143,11 +141,11 @@ def _lines(done: "Done", output: Path) -> Iterator[str]:
         return ["", *wrap(text, WIDTH, break_on_hyphens=False)]
 
     yield ""
-    yield from evidence.table(done.comparison)
-    yield from paragraph(evidence.sentence(done.comparison))
+    yield from evidence.tabulate_schedulers(done.comparison)
+    yield from paragraph(evidence.summarize(done.comparison))
     yield ""
-    yield from evidence.picture(done.evidence)
-    for reason in evidence.reasons(done.evidence, *read_outputs(output)):
+    yield from evidence.draw_picture(done.evidence)
+    for reason in evidence.explain_move(done.evidence, *read_outputs(output)):
         yield from paragraph(reason)
     yield ""
     yield "What is there to doubt?"

@@ -1,10 +1,10 @@
-"""Simulated clusters, decided by the real stages: what the demo, the closed loop and tests run on.
+"""Simulated clusters, decided by the real stages: for the demo, the closed loop and tests.
 
 cluster          one simulated cluster behind the ports of a real one
-closed_loop      whole days decided by several policies and rules, side by side
-worker_stages    the stages of a worker process, for a run of the closed loop
+closed_loop      whole days under several policies and rules, side by side
+worker_stages    the stages of a worker process, for runs of the closed loop
 demo             a run of the closed loop through a worker, shown live
-processes        workers and other commands of ours as child processes
+processes        workers and other commands of loadstream as child processes
 control_plane    a real Kubernetes control plane on this machine
-kubernetes_demo  loadstream around that control plane
+kubernetes_demo  loadstream on that control plane
 """

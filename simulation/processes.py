@@ -1,7 +1,7 @@
-"""The processes of loadstream around a cluster: a worker, and one for each duty.
+"""The processes of loadstream around a cluster: a worker, and one process per duty.
 
-Each is the command that one would run by hand, with its settings in the environment and its log in
-a file. They are started, stopped and killed one by one, so that a test can take any of them away.
+Each is the command that a user would run, with settings in its environment and its log in a file.
+Processes are started, stopped and killed one by one, so tests can remove any of them.
 """
 
 import os
@@ -21,7 +21,7 @@ _STOP_S = 20.0
 
 
 class ProcessDied(RuntimeError):
-    """A process of loadstream has ended by itself; the message holds the end of its log."""
+    """A process of loadstream has ended by itself; the message has the end of its log."""
 
 
 @dataclass(slots=True)
@@ -30,10 +30,10 @@ class Loadstream(ChildProcess):
 
     arguments: tuple[str, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Variables of its environment, beside the caller's that are not loadstream's."""
+    """Variables of its environment, in addition to those of the caller."""
 
     def command(self) -> list[str]:
-        """Python, our command line, its arguments."""
+        """Return the command, without the caller's own settings of loadstream."""
         inherited = [name for name in os.environ if name.upper().startswith("LOADSTREAM_")]
         unset = [word for name in inherited for word in ("-u", name)]
         given = [f"{name}={value}" for name, value in self.settings.items()]
@@ -41,27 +41,26 @@ class Loadstream(ChildProcess):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
         return " ".join(each for each in self.arguments[:2] if not each.startswith("-"))
 
     def start(self) -> None:
-        """Start it, for the first time or again."""
+        """Start the process, for the first time or again."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.launch()
 
     def check(self) -> None:
-        """Raises ProcessDied if it has ended by itself."""
+        """Raise ProcessDied if the process has ended by itself."""
         if self.launched and self.pid is None:
             raise ProcessDied(f"{self.name} has ended by itself; {self.last_words()}")
 
     def last_words(self) -> str:
-        """The end of its log."""
+        """Return the end of the log."""
         lines = self.output().splitlines()[-_SHOWN_LINES:]
         return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
 
 
 def environment(kafka: KafkaSettings) -> dict[str, str]:
-    """Variables by which processes find a local broker."""
+    """Return variables by which processes find a local broker."""
     return {
         f"{ENV_PREFIX}BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
         f"{ENV_PREFIX}PARTITIONS": str(kafka.partitions),
@@ -71,7 +70,7 @@ def environment(kafka: KafkaSettings) -> dict[str, str]:
 
 @contextmanager
 def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
-    """The processes while they run; they are asked to end afterwards."""
+    """Start processes; stop them afterwards."""
     try:
         for each in processes:
             each.start()
@@ -84,7 +83,7 @@ def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
 
 
 def worker(directory: Path, settings: Mapping[str, str]) -> Loadstream:
-    """A worker, of both stages unless the settings say otherwise."""
+    """Return a worker with both stages, unless the settings name one."""
     home = (directory / "worker").absolute()
     return Loadstream(
         home, ("worker",), {**settings, "LOADSTREAM_WORKER_DATA_DIR": str(home / "data")}
@@ -99,7 +98,7 @@ def duty(
     settings: Mapping[str, str],
     more: Sequence[str] = (),
 ) -> Loadstream:
-    """A process of one duty; several of a name need directories of their own.
+    """Return a process of one duty. Several processes of a duty need different directories.
 
     Without a kubeconfig it finds its API server as any process does.
     """

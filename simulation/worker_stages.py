@@ -1,7 +1,7 @@
 """The stages of a worker process, reached through its topics.
 
-LockStepStages   waits until the worker has applied all that was sent: the demo
-LiveStages       takes what the worker has written meanwhile: `loadstream simulate`
+LockStepStages   waits until the worker has applied all records: for the demo
+LiveStages       returns what the worker has written since the last call: for `loadstream simulate`
 """
 
 import time
@@ -24,13 +24,12 @@ from streams.stage import journal
 from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
-#: The worker must apply a first record within this time,
+#: Longest wait for the first applied record, and for each later one, on a busy machine.
 _START_TIMEOUT_S = 120.0
-#: and each later one within this time, also on a machine that is busy with other things.
 _SILENCE_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 _SAMPLES, _METRICS, _JOURNAL, _REFUSED = "node-usage", "node-metrics", "journal", "dead-letters"
-#: Outputs of the cluster stage that are answered with.
+#: Outputs of the cluster stage that are returned.
 _DECIDED = ("placement-decisions", "eviction-commands", "status")
 
 
@@ -39,11 +38,11 @@ class WorkerSilent(RuntimeError):
 
 
 class LockStepStages:
-    """Both stages of one worker, whose answers depend on the records alone; a context manager.
+    """Both stages of one worker in lock-step, so decisions depend on the records alone; a context manager.
 
-    Records of one topic are sent, and the journal of the cluster's partition is read until it names
-    all of them as applied; then those of the next topic. So a slow machine takes longer for the same
-    decisions. Decisions are read from the journal, in the order in which they were made.
+    Sends the records of one topic, and reads the journal of the cluster's partition until it names all
+    of them as applied. Then it sends the records of the next topic. On a slow machine the same decisions
+    take longer. Decisions are read from the journal, in their order.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class LockStepStages:
         check_worker: Callable[[], None],
         observe: Callable[[str, bytes], None],
     ) -> None:
-        """Connect; raises BrokerUnavailable.
+        """Connect. Raises BrokerUnavailable.
 
         Args:
             settings: of the broker.
@@ -67,7 +66,8 @@ class LockStepStages:
         self._check_worker = check_worker
         self._observe = observe
         self._connection = connect(settings)
-        # The embedded broker hands out one batch of records at a fetch: few large ones are faster.
+        # The embedded broker returns one batch of records per fetch, so few large batches are
+        # faster.
         self._sender = Sender(self._connection, linger_ms=5)
         self._reader = Reader(
             self._connection,
@@ -81,8 +81,8 @@ class LockStepStages:
         self._journal = journal.JournalReader(journal.JournalPlace(), self.partition)
         self._sent: Counter[str] = Counter()
         self._journaled: Counter[str] = Counter()
-        """Records of each topic that the journal names as applied."""
-        # The same fold as the worker's says how many metrics come of the samples.
+        """Number of applied records of each topic, by the journal."""
+        # These stages repeat the worker's aggregation to know how many metrics it will send.
         self._aggregates = [
             AggregateStage(
                 PartitionState(number, Collecting(), first=True),
@@ -93,9 +93,9 @@ class LockStepStages:
             for number in range(self._partitions)
         ]
         self._folded = [0] * self._partitions
-        """Records that each of these has applied."""
+        """Number of records that each of these stages has applied."""
         self._collected: list[Written] = []
-        """Collect policies that the cluster stage has written for the aggregate stage."""
+        """Collect policies from the cluster stage for the aggregate stage."""
         self._metrics_read = 0
 
     def __enter__(self) -> "LockStepStages":
@@ -106,9 +106,9 @@ class LockStepStages:
         self._sender.close()
 
     def apply(self, records: Sequence[Written]) -> Iterator[tuple[str, bytes]]:
-        """Send records, and yield the answers until all of them are applied.
+        """Send records, and yield outputs until all records are applied.
 
-        Raises WorkerSilent, BrokerUnavailable, and what the check of the worker raises.
+        Raises WorkerSilent, BrokerUnavailable, and the errors of `check_worker`.
         """
         topics = dict.fromkeys(each.topic for each in records)
         for topic in topics:
@@ -157,7 +157,7 @@ class LockStepStages:
                 yield output.topic, output.value
 
     def _wait_for_collect_policies(self) -> None:
-        """Wait until collect policies stand before the samples that are sent next."""
+        """Wait until the collect policies are written, so that the next samples come after them."""
         self._fold(self._collected)
         while self._collected:
             extents = read_topic_extents(self._connection, _SAMPLES)
@@ -165,7 +165,7 @@ class LockStepStages:
                 self._collected = []
 
     def _fold(self, records: Sequence[Written]) -> int:
-        """Apply records of the samples' topic; return how many metrics come of them."""
+        """Apply records of `node-usage`; return the number of metrics that they cause."""
         metrics = 0
         for written in records:
             key = written.key.encode()
@@ -187,9 +187,9 @@ class LockStepStages:
 
 
 class LiveStages:
-    """Both stages of whichever worker reads the topics; a context manager.
+    """Both stages of any worker that reads the topics; a context manager.
 
-    The worker has a clock of its own, so ticks are not sent to it.
+    The worker has its own clock, so no ticks are sent.
     """
 
     def __init__(self, connection: Connection, cluster: str) -> None:
@@ -212,7 +212,7 @@ class LiveStages:
         self._sender.close()
 
     def apply(self, records: Sequence[Written]) -> Iterator[tuple[str, bytes]]:
-        """Send records, and yield what the worker has written for the cluster since the last call."""
+        """Send records, and yield the outputs for the cluster since the last call."""
         for written in records:
             if written.topic != "clock":
                 send(self._sender, written)
@@ -227,7 +227,6 @@ class LiveStages:
 
 
 def send(sender: Sender, written: Written) -> None:
-    """Send a record to where it belongs."""
     partition = int(written.key) if written.topic == "clock" else None
     place = RecordPlace(written.key.encode(), partition, written.written_ms)
     sender.send_value(written.topic, written.value, place)

@@ -282,9 +282,7 @@ def control_plane(
 
 
 @pytest.fixture
-async def namespace(
-    control_plane: ControlPlane,
-) -> AsyncIterator[str]:
+async def namespace(control_plane: ControlPlane) -> AsyncIterator[str]:
     """A namespace for this test, in a cluster that has no nodes; both go at its end.
 
     Parts that the test has stopped are started again.

@@ -10,7 +10,7 @@ import pytest
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = sorted(
     path.parent
-    for top in ("benchmarks", "connectors", "schemas", "streams")
+    for top in ("benchmarks", "connectors", "schemas", "simulation", "streams")
     for path in (_ROOT / top).rglob("__init__.py")
 )
 

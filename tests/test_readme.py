@@ -7,9 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from loadstream.commands import app
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,13 +51,6 @@ def test_the_chart_and_the_ratios_are_those_of_the_report() -> None:
     for words, column in (("kube-scheduler is", 2), ("Koordinator", 5)):
         ratios = sorted(row[column].split()[0] for row in cells)
         assert f"{words} {ratios[0]} to {ratios[-1]}" in readme
-
-
-def test_the_demo_of_kubernetes_takes_as_long_wherever_it_is_said() -> None:
-    help_text = CliRunner().invoke(app, ["kubernetes", "demo", "--help"]).output
-    pages = [(ROOT / each).read_text("utf-8") for each in ("Makefile", "docs/how-to/kubernetes.md")]
-    for text in (*pages, _part("Try it by hand"), help_text):
-        assert "two to four minutes" in " ".join(text.split())
 
 
 @pytest.mark.broker

@@ -70,20 +70,20 @@ def demo(
     from connectors.kafka.client import BrokerUnavailable
     from simulation.control_plane.build import ControlPlaneUnavailable, build
     from simulation.kubernetes_demo.runner import run
-    from simulation.kubernetes_demo.story import Size
-    from simulation.kubernetes_demo.view import shown
-    from simulation.kubernetes_demo.wire import WireError
+    from simulation.kubernetes_demo.steps import Size
+    from simulation.kubernetes_demo.topic_client import RecordLost
+    from simulation.kubernetes_demo.view import show_live
     from simulation.processes import ProcessDied
 
     try:
         echo("the control plane is built, where it is not in the cache ...")
         binary = build()
-        with shown(Console(), plain=plain) as show:
+        with show_live(Console(), plain=plain) as show:
             summed = run(binary, output.absolute(), Size(nodes, pods), show)
     except ControlPlaneUnavailable as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
-    except (BrokerUnavailable, WireError, ProcessDied, OSError) as error:
+    except (BrokerUnavailable, RecordLost, ProcessDied, OSError) as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
@@ -111,17 +111,13 @@ def _refuse_without_effect(asked: typer.Context, *, observe: bool) -> None:
 
 
 def _observe(
-    kubeconfig: Path | None,
-    context: str | None,
-    sources: Path | None,
-    output: Path,
-    seconds: int,
+    kubeconfig: Path | None, context: str | None, sources: Path | None, output: Path, seconds: int
 ) -> None:
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kubernetes.api.access import access
     from connectors.kubernetes.api.errors import AccessError
     from simulation.kubernetes_demo.observation import Seen, observe
-    from simulation.kubernetes_demo.wire import WireError
+    from simulation.kubernetes_demo.topic_client import RecordLost
     from simulation.processes import ProcessDied
 
     read_source_file(sources)
@@ -136,7 +132,7 @@ def _observe(
     try:
         access(kubeconfig, context)
         seen = observe(kubeconfig, context, sources, output, seconds, show)
-    except (AccessError, BrokerUnavailable, WireError, ProcessDied, OSError) as error:
+    except (AccessError, BrokerUnavailable, RecordLost, ProcessDied, OSError) as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:

@@ -1,27 +1,26 @@
-"""Whole days of a cluster from seeds, decided by several policies and rules side by side.
+"""Whole days of a cluster, drawn from seeds, under several policies and rules side by side.
 
     traces ─▶ scenario ─▶ world ◀─▶ contender ─▶ measures ─▶ comparison ─▶ report
                             ▲            │
                             usage        ├── stage_contender: both stages under a policy
                                          └── rule_contender: a rule of another scheduler
 
-    parameters       everything that can be asked for, and the named scenarios
+    parameters       parameters of a run, and named scenarios
+    trace_files      files of published traces
     traces           sizes and CPU, from files or a model
-    system_usage     what nodes use themselves, from a file or a model
-    scenario         nodes, pods, and what these will use
+    system_usage     usage of the nodes themselves, from a file or a model
+    scenario         nodes, pods and their demand
     world            the simulated cluster, step by step
-    usage            what all pods use at a moment, as arrays
-    samples          what agents on the nodes report
+    usage            usage of all pods at a time, as arrays
     stage_contender  a policy as a contender
     rule_contender   a rule as a contender; `rules` has rules of other schedulers
-    contenders       who may be compared, by name; `policies` has built-in policies, as files
+    contenders       contenders by name; `policies` has the built-in policies
     measures         the result of a run
-    runs             one after the other, or side by side
+    runs             runs one after the other, or side by side
     finished_runs    finished runs in a directory
     comparison       all contenders with all days and seeds
-    report           comparisons as sentences, tables, and pages
-    chart            comparisons as SVG
+    report           comparisons as sentences, tables, pages and charts
 
-Time is the log's: the same seed is the same run, but for the CPU time that it takes. No broker, no
-network.
+Time is the time of the log: the same seed gives the same run, except for CPU time. There is no broker
+and no network.
 """

@@ -1,4 +1,4 @@
-"""Several contenders over several days and seeds: the runs, and what they come to together."""
+"""Comparisons of several contenders over several days and seeds."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,14 +10,12 @@ from simulation.closed_loop.finished_runs import FinishedRuns, Run, Task
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import Runs
 
-#: The figure that is no measure of the simulated cluster.
+#: The figure that measures the run and not the simulated cluster.
 CPU_SECONDS = "cpu_s"
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A figure over several runs."""
-
     median: float
     least: float
     most: float
@@ -34,22 +32,20 @@ class Comparison:
 
     @property
     def days(self) -> tuple[str, ...]:
-        """Days of the traces."""
         return tuple(dict.fromkeys(run.day for run in self.runs))
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of each day."""
         return tuple(dict.fromkeys(run.seed for run in self.runs))
 
     @property
     def contenders(self) -> dict[str, tuple[Run, ...]]:
-        """Runs of each contender, in one order of days and seeds."""
+        """Runs of each contender, in the same order of days and seeds."""
         names = dict.fromkeys(run.contender for run in self.runs)
         return {name: tuple(r for r in self.runs if r.contender == name) for name in names}
 
     def document(self) -> dict[str, Any]:
-        """Everything as JSON has it."""
+        """Return the comparison as JSON values."""
         return {
             "parameters": {**asdict(self.parameters), "fill_share": self.parameters.fill},
             "traces": list(self.files) or "model",
@@ -74,19 +70,17 @@ class Comparison:
 
 
 def value_of(run: Run, figure: str) -> float:
-    """A figure of a run; `cpu_s` is its CPU time."""
     return run.cpu_s if figure == CPU_SECONDS else run.result.figures[figure]
 
 
 def spread(runs: Sequence[Run], figure: str) -> Spread:
-    """A figure over the runs of one contender."""
     return _spread([value_of(run, figure) for run in runs])
 
 
 def ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> Spread | None:
-    """Our figure over that of another contender, for each day and seed; None where theirs is always 0.
+    """Return the ratio of our figure to the other's, over days and seeds; None if the other's is always 0.
 
-    Runs of the same day and seed have the same pods, so their ratio varies less than either figure.
+    Runs of one day and seed have the same pods, so the ratio varies less than either figure.
     """
     pairs = zip(ours, others, strict=True)
     values = [(value_of(our, figure), value_of(other, figure)) for our, other in pairs]
@@ -107,19 +101,19 @@ def compare(
     runs: Runs,
     kept: FinishedRuns | None = None,
 ) -> list[Comparison]:
-    """Run every contender with every day and seed: a comparison for each of `parameters`.
+    """Run every contender with every day and seed; return one comparison for each of `parameters`.
 
     Args:
-        parameters: of the runs of a comparison.
+        parameters: of the runs of one comparison.
         days: of the traces.
-        seeds: of each day, a cluster each.
+        seeds: of each day.
         names: of the contenders.
         files: traces that clusters are drawn from; empty: the built-in model.
-        runs: makes runs.
-        kept: runs that have ended before are taken from there, and others are added as they end.
+        runs: makes the runs that `kept` does not have.
+        kept: finished runs; new runs are added to it.
 
     Raises:
-        UnreadableRun: a run that is kept cannot be read.
+        UnreadableRun: a finished run cannot be read.
         RunDied: the process of a run has ended before the run.
     """
     tasks = [Task(*each) for each in product(parameters, days, seeds, names)]
@@ -131,9 +125,7 @@ def compare(
             kept.keep(task, run)
     return [
         Comparison(
-            each,
-            files,
-            tuple(run for task, run in made.items() if run and task.parameters == each),
+            each, files, tuple(run for task, run in made.items() if run and task.parameters == each)
         )
         for each in parameters
     ]

@@ -1,7 +1,7 @@
-"""Who may be compared: policies, which both stages decide by, and rules of other schedulers.
+"""Contenders by name: policies, which both stages decide by, and rules of other schedulers.
 
-policies/*.yaml   built-in policies, by the names of their files
-rules/*.py        rules of placement that are not ours, by the names of their modules
+policies/*.yaml   built-in policies, named by their files
+rules/*.py        placement rules of other schedulers, named by their modules
 """
 
 from collections.abc import Callable, Iterable
@@ -20,39 +20,38 @@ from streams.in_process.pipeline import LocalPipeline
 from streams.placement.registry import KNOWN
 
 POLICIES = Path(__file__).parent / "policies"
-#: Annotations of the pods of a contender, where its policy goes by them.
+#: Annotations of all pods of a contender, if its policy needs them.
 _ANNOTATIONS = {
     "koordinator-no-estimation": {
         "scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu": 0, "memory": 0}'
-    },
+    }
 }
 
 
 @dataclass(frozen=True, slots=True)
-class MakeContender:
-    """Makes a contender for one run: it keeps what it has seen."""
+class ContenderFactory:
+    """Makes a contender for one run, since a contender has state."""
 
     definition: str
-    """What it decides by, with all defaults: one definition decides alike in every run."""
+    """Policy with all defaults, or name of the rule. Equal definitions give equal decisions."""
     make: Callable[[], Contender]
     remark: str = ""
-    """What must be known of its figures, as a sentence; empty: nothing."""
+    """A warning about its figures, or empty."""
 
     def __call__(self) -> Contender:
-        """A contender that has seen nothing."""
         return self.make()
 
 
 class UnknownContender(ValueError):
-    """There is no contender of this name; the message names those that there are."""
+    """No contender has this name; the message lists those that exist."""
 
 
 class WrongPolicy(ValueError):
-    """A file holds no policy; the message has a line for each problem."""
+    """A file is not a policy; the message has a line for each problem."""
 
 
 def known_contenders() -> tuple[str, ...]:
-    """Names of all that are built in: policies first."""
+    """Return the names of all built-in contenders, policies first."""
     return (*_policies(), *_rules())
 
 
@@ -60,19 +59,19 @@ def contenders(
     names: Iterable[str],
     files: Iterable[Path],
     make_stages: Callable[[], LocalPipeline] = LocalPipeline,
-) -> dict[str, MakeContender]:
-    """Contenders by name, in the order given: built-in ones, then policies of files.
+) -> dict[str, ContenderFactory]:
+    """Return contenders by name, in the order given: built-in ones, then policies of files.
 
     Raises:
-        UnknownContender: there is none of a name, or two have the same one, or nobody is named, or a
-            file has the name of a built-in one.
-        WrongPolicy: a file holds no policy, or cannot be read.
+        UnknownContender: a name is unknown or given twice, no name is given, or a file has the name of
+            a built-in contender.
+        WrongPolicy: a file is not a policy, or cannot be read.
     """
     policies, of_rules = _policies(), _rules()
     expected = ", ".join((*policies, *of_rules))
-    found: dict[str, MakeContender] = {}
+    found: dict[str, ContenderFactory] = {}
 
-    def add(name: str, make: MakeContender) -> None:
+    def add(name: str, make: ContenderFactory) -> None:
         if name in found:
             raise UnknownContender(f"found {name} twice; expected another name for each")
         found[name] = make
@@ -104,13 +103,13 @@ def contenders(
     return found
 
 
-def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> MakeContender:
+def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> ContenderFactory:
     read = file.read_bytes()
     policy = read_policy(read, KNOWN)
     text = read.decode("utf-8")
     annotations = _ANNOTATIONS.get(name, {})
     said = "".join(f" {key}: {value}" for key, value in annotations.items())
-    return MakeContender(
+    return ContenderFactory(
         policy.model_dump_json() + said,
         lambda: StageContender(name, text, make_stages, annotations),
         _remark(name, policy),
@@ -127,8 +126,8 @@ def _remark(name: str, policy: Policy) -> str:
     )
 
 
-def _of_rule(name: str, rule: Rule) -> MakeContender:
-    return MakeContender(f"rule {name}", lambda: RuleContender(name, rule))
+def _of_rule(name: str, rule: Rule) -> ContenderFactory:
+    return ContenderFactory(f"rule {name}", lambda: RuleContender(name, rule))
 
 
 def _policies() -> dict[str, Path]:
@@ -136,7 +135,6 @@ def _policies() -> dict[str, Path]:
 
 
 def _rules() -> dict[str, Rule]:
-    """Rules by the names of their modules."""
     modules = (
         (each.name, import_module(f"{rules.__name__}.{each.name}"))
         for each in iter_modules(rules.__path__)

@@ -1,10 +1,10 @@
-"""Finished runs in a directory: what is there need not be run again.
+"""Finished runs in a directory, which need not be run again.
 
-A day of a large cluster takes long. Each run that has ended is written to a file of its own, so a
-comparison that was stopped goes on where it was, several may work side by side for one report, and
-a report is made anew in seconds. A file is found by all that decides its figures: parameters, seed,
-traces, the contender's text and the version of loadstream. Who changes code between two calls of
-one version wants an empty directory.
+A day of a large cluster takes long. Each finished run is written to a file of its own. So a comparison
+that was stopped can continue, several processes can work on one report, and a report can be made again
+in seconds. The name of a file has a hash of everything that determines the figures: parameters, seed,
+traces, definition of the contender and version of loadstream. After a change of the code within one
+version, use an empty directory.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from simulation.closed_loop.traces import Traces
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run that is to be made."""
+    """A run to be made."""
 
     parameters: Parameters
     day: str
@@ -33,7 +33,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was found for a day and seed, so that its load is as asked."""
+    """The scenario of a day and seed after calibration to its load."""
 
     factor: float
     requested_share: float
@@ -50,26 +50,22 @@ class Run:
     calibration: Calibration
     result: Result
     cpu_s: float
-    """CPU time of the whole run, simulated world included; differs each time."""
+    """CPU time of the whole run, including the simulated world; differs each time."""
 
 
 class UnreadableRun(ValueError):
-    """A file of a finished run cannot be read; the message names it."""
+    """The file of a finished run cannot be read; the message names it."""
 
 
 class FinishedRuns:
-    """Runs of one comparison that are kept in a directory."""
+    """Runs of one comparison, kept in a directory."""
 
     def __init__(
-        self,
-        directory: Path,
-        days: Sequence[Traces],
-        definitions: Mapping[str, str],
-        version: str,
+        self, directory: Path, days: Sequence[Traces], definitions: Mapping[str, str], version: str
     ) -> None:
-        """`definitions`: what each contender goes by, by name.
+        """`definitions` has the definition of each contender, by name.
 
-        Raises OSError where the directory cannot be made or written.
+        Raises OSError if the directory cannot be created or written.
         """
         if directory.exists() and not directory.is_dir():
             raise NotADirectoryError(
@@ -84,10 +80,7 @@ class FinishedRuns:
         self._digests = {traces.day: _digest(traces) for traces in days}
 
     def find(self, task: Task) -> Run | None:
-        """A run that has ended before; none: there is none.
-
-        Raises UnreadableRun where its file is damaged.
-        """
+        """Return a finished run, or None. Raises UnreadableRun if its file is damaged."""
         path = self._path(task)
         try:
             document = json.loads(path.read_bytes())
@@ -107,7 +100,7 @@ class FinishedRuns:
             ) from None
 
     def keep(self, task: Task, run: Run) -> None:
-        """Write a run that has ended; a file is whole or not there."""
+        """Write a finished run. A file is complete or does not exist."""
         path = self._path(task)
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_text(json.dumps({"parameters": asdict(task.parameters), **asdict(run)}))

@@ -1,7 +1,7 @@
 """Measures of a run: hot node-minutes, waiting pods, and evictions.
 
-Figures are of the time after the filling, one look a minute at each node. Demand is what pods want,
-which a saturated node does not give.
+The time after the filling is measured, once a minute at each node. Demand is what pods would use on a
+node with unlimited capacity.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulation.closed_loop.scenario import Scenario
-from simulation.closed_loop.usage import Moment, work_of
+from simulation.closed_loop.usage import Moment, get_plan_index
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.pods import PodPlan
@@ -21,18 +21,18 @@ Shares = npt.NDArray[np.float32]
 #: A node is hot above these shares of its CPU and memory.
 HOT_CPU, HOT_MEMORY = 0.75, 0.80
 MINUTE_MS = 60_000
-#: A pod that is evicted again within this time, or comes back, has bounced.
+#: A pod has bounced if it is evicted again within this time, or returns to its node.
 BOUNCE_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one contender came to with one day and seed."""
+    """The result of one contender with one day and seed."""
 
     figures: Mapping[str, float]
-    """By name, in the order in which they are shown."""
+    """By name, in the order of their display."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What only the contender knows of itself."""
+    """Numbers from the contender."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Move:
 
 
 class Recorder(Observer):
-    """Looks at a world once a minute, and at what happens in it."""
+    """Records the state of a world each minute, and its events."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -57,15 +57,13 @@ class Recorder(Observer):
         self._placed = 0
         self._evictions = 0
         self._move_of: dict[str, _Move] = {}
-        """The eviction that a replacement comes from, by its uid."""
+        """The eviction that caused a replacement, by the replacement's uid."""
         self._before: dict[int, _Move] = {}
-        """The last eviction of the pod of a plan."""
+        """The last eviction, by plan."""
         self._bounces = 0
 
-    # --- what happens ---------------------------------------------------------------------------
-
     def minute(self, moment: Moment) -> None:
-        """Look at all nodes."""
+        """Record the demand of all nodes."""
         if moment.at_ms < self._begin_ms:
             return
         shares = (moment.demand / self._allocatable).astype(np.float32)
@@ -73,11 +71,10 @@ class Recorder(Observer):
         self._memory.append(shares[:, 1])
 
     def asked(self, plan: PodPlan) -> None:
-        """A pod waits."""
         self._asked_ms[plan.pod.uid] = plan.at_ms
 
     def happened(self, event: PodEvent) -> None:
-        """A pod waits no more."""
+        """Record the wait of a pod that was bound."""
         if event.event != "bound":
             return
         uid = event.pod.uid
@@ -90,8 +87,8 @@ class Recorder(Observer):
             self._bounce(move, event.at_ms)
 
     def evicted(self, eviction: Eviction) -> None:
-        """A pod was made to leave."""
-        work = work_of(eviction.pod.uid)
+        """Record an eviction, and whether the pod had moved shortly before."""
+        work = get_plan_index(eviction.pod.uid)
         move, before = _Move(eviction), self._before.get(work)
         self._before[work] = move
         if eviction.at_ms >= self._begin_ms:
@@ -102,15 +99,13 @@ class Recorder(Observer):
             self._move_of[eviction.replacement.pod.uid] = move
 
     def _bounce(self, move: _Move, at_ms: int) -> None:
-        """A move turns out to be for nothing, which counts once whatever else becomes of it."""
+        """Count a move that was in vain, once per move."""
         if at_ms >= self._begin_ms and not move.bounced:
             move.bounced = True
             self._bounces += 1
 
-    # --- what it came to ------------------------------------------------------------------------
-
     def result(self, counts: Mapping[str, int]) -> Result:
-        """The figures of the run."""
+        """Return the figures of the run."""
         cpu, memory = np.array(self._cpu), np.array(self._memory)
         hot = cpu > HOT_CPU
         millicores = self._allocatable[:, 0]

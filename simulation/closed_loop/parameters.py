@@ -1,18 +1,18 @@
-"""Everything that a closed loop can be asked for, by name, with units; and the scenarios."""
+"""Parameters of the closed loop, with their units and bounds, and the named scenarios."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: Requests fill this share of the nodes where their mean load is to be 40 % ...
+#: Requests fill this share of the nodes at a mean load of 40 % ...
 _FILL_AT_40 = 0.60
-#: ... and so much more for each point of load more.
+#: ... and this much more per point of load.
 _FILL_PER_LOAD = (0.80 - 0.60) / (0.55 - 0.40)
-#: No more than this is requested: what is over would wait for ever.
+#: Upper limit of requests: pods above it would wait forever.
 _FILL_MAX = 0.95
-#: Pods have at most this share of the memory that they request.
+#: Pods use at most this multiple of the memory that they request.
 MEMORY_SHARE_MAX = 10
-#: Bounds of what is one number, both included: what lies beyond says nothing of any cluster.
+#: Bounds of the parameters that are one number, both included.
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "nodes": (2, 20_000),
     "hours": (0.1, 1_000),
@@ -42,68 +42,68 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters of the runs; each run adds a day of the traces and a seed."""
+    """Parameters of runs; each run adds a day of the traces and a seed."""
 
     scenario: str = "mixed"
     """Name of the scenario that the other parameters make."""
     nodes: int = 100
     """Number of nodes."""
     hours: float = 24.0
-    """Time that is measured."""
+    """Measured time."""
     filling_hours: float = 2.0
-    """Time before that, in which the cluster fills; pods that run from the beginning come within
-    its first half."""
+    """Time before the measured time, in which the cluster fills. The first pods arrive in its
+    first half."""
     load: float = 0.40
     """Mean demand for CPU, as a share of the nodes."""
     fill_share: float | None = None
-    """Requests for CPU, as a share of the nodes; none: as `fill` says."""
+    """Requests for CPU, as a share of the nodes; none: derived from the load."""
     pod_divisor: int = 4
-    """Pods are this many times smaller than the trace's."""
+    """Divisor of the pod sizes of the trace."""
     owners_per_node: float = 1.2
     """Number of owners, per node."""
     owner_spread: float = 1.0
-    """Spread of the logarithm of how many replicas owners have."""
+    """Standard deviation of the logarithm of an owner's number of replicas."""
     alike_share: float = 0.0
-    """Share of the pods that are like the machine which their owner's other pods are like, each from
-    a time of its own; the others are unlike each other."""
+    """Share of the pods that follow the same traced machine as the other pods of their owner, each
+    with its own shift in time. Other pods follow random machines."""
     day_swing: float = 0.0
-    """Pods want this share more CPU in the middle of their owner's day, and less in its night."""
+    """Share by which the CPU demand rises at the noon of an owner, and falls at its midnight."""
     day_spread_hours: float = 0.0
-    """The middles of the owners' days lie within so many hours around that of the measured time."""
+    """Range of the owners' noons around the middle of the measured time."""
     budgeted_share: float = 0.5
-    """Share of the owners with a disruption budget, which lets one pod go at a time."""
+    """Share of the owners with a disruption budget, which allows one disruption at a time."""
     life_median_hours: float = 2.0
     """Median of the lifetimes of pods."""
     life_spread: float = 1.4
-    """Spread of the logarithm of pods' lives."""
+    """Standard deviation of the logarithm of lifetimes."""
     life_min_s: int = 300
     """Shortest lifetime."""
     life_max_hours: float = 168.0
     """Longest lifetime."""
     memory_start: tuple[float, float] = (0.25, 0.60)
-    """Range of the memory that a pod has at its start, as a share of its request."""
+    """Range of the memory of a pod at its start, as a share of its request."""
     memory_growth: tuple[float, float] = (0.0, 0.50)
-    """Range of what it has more in the end."""
+    """Range by which the memory of a pod grows, as a share of its request."""
     memory_growth_hours: float = 2.0
-    """Time in which it has grown by 63 % of that."""
+    """Time in which the memory grows by 63 % of that."""
     system_share: float = 0.0
-    """What nodes use themselves, as a mean share of their CPU and of their memory; `load` includes
-    it."""
+    """Mean usage of the nodes themselves, as a share of their CPU and memory; `load` includes it.
+    """
     sample_s: int = 60
-    """Time between two samples of a node; nodes are sampled in turns."""
+    """Time between two samples of a node."""
     step_s: int = 10
     """Time between two steps of the world."""
     turn_s: int = 0
-    """Time between two turns of the stages, in which they get the tick of the clock and all records
-    since the last one; 0: each step is a turn."""
+    """Time between two turns. In a turn the stages read the tick and all records since the last
+    turn. 0: each step is a turn."""
     lag_s: int = 10
-    """Time from a sample until it is read."""
+    """Time from a sample to its reading."""
     command_lag_s: int = 0
-    """Time from a command until it is carried out, rounded up to a step. From a request to its binding
-    a worker and a binder take less than a second, so that it is none by default."""
+    """Time from a command to its execution, rounded up to a step. It is 0 by default, since a
+    worker and a binder take less than a second from a request to its binding."""
 
-    def wrong(self) -> str | None:
-        """What is wrong, in a sentence: which parameter, what was found, what is expected."""
+    def find_problem(self) -> str | None:
+        """Return what is wrong, as a sentence with parameter, value and what is expected; or None."""
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
@@ -132,7 +132,6 @@ class Parameters:
 
     @property
     def load_text(self) -> str:
-        """Load in percent, as it was asked for."""
         return f"{100 * self.load:g}"
 
     @property
@@ -143,20 +142,20 @@ class Parameters:
         return min(_FILL_MAX, max(0.05, _FILL_AT_40 + _FILL_PER_LOAD * (self.load - 0.40)))
 
 
-#: Scenarios: the loads at which each is run by default, in percent, and the parameters that differ from
-#: those of `mixed`. Sizes of pods are shares of the published ones, of which 3 fit on a node.
+#: By name: default loads in percent, and the parameters that differ from `mixed`. Of the
+#: published pod sizes, 3 fit on a node.
 SCENARIOS: Mapping[str, tuple[tuple[float, ...], Mapping[str, Any]]] = {
-    # Replicas of an owner alike, with day and night, which differ between owners.
+    # Replicas of an owner are alike, with a day and night of their owner.
     "web": ((50,), {"alike_share": 1.0, "day_swing": 0.5, "day_spread_hours": 12.0}),
-    # 13 unlike pods on a node.
+    # 13 different pods per node.
     "mixed": ((40, 55), {}),
     # Pods that live for 15 minutes.
     "batch": ((50,), {"life_median_hours": 0.25, "life_spread": 0.5, "life_min_s": 60}),
-    # 3 pods on a node.
+    # 3 pods per node.
     "big-pods": ((50,), {"pod_divisor": 1}),
-    # 30 pods on a node.
+    # 30 pods per node.
     "small-pods": ((55,), {"pod_divisor": 10}),
-    # Half of the load is that of the nodes themselves.
+    # Half of the load comes from the nodes themselves.
     "own-load": ((55,), {"system_share": 0.275}),
     # Pods use more memory than they request, some much more.
     "memory": ((40,), {"memory_start": (0.2, 2.6), "memory_growth": (0.0, 1.0)}),

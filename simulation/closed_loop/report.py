@@ -1,8 +1,9 @@
-"""The result of comparisons: sentences and tables, as lines or as a page of Markdown."""
+"""Reports of comparisons: sentences and tables for a terminal, a page of Markdown, and a chart as SVG."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from html import escape
 from statistics import median
 from textwrap import fill, wrap
 
@@ -21,12 +22,9 @@ from simulation.closed_loop.parameters import Parameters
 Table = list[list[str]]
 """Headings, then rows."""
 
-#: Whose figures the sentence is about, and what they are held against, by name and in words.
+#: Name of our contender, and names and titles of those that it is compared with.
 OURS = "loadstream"
-AGAINST = {
-    "least-allocated": "kube-scheduler",
-    "koordinator-lownodeload-75": "Koordinator",
-}
+AGAINST = {"least-allocated": "kube-scheduler", "koordinator-lownodeload-75": "Koordinator"}
 HOT, WEIGHTED = "hot_cpu_minutes", "hot_cpu_weighted_minutes"
 EVICTIONS, WAITING = "evictions", "waiting_pod_minutes"
 #: Columns: figure, heading, decimals.
@@ -51,12 +49,13 @@ LEGEND = (
     "bounces: pods that returned to their node or were evicted again within an hour. Figures are medians over "
     "days and seeds, with the range in brackets; ratios are of runs with the same pods."
 )
-#: Columns at which prose wraps.
+#: Width of prose, in columns.
 WIDTH = 100
 
 
 def summarize(comparison: Comparison) -> str | None:
-    """Compare our default policy with common schedulers, in a few sentences; None without ours."""
+    """Compare the default policy with common schedulers, in a few sentences; None if it was not
+    run."""
     of, given = comparison.contenders, comparison.parameters
     if OURS not in of:
         return None
@@ -96,7 +95,7 @@ def _format_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> st
 
 
 def _format(figure: Spread, digits: int = 0) -> str:
-    """The median, with the range if there is one."""
+    """Return the median, with the range if there is one."""
     median, least, most = (
         f"{each:,.{digits}f}" for each in (figure.median, figure.least, figure.most)
     )
@@ -104,7 +103,7 @@ def _format(figure: Spread, digits: int = 0) -> str:
 
 
 def tabulate_figures(comparison: Comparison) -> Table:
-    """A row for each contender."""
+    """Return a row for each contender."""
     rows = [["", *(heading for _, heading, _ in COLUMNS)]]
     for name, runs in comparison.contenders.items():
         rows.append([name, *(_format(spread(runs, each), digits) for each, _, digits in COLUMNS)])
@@ -112,7 +111,8 @@ def tabulate_figures(comparison: Comparison) -> Table:
 
 
 def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
-    """A row for each comparison with ours: hot minutes and waiting over those of others, evictions."""
+    """Return a row for each comparison: our hot minutes and waiting divided by the others', and
+    evictions."""
     rows = []
     for comparison in comparisons:
         given = comparison.parameters
@@ -122,7 +122,7 @@ def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
 
 
 def tabulate_days(comparison: Comparison) -> Table:
-    """The same with a row for each day of the traces."""
+    """Return the same with a row for each day of the traces."""
     rows = []
     for day in comparison.days:
         of = {
@@ -134,7 +134,7 @@ def tabulate_days(comparison: Comparison) -> Table:
 
 
 def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
-    """Cells by heading."""
+    """Return cells by heading."""
     ours = of[OURS]
     cells = {}
     for name, words in AGAINST.items():
@@ -148,7 +148,7 @@ def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
 
 
 def describe(comparison: Comparison) -> str:
-    """What was run, in a sentence or two."""
+    """Describe the runs in a sentence or two."""
     given, usual = comparison.parameters, Parameters()
     differing = [
         f"{each.name} {getattr(given, each.name)}"
@@ -168,7 +168,7 @@ def describe(comparison: Comparison) -> str:
 
 
 def format_lines(comparison: Comparison) -> Iterator[str]:
-    """What was run, the sentences, and the table of contenders, for a terminal."""
+    """Yield description, sentences and the table of contenders, for a terminal."""
     given = comparison.parameters
     yield f"{given.scenario}, mean load {given.load_text}%"
     traces = f"Traces: {', '.join(comparison.files) or 'the built-in model'}."
@@ -179,7 +179,7 @@ def format_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def format_table(rows: Table) -> Iterator[str]:
-    """A table for a terminal."""
+    """Yield the lines of a table for a terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
@@ -187,7 +187,7 @@ def format_table(rows: Table) -> Iterator[str]:
 
 
 def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str | Table]]]:
-    """Headings, each with what stands below it: texts and tables."""
+    """Yield headings, each with its texts and tables."""
     traces = f"Traces: {', '.join(comparisons[0].files) or 'the built-in model'}."
     has_ours = OURS in comparisons[0].contenders
     yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ours else []), traces, LEGEND]
@@ -199,12 +199,12 @@ def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str
 
 
 def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[str]) -> str:
-    """A page of Markdown.
+    """Return a page of Markdown.
 
     Args:
         comparisons: a section for each.
-        chart: name of the chart's file, which stands beside the page.
-        arguments: of the command that made it.
+        chart: name of the chart's file, in the folder of the page.
+        arguments: of the command that made the page.
     """
     parts = [
         "# Closed loop: the report",
@@ -227,3 +227,54 @@ def _markdown(rows: Table) -> str:
     heads, *others = rows
     lines = [heads, ["---", *(["---:"] * (len(heads) - 1))], *others]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+_WIDTH = 860
+#: Height of a line, start of the bars, and length of the longest bar.
+_LINE, _BAR_LEFT, _BAR_LONGEST = 22, 270, 380
+_OURS, _OTHERS = "#1f77b4", "#b9c2cb"
+
+
+def draw_bars(comparisons: Sequence[Comparison]) -> str:
+    """Draw hot node-minutes as one bar per contender, in one block per comparison.
+
+    A bar is the median over days and seeds; a thin line is the range.
+    """
+    parts: list[str] = []
+    y = 0
+    for comparison in comparisons:
+        parts += _draw_block(comparison, y)
+        y += _LINE * (2 + len(comparison.contenders))
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y}" role="img" '
+        'font-family="sans-serif" font-size="13">'
+        f'<rect width="{_WIDTH}" height="{y}" fill="#fff"/>'
+    )
+    return "".join((head, *parts, "</svg>"))
+
+
+def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
+    given = comparison.parameters
+    hot = {name: spread(runs, "hot_cpu_minutes") for name, runs in comparison.contenders.items()}
+    evictions = {name: spread(runs, "evictions") for name, runs in comparison.contenders.items()}
+    scale = _BAR_LONGEST / (max((each.most for each in hot.values()), default=0.0) or 1.0)
+    yield (
+        f'<text x="4" y="{top + _LINE - 4}" font-weight="bold">{given.scenario}, mean load '
+        f"{given.load_text} %: hot node-minutes of {given.nodes} nodes in {given.hours:g} h</text>"
+    )
+    for line, name in enumerate(sorted(hot, key=lambda name: (hot[name].median, name)), 1):
+        y = top + _LINE * line
+        least, middle, most = (
+            scale * v for v in (hot[name].least, hot[name].median, hot[name].most)
+        )
+        moved = f", {evictions[name].median:,.0f} evictions" if evictions[name].median else ""
+        ours = name == "loadstream"
+        weight = ' font-weight="bold"' if ours else ""
+        yield (
+            f'<text x="{_BAR_LEFT - 8}" y="{y + 18}" text-anchor="end"{weight}>{escape(name)}</text>'
+            f'<rect x="{_BAR_LEFT}" y="{y + 5}" width="{middle:.1f}" height="{_LINE - 6}" '
+            f'fill="{_OURS if ours else _OTHERS}"/>'
+            f'<path d="M{_BAR_LEFT + least:.1f} {y + 13}H{_BAR_LEFT + most:.1f}" stroke="#333"/>'
+            f'<text x="{_BAR_LEFT + most + 8:.1f}" y="{y + 18}"{weight}>'
+            f"{hot[name].median:,.0f}{moved}</text>"
+        )

@@ -1,9 +1,9 @@
-"""A rule as a contender: it binds each pod to the node that it chooses, and moves nothing.
+"""A rule as a contender: binds each pod to the node that the rule chooses, and moves nothing.
 
-It knows what a scheduler with a collector of metrics beside it would know: requests at once, usage
-as often and as late as the stages do, over the same samples. Its bindings are carried out at once.
-A pod for which no node has room asks again a minute later, in the order of arrival. Means are of 5
-minutes, as the stages have them; the collector of Trimaran has them of 15, where it can.
+The contender knows what a scheduler with a metrics collector knows: requests at once, and usage as
+often and as late as the stages, from the same samples. Bindings are carried out at once. A pod that
+fits on no node is tried again a minute later, in the order of arrival. Means cover 5 minutes, as in the
+stages; Trimaran's collector uses 15 minutes if it can.
 """
 
 from collections import deque
@@ -13,18 +13,18 @@ import numpy as np
 from simulation.closed_loop.rules.view import NodesView, Rule
 from simulation.closed_loop.scenario import Array
 from simulation.closed_loop.traces import STEP_S
-from simulation.closed_loop.usage import Moment, work_of
+from simulation.closed_loop.usage import Moment, get_plan_index
 from simulation.closed_loop.world import World
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.pods import PodPlan
 
-#: Means are over the samples of this time, deviations over those of that.
+#: Windows of the mean and of the standard deviation.
 MEAN_S, DEVIATION_S = 300, 900
-#: A report is not taken to know a pod that was bound less than this before it, as Trimaran has it
+#: A report includes a pod if the pod was bound at least this long before. Trimaran has the same
 #: (`metricsAgentReportingIntervalSeconds`).
 KNOWN_AFTER_MS = 60_000
-#: A pod without a node asks again after this time.
+#: Time after which a waiting pod is tried again.
 RETRY_MS = 60_000
 
 _CHOICES = 104
@@ -48,8 +48,8 @@ class RuleContender(Observer):
         self._pods = np.zeros(nodes)
         self._unreported = np.zeros((nodes, 2))
         self._fresh: list[dict[str, tuple[int, Array]]] = [{} for _ in range(nodes)]
-        """Of each node: pods that its newest report is not taken to know, with the time from which a
-        report is, and their requests."""
+        """By node: pods that the newest report does not include, the time from which reports do,
+        and requests."""
         self._short = max(1, round(MEAN_S / parameters.sample_s))
         self._window = np.full((max(1, round(DEVIATION_S / parameters.sample_s)), nodes, 2), np.nan)
         """The newest samples of each node, oldest first."""
@@ -57,20 +57,19 @@ class RuleContender(Observer):
         self._deviation = np.full((nodes, 2), np.nan)
         self._late: deque[tuple[int, Moment, range]] = deque()
         self._waiting: deque[tuple[int, PodPlan]] = deque()
-        """Pods without a node, and when they are tried next."""
+        """Waiting pods, and the time of the next attempt."""
         self._failed = 0
         world.cluster.observers.append(self)
 
     def asked(self, plan: PodPlan) -> None:
-        """A pod wants a node."""
         self._waiting.append((0, plan))
 
     def happened(self, event: PodEvent) -> None:
-        """A pod takes room, or leaves it."""
+        """Count the requests of a pod that was bound or deleted."""
         if event.event not in ("bound", "deleted") or event.pod.node is None:
             return
         node = self._world.usage.nodes[event.pod.node]
-        plan = self._world.scenario.plans[work_of(event.pod.uid)]
+        plan = self._world.scenario.plans[get_plan_index(event.pod.uid)]
         request = _request(plan)
         if event.event == "bound":
             self._requested[node] += request
@@ -84,7 +83,7 @@ class RuleContender(Observer):
                 self._count_fresh(node)
 
     def step(self, now_ms: int) -> None:
-        """Read the reports that are there by now, and place what waits."""
+        """Read the reports that have arrived, and place waiting pods."""
         moment = self._world.usage.moment(now_ms)
         self._late.append((now_ms + self._lag_ms, moment, self._world.sampled(now_ms)))
         while self._late and self._late[0][0] <= now_ms:
@@ -96,7 +95,7 @@ class RuleContender(Observer):
                 self._waiting.append((at_ms if at_ms > now_ms else now_ms + RETRY_MS, plan))
 
     def figures(self) -> dict[str, int]:
-        """Bindings that the world refused: there should be none."""
+        """Return the number of bindings that the world refused, if there are any."""
         return {"bind_failed": self._failed} if self._failed else {}
 
     def _place(self, plan: PodPlan, now_ms: int) -> bool:
@@ -118,7 +117,7 @@ class RuleContender(Observer):
 
     def _future(self, plan: PodPlan, now_ms: int, seconds: int) -> Array:
         times = now_ms + 1000 * STEP_S * np.arange(max(1, seconds // STEP_S))
-        work = work_of(plan.pod.uid)
+        work = get_plan_index(plan.pod.uid)
         return self._world.usage.cpu_ahead(now_ms, times, work, plan.life_ms)
 
     def _report(self, moment: Moment, nodes: range) -> None:

@@ -1,7 +1,7 @@
-"""The runs of a comparison: one after the other, or side by side in processes of their own.
+"""The runs of a comparison: one after the other, or side by side in several processes.
 
-A run knows nothing of the others, so where it runs changes nothing but how long all of them take.
-Each run takes one core; the order in which runs end is not guaranteed.
+Runs are independent, so the result does not depend on the number of processes. Each run takes one
+core. The order in which runs end is not defined.
 """
 
 import gc
@@ -19,27 +19,26 @@ from signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGINT, pthread_sigmask, sig
 from threading import Thread
 from typing import Protocol
 
-from simulation.closed_loop.contenders import MakeContender, contenders
+from simulation.closed_loop.contenders import ContenderFactory, contenders
 from simulation.closed_loop.finished_runs import Calibration, Run, Task
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, run
 
-#: Objects before Python looks for cycles among the youngest, and how often among older ones.
-#: Messages and state are trees, which go by counting references, as in a worker; but here nobody
-#: waits for a look. A step of a few thousand nodes makes fewer objects and drops most of them: with
-#: a twentieth of this figure a seventh of a run of 1,500 nodes was spent on looking.
+#: Thresholds of the garbage collector. Messages and state are trees, so reference counting frees
+#: them. With a twentieth of the first threshold, collections took a seventh of a run of 1,500
+#: nodes.
 GC_THRESHOLDS = (400_000, 5, 20_000)
 
 Progress = Callable[[str], None]
-"""Is called with a line now and then."""
+"""Is called with lines of progress."""
 
 
 class Runs(Protocol):
     """Makes runs."""
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
-        """Each task with its run, in the order in which they end."""
+        """Yield each task with its run, in the order in which runs end."""
         ...
 
 
@@ -48,25 +47,25 @@ class RunDied(RuntimeError):
 
 
 class InTurn:
-    """Runs one after the other, in this process."""
+    """Makes runs one after the other, in this process."""
 
     def __init__(
         self,
         days: Sequence[Traces],
-        make: Mapping[str, MakeContender],
+        make: Mapping[str, ContenderFactory],
         progress: Progress,
         cpu_s: Callable[[], float] = time.process_time,
     ) -> None:
-        """`cpu_s`: CPU time of this process so far."""
+        """`cpu_s` returns the CPU time of this process so far."""
         self._make, self._progress, self._cpu_s = make, progress, cpu_s
-        # All contenders meet one scenario, and drawing it takes some seconds.
+        # All contenders have the same scenario, and drawing it takes seconds.
         of = {traces.day: traces for traces in days}
         self._scenario = lru_cache(1)(
             lambda parameters, day, seed: draw_scenario(parameters, seed, of[day])
         )
 
     def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Run]]:
-        """Each task with its run, in their order."""
+        """Yield each task with its run, in their order."""
         for task in tasks:
             scenario = self._scenario(task.parameters, task.day, task.seed)
             contender = self._make[task.contender]()
@@ -80,14 +79,14 @@ def make_run(
     progress: Progress,
     cpu_s: Callable[[], float] = time.process_time,
 ) -> Run:
-    """Let a contender decide a whole scenario.
+    """Run a contender over a whole scenario.
 
     Args:
         scenario: of the run.
-        day: of the traces that it was drawn from.
+        day: of the traces that the scenario was drawn from.
         contender: decides.
-        progress: is called each simulated hour.
-        cpu_s: CPU time of this process so far.
+        progress: is called after each simulated hour.
+        cpu_s: returns the CPU time of this process so far.
     """
     given, seed, name, begun_s = scenario.parameters, scenario.seed, contender.name, cpu_s()
     whole = given.filling_hours + given.hours
@@ -105,7 +104,7 @@ def make_run(
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """Runs in processes of their own, which make their contenders themselves."""
+    """Makes runs in several processes, each with contenders of its own."""
 
     jobs: int
     """At most this many runs at a time."""
@@ -113,12 +112,12 @@ class SideBySide:
     files: Sequence[Path]
     days: Sequence[Traces]
     progress: Progress
-    """A function of a module: it is called in the other processes."""
+    """A function of a module, since other processes call it."""
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
-        """Each task with its run, as they end.
+        """Yield each task with its run, as runs end.
 
-        Raises RunDied where a process was ended from outside, such as for want of memory.
+        Raises RunDied if a process is killed, for example for lack of memory.
         """
         given = (self.names, self.files, self.days, self.progress)
         with ProcessPoolExecutor(
@@ -147,7 +146,7 @@ def runs(
     days: Sequence[Traces],
     progress: Progress,
 ) -> Runs:
-    """What makes runs, at most `jobs` at a time."""
+    """Return an object that makes runs, at most `jobs` at a time."""
     if jobs == 1:
         gc.set_threshold(*GC_THRESHOLDS)
         return InTurn(days, contenders(names, files), progress)
@@ -155,14 +154,11 @@ def runs(
 
 
 _in_turn: InTurn
-"""What makes the runs of this process, where it is one of several."""
+"""Makes the runs of this process, if it is one of several."""
 
 
 def _begin(
-    names: Sequence[str],
-    files: Sequence[Path],
-    days: Sequence[Traces],
-    progress: Progress,
+    names: Sequence[str], files: Sequence[Path], days: Sequence[Traces], progress: Progress
 ) -> None:
     global _in_turn  # a pool calls functions of modules, and these keep what they need here
     signal(SIGINT, SIG_DFL)  # Ctrl-C ends it at once, without a word
@@ -174,9 +170,9 @@ def _begin(
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Ctrl-C comes after it; processes begun in it get theirs once `_begin` lets them.
+    """Block Ctrl-C while processes start; `_begin` unblocks it in each of them.
 
-    While they import, it would end them with tracebacks.
+    During their imports, Ctrl-C would end them with tracebacks.
     """
     pthread_sigmask(SIG_BLOCK, {SIGINT})
     try:

@@ -1,18 +1,17 @@
-"""A scenario: nodes, pods in the order in which they ask, and what each of them will use.
+"""A scenario: nodes, pods in the order in which they ask for a node, and the demand of each pod.
 
-Drawn from a seed. All contenders meet the same one: a pod asks at the same time, lives as long
-after its start, and wants as much CPU at each moment, wherever it is.
+A scenario is drawn from a seed and is the same for all contenders: a pod asks at the same time, has the
+same lifetime, and has the same CPU demand at each time, on any node.
 
-    nodes      drawn from a list without replacement, as far as there are enough
+    nodes      drawn from a list, without replacement if there are enough
     pods       sizes drawn from a list with replacement, divided by a whole number
-    owners     how many replicas each has is lognormal; some have a disruption budget
-    lives      lognormal. Pods that run at the beginning are met in the middle of their lives: drawn
-               with a chance proportional to their length, of which a uniform share is left
-    arrivals   Poisson, such that on average as much is requested as at the beginning
-    CPU        request x a traced machine's percent, shifted by the pod's own time of the day x the
-               swing of its owner's day x a factor, which is calibrated so that the mean demand is
-               as asked
-    system     what nodes use themselves: a traced machine's, shifted, x a share of the node
+    owners     lognormal numbers of replicas; some owners have a disruption budget
+    lifetimes  lognormal. Pods that run at the beginning are drawn with probabilities proportional to
+               their lifetimes, of which a uniform share is left
+    arrivals   Poisson, with the mean requests of the beginning
+    CPU        request x percent of a traced machine, shifted by a time of the pod x daily swing of its
+               owner x a factor, which is calibrated to give the mean load
+    system     usage of the nodes themselves: a traced machine, shifted, x a share of the node
     memory     request x (start + growth x (1 - exp(-age / time)))
 """
 
@@ -28,26 +27,20 @@ from simulation.closed_loop.system_usage import STEPS as SYSTEM_STEPS
 from simulation.closed_loop.system_usage import Shape, model_system_usage
 from simulation.closed_loop.traces import STEP_S, STEPS, Traces
 from simulation.cluster.machines import Machine
-from simulation.cluster.pods import (
-    PRIORITY_CLASS_LABEL,
-    PROD,
-    SCHEDULER,
-    PodPlan,
-    make_container,
-)
+from simulation.cluster.pods import PRIORITY_CLASS_LABEL, PROD, SCHEDULER, PodPlan, make_container
 
 Array = npt.NDArray[np.float64]
 Indexes = npt.NDArray[np.int64]
 
 CLUSTER = "closed-loop"
-#: A run begins at this time unless it says another, a midnight: 2026-03-02 00:00 UTC.
+#: Default start of a run: 2026-03-02 00:00 UTC.
 BEGIN_MS = 1_772_409_600_000
 HOUR_MS = 3_600_000
 #: Namespaces of owners with and without a disruption budget.
 BUDGETED, FREE = "guarded", "plain"
 #: Priority of the pods: prod, as Koordinator's bands say.
 _PRIORITY = 9500
-#: Lives that the length-biased ones are drawn from.
+#: Number of lifetimes from which length-biased lifetimes are drawn.
 _LIVES = 50_000
 
 _DAY_S = 86_400
@@ -57,7 +50,7 @@ _NODES, _PODS, _LIFE, _USAGE, _SYSTEM, _DAYS = 100, 101, 102, 103, 104, 105
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What pods want, by the index of their plan."""
+    """Demand of pods, by the index of their plan."""
 
     cpu_percent: npt.NDArray[np.float32]
     """CPU of the traced machines; shape (machines, STEPS)."""
@@ -65,17 +58,18 @@ class Demands:
     shift_s: Indexes
     """Time of the machine's day at the beginning of the run."""
     cpu_millicores: Array
-    """What one percent of the machine is."""
+    """CPU of a pod per percent of its machine."""
     memory_bytes: Array
     memory_start: Array
     memory_growth: Array
     memory_time_ms: float
     day_swing: float
     noon_s: Array
-    """Middle of the owner's day, since the beginning."""
+    """Noon of the owner, since the beginning."""
 
     def cpu(self, pods: Indexes, at_ms: Indexes | int) -> Array:
-        """CPU that pods of these indexes want, in millicores; `at_ms` since the beginning."""
+        """Return the CPU demand of pods with these indexes in millicores, `at_ms` after the
+        beginning."""
         step = (np.asarray(at_ms) // 1000 + self.shift_s[pods]) // STEP_S % STEPS
         wanted: Array = self.cpu_millicores[pods] * self.cpu_percent[self.machine[pods], step]
         if self.day_swing:
@@ -84,7 +78,7 @@ class Demands:
         return wanted
 
     def memory(self, pods: Indexes, age_ms: Array) -> Array:
-        """Memory that pods of these indexes and ages want, in bytes."""
+        """Return the memory demand of pods with these indexes and ages, in bytes."""
         grown = 1.0 - np.exp(-age_ms / self.memory_time_ms)
         wanted: Array = self.memory_bytes[pods] * (
             self.memory_start[pods] + self.memory_growth[pods] * grown
@@ -94,22 +88,22 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class SystemDemands:
-    """What nodes want themselves, by their index."""
+    """Demand of the nodes themselves, by their index."""
 
     shape: Shape
     machine: Indexes
     shift_s: Indexes
     """Time of the machine's days at the beginning of the run."""
     amounts: Array
-    """What the mean of all machines is, in millicores and bytes; shape (nodes, 2)."""
+    """Amounts for the mean of all machines, in millicores and bytes; shape (nodes, 2)."""
 
     def at(self, at_ms: int) -> Array:
-        """What they want, `at_ms` since the beginning; shape (nodes, 2)."""
+        """Return the demand `at_ms` after the beginning; shape (nodes, 2)."""
         wanted: Array = self.amounts * self.shape[:, self.machine, self._step(at_ms)].T
         return wanted
 
     def cpu(self, at_ms: Indexes) -> Array:
-        """CPU that they want, in millicores; shape (nodes, times)."""
+        """Return the CPU demand in millicores; shape (nodes, times)."""
         step = self._step(at_ms[np.newaxis, :], self.shift_s[:, np.newaxis])
         shares = self.shape[0, self.machine[:, np.newaxis], step]
         wanted: Array = self.amounts[:, :1] * shares
@@ -123,7 +117,7 @@ class SystemDemands:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One seed of it."""
+    """Nodes, pods and demands of one seed."""
 
     parameters: Parameters
     seed: int
@@ -132,28 +126,26 @@ class Scenario:
     """Pods in the order in which they ask."""
     demands: Demands
     factor: float
-    """What calibration has found: a machine at 100 % is this many times a pod's request."""
+    """Calibrated: CPU demand of a pod at 100 % of its machine, as a multiple of its request."""
     requested_share: float
-    """Requests for CPU of pods that live while it is measured, as a mean share of the nodes."""
+    """Mean CPU requests during the measured time, as a share of the nodes."""
     system: SystemDemands | None = None
-    """What nodes want themselves; none: nothing."""
+    """Demand of the nodes themselves, if any."""
     cluster: str = CLUSTER
     """Name of the cluster."""
     begin_ms: int = BEGIN_MS
 
     @property
     def measured_ms(self) -> int:
-        """When measuring begins."""
         return self.begin_ms + round(self.parameters.filling_hours * HOUR_MS)
 
     @property
     def end_ms(self) -> int:
-        """When the run ends."""
         return self.measured_ms + round(self.parameters.hours * HOUR_MS)
 
 
 class ImpossibleScenario(ValueError):
-    """Parameters that these traces cannot give; the message says which, and what is expected."""
+    """No scenario of these traces has the parameters; the message says which, and what is expected."""
 
 
 def draw_scenario(
@@ -163,14 +155,14 @@ def draw_scenario(
     cluster: str = CLUSTER,
     begin_ms: int = BEGIN_MS,
 ) -> Scenario:
-    """The scenario of a seed.
+    """Draw the scenario of a seed.
 
     Args:
-        parameters: all of them.
-        seed: draws nodes, pods and what these use.
-        traces: what is drawn from.
+        parameters: of the scenario.
+        seed: draws nodes, pods and their demand.
+        traces: are drawn from.
         cluster: name of the cluster.
-        begin_ms: when it begins.
+        begin_ms: start of the scenario.
 
     Raises:
         ImpossibleScenario: nothing of the load is left for pods, or pods are too small to divide.
@@ -221,7 +213,7 @@ def _machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[Machin
 def _pods(
     parameters: Parameters, seed: int, traces: Traces, cores: int
 ) -> tuple[Indexes, Indexes, Indexes]:
-    """When pods ask, how long they live, in ms, and their sizes, of shape (pods, 2)."""
+    """Return arrival times and lifetimes in ms, and sizes of shape (pods, 2)."""
     random = np.random.default_rng([seed, _PODS])
     lives = _lives(parameters, np.random.default_rng([seed, _LIFE]), _LIVES)
     sizes = traces.pods // parameters.pod_divisor
@@ -231,7 +223,7 @@ def _pods(
             f"{traces.pods[:, 0].min()}, the millicores of the smallest pod of the traces"
         )
     mean_size = float(sizes[:, 0].mean())
-    # Pods that run at the beginning, until as much is requested as asked.
+    # Pods that run at the beginning, until they request enough.
     guess = int(parameters.fill * cores / mean_size * 1.5) + 50
     first = sizes[random.choice(len(sizes), guess)]
     while (
@@ -243,7 +235,7 @@ def _pods(
     left = whole * random.random(standing)
     filling_ms = parameters.filling_hours * HOUR_MS
     first_at = np.sort(random.uniform(0, filling_ms / 2, standing))
-    # Those that come later, as often as on average one ends.
+    # Later pods arrive as often as pods end on average.
     length_ms = filling_ms + parameters.hours * HOUR_MS
     later = int(random.poisson(standing / lives.mean() * length_ms))
     at_ms = np.concatenate([first_at, np.sort(random.uniform(0, length_ms, later))])
@@ -265,7 +257,7 @@ def _lives(parameters: Parameters, random: np.random.Generator, count: int) -> A
 
 
 def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
-    """Index of each pod's owner."""
+    """Return the index of each pod's owner."""
     random = np.random.default_rng([seed, _PODS, 1])
     count = max(1, round(parameters.owners_per_node * parameters.nodes))
     weights = np.exp(parameters.owner_spread * random.standard_normal(count))
@@ -284,7 +276,7 @@ def _plan(
 ) -> PodPlan:
     requests = dict(zip(("cpu", "memory"), size, strict=True))
     name, owned_by = f"pod-{number:06}", f"owner-{owner:04}"
-    # Every second owner has a budget at a share of one half, every fourth at a quarter.
+    # Spreads budgets evenly: with a share of one half, every second owner has one.
     share = parameters.budgeted_share
     budgeted = int((owner + 1) * share) > int(owner * share)
     pod = Pod(
@@ -343,12 +335,12 @@ def _draw_system_demands(
 
 
 def _mean_system_cpu(parameters: Parameters, system: SystemDemands) -> float:
-    """Mean of what all nodes want themselves of CPU while it is measured, in millicores."""
+    """Return the mean CPU demand of all nodes themselves during the measured time, in millicores."""
     return float(system.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
 
 
 def _measured(parameters: Parameters) -> range:
-    """Times since the beginning at which means are taken."""
+    """Return the times since the beginning at which means are taken."""
     begin = round(parameters.filling_hours * HOUR_MS)
     return range(begin, begin + round(parameters.hours * HOUR_MS), STEP_S * 1000)
 
@@ -356,8 +348,8 @@ def _measured(parameters: Parameters) -> range:
 def _means(
     parameters: Parameters, at_ms: Indexes, life_ms: Indexes, sizes: Indexes, demands: Demands
 ) -> tuple[float, float]:
-    """Mean demand and mean requests for CPU while it is measured, in millicores, if every pod had
-    a node at once."""
+    """Return mean CPU demand and mean CPU requests of the measured time in millicores, as if every
+    pod were placed at once."""
     times = _measured(parameters)
     wanted = requested = 0.0
     for now_ms in times:

@@ -2,42 +2,112 @@
 
     world ─▶ watch, samples ─▶ records ─▶ stages ─▶ decisions, commands ─▶ rules, sink ─▶ world
 
-Everything is encoded and read by its contract. The sink acts by the rules of every sink (once per
-id, expiry, budgets) and after a lag, and reports the outcome. A pod that is evicted terminates for
-30 s; the pod that replaces it asks for a node itself.
+All records are encoded and decoded. The sink follows the rules of every sink (once per id, expiry,
+disruption budgets), acts after a lag and reports the outcome. An evicted pod terminates for 30 s, and
+the pod that replaces it asks for a node.
 
-The stages are those of this process (`streams.in_process`), those of a worker process in lock-step
-(`simulation.demo`), or those of any worker that reads the same topics (`simulation.live`).
+The stages run in this process (`streams.in_process`) or in a worker (`simulation.worker_stages`).
 """
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+import orjson
+
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
-from schemas.topics.catalog import key_of
+from schemas.topics.catalog import key_of, node_key
 from schemas.topics.codec import decode, encode
-from simulation.closed_loop.samples import Samples
+from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World
 from simulation.cluster.connected import ConnectedCluster
+from simulation.cluster.pods import PROD
 from streams.in_process.pipeline import Written
 
-#: Of what the stages write, what is carried out, and what is counted.
+
+class Samples:
+    """Makes usage samples of the nodes of a world, as the agent of each node sends them.
+
+    Samples are built without their message class, since there are millions of them; the stage
+    validates them when it reads them.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._cluster = world.scenario.cluster
+        self._names = [machine.name for machine in world.scenario.machines]
+        self._keys = [node_key(self._cluster, name) for name in self._names]
+        self._entries: dict[int, tuple[str, dict[str, int], dict[str, object]]] = {}
+        """By slot: uid of its pod, its usage and its part of the sample, which is updated for each
+        sample."""
+
+    def of(self, moment: Moment) -> list[Written]:
+        """Return the samples that are due."""
+        nodes = self._world.sampled(moment.at_ms)
+        usage = self._world.usage
+        due = usage.node[moment.slots] % nodes.step == nodes.start
+        whole = moment.pods[due].astype(np.int64).tolist()
+        amounts = dict(zip(moment.slots[due].tolist(), whole, strict=True))
+        given = moment.given.astype(np.int64).tolist()
+        written = []
+        for node in nodes:
+            cpu, memory = given[node]
+            sample = {
+                "cluster": self._cluster,
+                "node": self._names[node],
+                "sampled_at_ms": moment.at_ms,
+                "usage": {"cpu": cpu, "memory": memory},
+                "pods": [
+                    self._pod(slot, amounts[slot])
+                    for slot in usage.on_node[node]
+                    if slot in amounts
+                ],
+            }
+            value = orjson.dumps(sample)
+            written.append(Written("node-usage", self._keys[node], value, moment.at_ms))
+        return written
+
+    def _pod(self, slot: int, amounts: list[int]) -> dict[str, object]:
+        pod = self._world.usage.pod[slot]
+        known = self._entries.get(slot)
+        if pod is None or known is None or known[0] != pod.uid:
+            known = self._entry(slot)
+        known[1]["cpu"], known[1]["memory"] = amounts
+        return known[2]
+
+    def _entry(self, slot: int) -> tuple[str, dict[str, int], dict[str, object]]:
+        pod = self._world.usage.pod[slot]
+        if pod is None:
+            raise LookupError(f"slot {slot} holds no pod")
+        usage: dict[str, int] = {}
+        part: dict[str, object] = {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.uid,
+            "usage": usage,
+            "priority_class": PROD,
+        }
+        self._entries[slot] = entry = (pod.uid, usage, part)
+        return entry
+
+
+#: Outputs of the stages that are carried out, and those that are read.
 _COMMANDS = ("placement-decisions", "eviction-commands")
 _READ = (*_COMMANDS, "dead-letters")
 
 
 class Stages(Protocol):
-    """Both stages, wherever they run."""
+    """Both stages, in this process or in a worker."""
 
     applied: int
-    """How many records they have applied."""
+    """Number of applied records."""
 
     def apply(self, records: Sequence[Written], /) -> Iterable[tuple[str, bytes]]:
-        """Apply records; returns topic and value of each output for outside."""
+        """Apply records; return topic and value of each output."""
         ...
 
 
@@ -55,28 +125,28 @@ class StageContender:
         """Prepare a run.
 
         Args:
-            name: what reports call it.
-            policy: text of a policy; None: the cluster has one already.
+            name: of the contender in reports.
+            policy: text of a policy; None if the cluster has one already.
             make_stages: makes the stages.
-            annotations: those of all pods.
-            partition: the partition of the cluster, which its clock is of.
+            annotations: of all pods.
+            partition: of the cluster and its clock.
         """
         self.name = name
         self.complaints: list[str] = []
-        """The first dead letters, a sentence each: there should be none."""
+        """The first dead letters in sentences; there should be none."""
         self._policy = policy
         self._annotations = annotations or {}
         self._stages = make_stages()
         self._unread: list[Written] = []
         self._late: deque[tuple[int, list[Written]]] = deque()
-        """Samples that are on their way, and when they are there."""
+        """Samples on their way, and the times of their arrival."""
         self._commands: deque[tuple[int, Any]] = deque()
-        """Commands that are on their way."""
+        """Commands on their way."""
         self._counts: Counter[str] = Counter()
         self._partition = partition
 
     def begin(self, world: World) -> None:
-        """Report what there is, and give the policy."""
+        """Send the policy and the full lists."""
         parameters = world.scenario.parameters
         self._lag_ms = 1000 * parameters.lag_s
         self._command_lag_ms = 1000 * parameters.command_lag_s
@@ -93,7 +163,7 @@ class StageContender:
         self._apply()
 
     def step(self, now_ms: int) -> None:
-        """Carry out what was due; in each turn, tell the stages what is new."""
+        """Carry out due commands. In each turn, send new records to the stages."""
         self._now_ms = now_ms
         is_turn = (now_ms - self._begin_ms) % self._turn_ms == 0
         if is_turn:
@@ -109,12 +179,13 @@ class StageContender:
             self._carry_out(now_ms)
 
     def figures(self) -> dict[str, int]:
-        """Records, outcomes of commands, decisions that placed no pod, dead letters."""
+        """Return the numbers of records, command outcomes, decisions without a placement, and dead
+        letters."""
         counts = {name: self._counts[name] for name in sorted(self._counts)}
         return {"records": self._stages.applied, **counts}
 
     def send(self, topic: str, message: Any) -> None:
-        """Send a record to the stages with the next step."""
+        """Send a record to the stages with the next turn."""
         written = Written(topic, key_of(topic, message), encode(message), self._now_ms)
         self._unread.append(written)
 

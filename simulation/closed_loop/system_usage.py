@@ -1,19 +1,32 @@
-"""What nodes use themselves, beside their pods: the system part.
+"""Usage of the nodes themselves, without their pods: the system part.
 
-The shape is that of production machines over days (Alibaba 2018, CPU and memory), in steps of five
-minutes that are held, each relative to the mean of all machines. A scenario scales it to a stated
-share of each node. A machine's readings are irregular: a step has the newest one before it, and
-after its last one a machine begins anew. Without a trace there is a model: machines of differing
+The shape is that of production machines over eight days: CPU and memory in steps of five minutes,
+relative to the mean of all machines. A scenario scales the shape to a share of each node. It is read
+from the Alibaba 2018 cluster trace (`machine_usage`), or comes from a model: machines of different
 levels that follow the day.
+
+A row of the trace is one reading: machine, seconds since the start of the trace, CPU and memory in
+percent of the machine, and columns that are not read. Readings are irregular, and rows of machines may
+be mixed. A step has the newest reading before it, and a machine begins again after its last reading.
+An empty reading, -1 and 101 are invalid by the trace's own description. Rows with an invalid CPU or
+memory reading, or one outside of 0 to 100, are left out.
 """
 
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from simulation.cluster.alibaba import PATTERNS, ROWS_MAX, MachineTrace, read_machine_usage
+from simulation.closed_loop.trace_files import (
+    Malformed,
+    RowError,
+    TraceError,
+    find_trace,
+    parse_whole_number,
+    read_rows,
+)
 
 #: CPU and memory relative to the mean of all machines; shape (2, machines, steps).
 Shape = npt.NDArray[np.float32]
@@ -22,80 +35,130 @@ STEP_S = 300
 #: A week and a day, as long as the published trace.
 STEPS = 8 * 86_400 // STEP_S
 
-#: The model, so that spreads and the correlation of steps are about those of the trace: machines,
-#: spread of the logarithm of their levels, of their hours and of their steps, by resource; swing of
-#: CPU over the day.
+PATTERNS = ("*machine*usage*.csv.gz", "*machine*usage*.csv")
+COLUMNS = (
+    "machine_id", "time_seconds", "cpu_util_percent", "mem_util_percent", "mem_gps", "mkpi",
+    "net_in", "net_out", "disk_io_percent",
+)  # fmt: skip
+#: Rows that are read at most: the whole trace has 250 million of them, sorted by machine.
+ROWS_MAX = 2_000_000
+_INVALID_READINGS = frozenset({"", "-1", "101"})
+
+#: The model has about the spreads of the trace and the correlation between its steps. Spreads are of
+#: the logarithm of the level of a machine, of an hour and of a step, for CPU and memory.
 _MACHINES = 64
 _LEVEL_SPREAD, _HOUR_SPREAD, _STEP_SPREAD = (0.33, 0.04), (0.17, 0.045), (0.17, 0.02)
+#: Swing of CPU over the day.
 _DAY_SWING = 0.28
 _HOUR_STEPS = 3600 // STEP_S
 _MODEL_SEED = 20_180_101
 
+_Columns = tuple["array[int]", "array[float]", "array[float]"]
+"""Times in seconds, CPU and memory in percent of one machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class SystemTrace:
-    """What a file holds."""
+    """The machines of a file."""
 
     file: str
     shape: Shape
     complaints: tuple[str, ...]
+    """Rows that could not be read."""
 
 
 def has_system_usage(directory: Path) -> bool:
-    """Whether a directory holds usage of machines."""
+    """Tell whether a directory holds usage of machines."""
     return directory.is_dir() and any(
         path.match(pattern) for path in directory.iterdir() for pattern in PATTERNS
     )
 
 
 def read_system_usage(directory: Path, rows_max: int = ROWS_MAX) -> SystemTrace:
-    """Read the machines of a directory. Raises TraceError where they cannot be read."""
-    usage = read_machine_usage(directory, rows_max)
-    steps = np.arange(STEPS) * STEP_S
-    series = np.array([_steps(each, steps) for each in usage.machines]).transpose(1, 0, 2)
-    complaints = usage.malformed.complaints
-    if usage.cut:
-        complaints = (*complaints, f"{usage.file}: rows after the first {usage.rows:,}")
-    return SystemTrace(usage.file, _relative(series), complaints)
+    """Read the machines of a directory.
+
+    Raises TraceError if there is no file, it cannot be read, or it has no valid reading.
+    """
+    path = find_trace(directory, PATTERNS, "machine usage of the Alibaba 2018 trace")
+    malformed = Malformed(path.name)
+    machines: dict[str, _Columns] = {}
+    cut: tuple[str, ...] = ()
+    for number, (line, fields) in enumerate(read_rows(path, COLUMNS, malformed)):
+        if number == rows_max:
+            cut = (f"{path.name}: rows after the first {rows_max:,}",)
+            break
+        try:
+            time_s = parse_whole_number("time_seconds", fields[1])
+            cpu, memory = _parse_percent(2, fields[2]), _parse_percent(3, fields[3])
+        except RowError as error:
+            malformed.add(line, str(error))
+            continue
+        if cpu is not None and memory is not None:
+            columns = machines.setdefault(fields[0], (array("q"), array("d"), array("d")))
+            columns[0].append(time_s)
+            columns[1].append(cpu)
+            columns[2].append(memory)
+    if not machines:
+        raise TraceError(f"{path} holds no valid reading")
+    series = np.array([_resample(machines[name]) for name in sorted(machines)])
+    shape = _divide_by_mean(series.transpose(1, 0, 2))
+    return SystemTrace(path.name, shape, (*malformed.complaints, *cut))
+
+
+def _parse_percent(column: int, text: str) -> float | None:
+    """Return a reading in percent, or None for an invalid reading. Raises RowError."""
+    if text in _INVALID_READINGS:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise RowError(
+            f"{COLUMNS[column]}: found {text[:40]!r}; expected percent, or empty, -1 or 101 for no "
+            "reading"
+        ) from None
+    return value if 0.0 <= value <= 100.0 else None
+
+
+def _resample(columns: _Columns) -> npt.NDArray[np.float64]:
+    """Return CPU and memory in percent at each step; shape (2, steps)."""
+    times_s, first_of = np.unique(np.array(columns[0], dtype=np.int64), return_index=True)
+    first, last = int(times_s[0]), int(times_s[-1])
+    at_s = first + np.arange(STEPS) * STEP_S % max(STEP_S, last - first)
+    newest = first_of[np.searchsorted(times_s, at_s, side="right") - 1]
+    return np.stack([np.array(columns[1])[newest], np.array(columns[2])[newest]])
 
 
 def model_system_usage() -> Shape:
-    """The built-in model."""
+    """Return the built-in model."""
     random = np.random.default_rng(_MODEL_SEED)
     hours = np.arange(STEPS) / _HOUR_STEPS + random.uniform(0, 24, (_MACHINES, 1))
     swing = 1 + _DAY_SWING * np.sin(2 * np.pi * hours / 24)
     series = [
         level
-        * np.repeat(_factors(random, hour, STEPS // _HOUR_STEPS), _HOUR_STEPS, axis=1)
-        * _factors(random, step, STEPS)
+        * np.repeat(_draw_factors(random, hour, STEPS // _HOUR_STEPS), _HOUR_STEPS, axis=1)
+        * _draw_factors(random, step, STEPS)
         for level, hour, step in zip(
-            (_factors(random, each, 1) for each in _LEVEL_SPREAD),
+            (_draw_factors(random, each, 1) for each in _LEVEL_SPREAD),
             _HOUR_SPREAD,
             _STEP_SPREAD,
             strict=True,
         )
     ]
     series[0] *= swing
-    return _relative(np.stack(series))
+    return _divide_by_mean(np.stack(series))
 
 
-def _factors(random: np.random.Generator, spread: float, count: int) -> npt.NDArray[np.float64]:
-    """Lognormal factors around 1; shape (machines, count)."""
+def _draw_factors(
+    random: np.random.Generator, spread: float, count: int
+) -> npt.NDArray[np.float64]:
+    """Return lognormal factors around 1; shape (machines, count)."""
     drawn: npt.NDArray[np.float64] = np.exp(spread * random.standard_normal((_MACHINES, count)))
     return drawn
 
 
-def _steps(machine: MachineTrace, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """CPU and memory in percent at each step; shape (2, steps)."""
-    first, last = int(machine.times_s[0]), int(machine.times_s[-1])
-    times = first + steps % max(STEP_S, last - first)
-    newest = np.searchsorted(machine.times_s, times, side="right") - 1
-    return np.stack([machine.cpu_percent[newest], machine.memory_percent[newest]])
-
-
-def _relative(series: npt.NDArray[np.float64]) -> Shape:
+def _divide_by_mean(series: npt.NDArray[np.float64]) -> Shape:
     means = series.mean(axis=(1, 2), keepdims=True)
-    # A trace whose machines used nothing of a resource says nothing about its shape.
+    # If machines used nothing of a resource, the trace has no shape of it.
     relative: Shape = np.divide(series, means, out=np.ones_like(series), where=means > 0).astype(
         np.float32
     )

@@ -1,12 +1,13 @@
-"""What published traces hold for a closed loop: sizes of nodes and pods, and what machines used.
+"""Published traces for the closed loop: sizes of nodes and pods, and CPU of machines.
 
     openb*node*.csv   nodes of the OpenB cluster: CPU in milli, memory in MiB
-    openb*pod*.csv    its tasks; those without GPUs are the sizes of pods
-    planetlab*.csv    CPU of virtual machines over one day, every 5 minutes, in percent; a file a day
+    openb*pod*.csv    its tasks; those without GPUs give the sizes of pods
+    planetlab*.csv    CPU of virtual machines, every 5 minutes, in percent; one file per day
 
-Each may be packed (.gz), and named after any list or date. The files of days may lie in directories
-below. Where no directory is given there is a model of all three: sizes as in the OpenB cluster, and machines most of which do little while a few
-are busy all day. `system_usage` reads a fourth list, of what nodes use themselves, where it is asked for.
+Files may be compressed (.gz), and their names may contain anything where the patterns have a star.
+Files of days may be in subdirectories. Without a directory there is a model of all three: sizes as in
+the OpenB cluster, and machines of which most do little and a few are busy all day. `system_usage` reads
+a fourth list, the usage of the nodes themselves, if it is requested.
 """
 
 import re
@@ -17,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from simulation.closed_loop.system_usage import Shape, has_system_usage, read_system_usage
-from simulation.cluster.machines import SHAPES
-from simulation.cluster.pods import GIB, MIB
-from simulation.cluster.tracefiles import (
+from simulation.closed_loop.trace_files import (
     Malformed,
     RowError,
     TraceError,
     find_trace,
+    parse_whole_number,
     read_rows,
-    whole_number,
 )
+from simulation.cluster.machines import SHAPES
+from simulation.cluster.pods import GIB, MIB
 
 Sizes = npt.NDArray[np.int64]
 """Millicores and bytes; shape (how many, 2)."""
@@ -43,7 +44,7 @@ CPU_PATTERN = re.compile(r"planetlab(.*)\.csv(\.gz)?")
 STEP_S, STEPS = 300, 288
 CPU_COLUMNS = ("vm", *(f"t{5 * step}min" for step in range(STEPS)))
 
-#: Most rows that are read of a list; the published ones have 1,523 nodes, 8,152 pods and 1,052
+#: Rows of a list that are read at most; the published lists have 1,523 nodes, 8,152 pods, 1,052
 #: machines.
 ROWS_MAX = 100_000
 
@@ -51,35 +52,35 @@ ROWS_MAX = 100_000
 _POD_SIZES = ((8, 30, 0.50), (12, 50, 0.12), (32, 56, 0.38))
 _MODEL_NODES, _MODEL_PODS, _MODEL_MACHINES = 1000, 1000, 1000
 #: The model's machines: median and spread (of the logarithm) of their means, spread of a step.
-#: Chosen so that mean, spread of means and share of busy steps are those of a day of PlanetLab.
+#: Mean, spread of means and share of busy steps are those of a day of PlanetLab.
 _LEVEL_MEDIAN, _LEVEL_SPREAD, _STEP_SPREAD = 6.0, 1.2, 0.5
-#: Seed of the model: it is one list, whatever a run draws from it.
+#: The model is one list for all runs.
 _MODEL_SEED = 20_110_303
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a run draws from: lists of nodes and pods, and one day of machines."""
+    """Lists of nodes and pods, and one day of machines, that runs are drawn from."""
 
     day: str
-    """The date in the name of the day's file, or what its name has in place of a date."""
+    """The date in the name of the day's file, or the rest of its name."""
     nodes: Sizes
     pods: Sizes
     cpu_percent: npt.NDArray[np.float32]
     """CPU of machines; shape (machines, STEPS)."""
     files: tuple[str, ...]
-    """Where they come from; empty: the built-in model."""
+    """Files of the lists; empty: the built-in model."""
     complaints: tuple[str, ...] = ()
     """Rows that could not be read."""
     system: Shape | None = None
-    """What nodes use themselves; none: the built-in model."""
+    """Usage of the nodes themselves; none: the built-in model."""
 
 
 def read_traces(directory: Path, *, system: bool = False) -> list[Traces]:
-    """Read the lists of a directory, and with `system` what nodes use themselves, if it is there.
+    """Read the lists of a directory; with `system` also the usage of nodes themselves, if there is a file.
 
-    Returns the traces of each day, in the order of their names; they share all but the day's machines.
-    Raises TraceError where a list is missing, cannot be read, or holds nothing.
+    Returns the traces of each day, ordered by name. They differ only in the machines of the day.
+    Raises TraceError if a list is missing, unreadable or empty.
     """
     pods, pod_file, bad_pods = _read_pods(directory)
     nodes, node_file, bad_nodes = _read_nodes(directory)
@@ -99,7 +100,7 @@ def read_traces(directory: Path, *, system: bool = False) -> list[Traces]:
 
 
 def _find_days(directory: Path) -> dict[str, Path]:
-    """Files of PlanetLab machines by day, also those in directories below."""
+    """Return files of PlanetLab machines by day, including those in subdirectories."""
     days: dict[str, Path] = {}
     paths = [*directory.glob("planetlab*"), *directory.glob("*/planetlab*")]
     for path in sorted(paths, key=lambda path: path.name):
@@ -121,7 +122,7 @@ def _find_days(directory: Path) -> dict[str, Path]:
 
 
 def _read_pods(directory: Path) -> tuple[Sizes, str, tuple[str, ...]]:
-    """Sizes of the pods without GPUs, in the order of their creation."""
+    """Return sizes of the pods without GPUs, in the order of their creation."""
     path = find_trace(directory, POD_PATTERNS, "pods of the OpenB trace")
     malformed = Malformed(path.name)
     pods: list[tuple[int, str, int, int]] = []
@@ -131,10 +132,10 @@ def _read_pods(directory: Path) -> tuple[Sizes, str, tuple[str, ...]]:
             break
         row = dict(zip(POD_COLUMNS, fields, strict=True))
         try:
-            if whole_number("num_gpu", row["num_gpu"]):
+            if parse_whole_number("num_gpu", row["num_gpu"]):
                 continue
             created_s, cpu, memory = (
-                whole_number(column, row[column])
+                parse_whole_number(column, row[column])
                 for column in ("creation_time", "cpu_milli", "memory_mib")
             )
         except RowError as error:
@@ -184,21 +185,21 @@ def _read_cpu(path: Path) -> tuple[npt.NDArray[np.float32], Malformed]:
 
 
 def _above_0(column: str, text: str) -> int:
-    amount = whole_number(column, text)
+    amount = parse_whole_number(column, text)
     if amount == 0:
         raise RowError(f"{column}: found 0; expected a node of some size")
     return amount
 
 
 def _percent(column: int, text: str) -> int:
-    percent = whole_number(CPU_COLUMNS[column], text)
+    percent = parse_whole_number(CPU_COLUMNS[column], text)
     if percent > 100:
         raise RowError(f"{CPU_COLUMNS[column]}: found {text}; expected 0 to 100 percent")
     return percent
 
 
 def model_traces() -> Traces:
-    """The built-in model."""
+    """Return the built-in model."""
     random = np.random.default_rng(_MODEL_SEED)
     nodes = _drawn(random, SHAPES, _MODEL_NODES)
     pods = _drawn(random, _POD_SIZES, _MODEL_PODS)
@@ -211,7 +212,6 @@ def model_traces() -> Traces:
 def _drawn(
     random: np.random.Generator, shapes: tuple[tuple[int, int, float], ...], count: int
 ) -> Sizes:
-    """Sizes of cores and GiB, in their shares."""
     shares = np.array([share for _, _, share in shapes])
     which = random.choice(len(shapes), count, p=shares / shares.sum())
     sizes = np.array([(cores * 1000, gib * GIB) for cores, gib, _ in shapes])

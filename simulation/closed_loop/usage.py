@@ -1,11 +1,11 @@
-"""What all pods of a world want and get at a moment, as arrays.
+"""Demand and usage of all pods of a world, as arrays.
 
-    bound, deleted ─▶ slots ─▶ demand of pods and nodes ─▶ what each gets
+    bound, deleted ─▶ slots ─▶ demand of pods and nodes ─▶ usage
 
-A pod has a slot from its binding until it is deleted; a terminating one still uses what it used,
-beside what comes in its place. What a node wants itself comes on top. A node gives no more than it
-has: what is short is short for all of its pods alike, and for the node's own part, so a saturated
-node reports less than is wanted.
+A pod has a slot from its binding until its deletion. A terminating pod still uses its resources while
+its replacement runs. The node's own demand is added. Usage of a node is limited by its capacity: a
+shortage reduces the usage of all of its pods, and its own, by the same factor. So a saturated node
+reports less than its demand.
 """
 
 from dataclasses import dataclass
@@ -18,32 +18,32 @@ from simulation.closed_loop.scenario import Array, Indexes, Scenario
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import START_MS, PodEvent
 
-#: Slots to begin with; there are twice as many whenever they are used up.
+#: Initial number of slots, which is doubled when necessary.
 _SLOTS = 1024
 
 
-def work_of(uid: str) -> int:
-    """Index of the plan of a pod: what comes in the place of an evicted one is of the same."""
+def get_plan_index(uid: str) -> int:
+    """Return the index of a pod's plan. The replacement of an evicted pod has the same plan."""
     return int(uid.partition(".")[0].rpartition("-")[2])
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What there is at a moment; resources are cpu in millicores and memory in bytes."""
+    """Demand and usage at a time: CPU in millicores and memory in bytes."""
 
     at_ms: int
     slots: Indexes
-    """Slots of the pods that run."""
+    """Slots of running pods."""
     pods: Array
-    """What each of these gets; shape (slots that run, 2)."""
+    """Usage of these pods; shape (slots, 2)."""
     demand: Array
-    """What each node and its pods want together; shape (nodes, 2)."""
+    """Demand of each node with its pods; shape (nodes, 2)."""
     given: Array
-    """What they get; shape (nodes, 2)."""
+    """Usage of each node: its demand, limited by its capacity; shape (nodes, 2)."""
 
 
 class Usage(Observer):
-    """Pods on their nodes, and what they use; observes a cluster from its beginning on."""
+    """Pods on their nodes and their usage; observes a cluster from its beginning."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._demands = scenario.demands
@@ -56,13 +56,12 @@ class Usage(Observer):
             dtype=np.float64,
         )
         self.node: npt.NDArray[np.int64] = np.full(_SLOTS, -1, dtype=np.int64)
-        """Node of the pod in each slot; -1: there is none."""
+        """Node of the pod in each slot; -1: the slot is free."""
         self.work: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        """Index of its plan."""
+        """Plan of the pod in each slot."""
         self.start_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        """When it starts, since 1970."""
         self.end_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        """When it ends by itself."""
+        """Planned end."""
         self.pod: list[Pod | None] = [None] * _SLOTS
         self.on_node: list[dict[int, None]] = [{} for _ in scenario.machines]
         """Slots of the pods of each node, in the order of their binding."""
@@ -70,7 +69,6 @@ class Usage(Observer):
         self._slot_of: dict[str, int] = {}
 
     def happened(self, event: PodEvent) -> None:
-        """A pod was bound, or ended."""
         uid = event.pod.uid
         if event.event == "bound":
             self._take(event)
@@ -82,7 +80,7 @@ class Usage(Observer):
             self._free.append(slot)
 
     def moment(self, now_ms: int) -> Moment:
-        """What is wanted and given now."""
+        """Return demand and usage at a time."""
         slots = np.flatnonzero((self.node >= 0) & (self.start_ms <= now_ms))
         work, node = self.work[slots], self.node[slots]
         age_ms = (now_ms - self.start_ms[slots]).astype(np.float64)
@@ -90,7 +88,7 @@ class Usage(Observer):
             (self._demands.cpu(work, now_ms - self._begin_ms), self._demands.memory(work, age_ms))
         )
         count = len(self.allocatable)
-        # Of no pods at all it would count in integers.
+        # `bincount` of no pods returns integers.
         sums = [np.bincount(node, wanted[:, resource], count) for resource in (0, 1)]
         demand = np.column_stack(sums).astype(np.float64)
         if self._system is not None:
@@ -99,15 +97,16 @@ class Usage(Observer):
         share = np.divide(given, demand, out=np.ones_like(demand), where=demand > 0)
         return Moment(now_ms, slots, wanted * share[node], demand, given)
 
-    def cpu_ahead(self, now_ms: int, times_ms: Indexes, work: int, life_ms: int) -> Array:
-        """Demand for CPU to come: a row a node with the pods that it has, as long as they live, and
-        one for a pod of this plan that starts now; shape (nodes + 1, times).
+    def cpu_ahead(self, now_ms: int, times_ms: Indexes, plan: int, life_ms: int) -> Array:
+        """Return future CPU demand: one row per node, and a last row for a pod that starts now.
+
+        Each pod of a node counts until its end. Shape (nodes + 1, times).
 
         Args:
             now_ms: since 1970.
-            times_ms: the same, increasing.
-            work: index of the pod's plan.
-            life_ms: how long it lives.
+            times_ms: since 1970, increasing.
+            plan: index of the pod's plan.
+            life_ms: lifetime of the pod.
         """
         slots = np.flatnonzero(self.node >= 0)
         since = times_ms - self._begin_ms
@@ -119,7 +118,7 @@ class Usage(Observer):
         np.add.at(ahead, self.node[slots], wanted * alive)
         if self._system is not None:
             ahead[:-1] += self._system.cpu(since)
-        pod_cpu = self._demands.cpu(np.array([work]), since)
+        pod_cpu = self._demands.cpu(np.array([plan]), since)
         ahead[-1] = pod_cpu * (times_ms < now_ms + life_ms)
         return ahead
 
@@ -129,7 +128,7 @@ class Usage(Observer):
         slot, uid = self._free.pop(), event.pod.uid
         self._slot_of[uid] = slot
         node = self.nodes[event.pod.node or ""]
-        self.node[slot], self.work[slot] = node, work_of(uid)
+        self.node[slot], self.work[slot] = node, get_plan_index(uid)
         self.start_ms[slot] = event.at_ms + START_MS
         self.end_ms[slot] = self.start_ms[slot] + self._lives_ms[self.work[slot]]
         self.pod[slot] = event.pod

@@ -1,7 +1,7 @@
-"""The world of one run: the simulated cluster of a scenario, as one contender has it.
+"""The world of one run: the simulated cluster of a scenario under one contender.
 
-Each contender has a world of its own, with the same pods that ask at the same times. It steps: what
-has ended is gone, what asks is asked for, then the contender acts. Once a minute it is measured.
+Each contender has its own world, with the same pods and arrival times. In each step pods end, new pods
+ask for nodes, and then the contender acts. The world is measured once a minute.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ MINUTE_MS = 60_000
 
 
 class World:
-    """A cluster, its pods to come, and what they use."""
+    """A simulated cluster, its future pods, and the usage of all pods."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -28,11 +28,11 @@ class World:
         self.usage = Usage(scenario)
         self.cluster.observers.append(self.usage)
         self.annotations: Mapping[str, str] = {}
-        """What pods are annotated with that ask from now on; the contender may say."""
+        """Annotations of all pods that ask for a node from now on; set by the contender."""
         self._next = 0
 
     def advance(self, now_ms: int) -> None:
-        """Let pods end, and others ask, until now."""
+        """Let pods end and new pods ask for nodes."""
         self.cluster.advance(now_ms)
         plans = self.scenario.plans
         while self._next < len(plans) and plans[self._next].at_ms <= now_ms:
@@ -46,7 +46,7 @@ class World:
         return replace(plan, pod=plan.pod.model_copy(update={"annotations": annotations}))
 
     def sampled(self, now_ms: int) -> range:
-        """Indexes of the nodes that are sampled in the step that ends now: all in turns."""
+        """Return the indexes of the nodes that are sampled in the current step. Nodes take turns."""
         parameters = self.scenario.parameters
         turns = max(1, parameters.sample_s // parameters.step_s)
         turn = (now_ms - self.scenario.begin_ms) // (1000 * parameters.step_s) % turns
@@ -54,29 +54,29 @@ class World:
 
 
 class Contender(Protocol):
-    """What decides in a world: where pods go, and which of them leave."""
+    """Decides where pods go and which pods leave."""
 
     name: str
 
     def begin(self, world: World) -> None:
-        """Meet the world, before anything has happened in it."""
+        """Start, before anything has happened in the world."""
         ...
 
     def step(self, now_ms: int) -> None:
-        """Everything until now has happened in the world: act on it."""
+        """Act on everything that has happened in the world so far."""
         ...
 
     def figures(self) -> dict[str, int]:
-        """What it did, by name, at the end: what only itself knows."""
+        """Return numbers by name that only the contender knows, at the end."""
         ...
 
 
 Progress = Callable[[float], None]
-"""Is called with the hours that have passed."""
+"""Is called with the number of simulated hours."""
 
 
 def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
-    """Let a contender decide in a world of a scenario, to its end."""
+    """Run a contender in a world of the scenario, to its end."""
     world = World(scenario)
     recorder = Recorder(scenario)
     world.cluster.observers.append(recorder)

@@ -1,19 +1,17 @@
-"""One simulated cluster, behind the ports that a real one has (`connectors.ports`).
+"""One simulated cluster, behind the ports of a real one (`connectors.ports`).
 
-    pods that ask ─▶ cluster ─▶ state_watch   lists, changes, requests
-                     kubelet ◀─ sink          bindings, evictions
-                     owners
+    pods ask for nodes ─▶ cluster ─▶ state_watch   lists, changes, requests
+                          kubelet ◀─ sink          bindings, evictions
+                          owners
 
     machines      nodes and their sizes
-    pods          a pod, its requests and its life
-    kubelet       pods on their nodes: they start, run, end
+    pods          a pod, its requests and its lifetime
+    kubelet       pods on their nodes: they start, run and end
     owners        workloads, disruption budgets, replacements of evicted pods
-    cluster       the cluster itself, with observers
+    cluster       the cluster, with observers
     sink          binds and evicts
-    state_watch   reports what there is
-    connected     a cluster with watch, rules and sink joined to topics
-    alibaba       the Alibaba 2018 trace of machines
-    tracefiles    files of published traces
+    state_watch   reports the state
+    connected     a cluster with its watch, command rules and sink
 
-What pods use is not known here: see `simulation.closed_loop.usage`.
+Usage of pods is in `simulation.closed_loop.usage`.
 """

@@ -1,13 +1,13 @@
-"""The simulated cluster: pods that want a node, pods that run, and what replaces evicted ones.
+"""The simulated cluster: pods that wait, pods that run, and replacements of evicted pods.
 
-    ask, give_up       a pod wants a node, or gets none
-    place, evict, ...  what a sink does to its pods
+    ask, give_up       a pod asks for a node, or gets none
+    place, evict, ...  effects of a sink
     add_machine        a node joins
-    advance(now)       pods run, finish and are deleted
-    observers          are called for each of these, in the order in which they happen
+    advance(now)       pods start, finish and are deleted
+    observers          are called for each of these, in order
 
-It decides nothing about itself: whatever binds or evicts goes through `simulation.cluster.sink`,
-what becomes known of it through `state_watch`.
+The cluster decides nothing. Bindings and evictions come through `simulation.cluster.sink`, and
+`state_watch` reports the state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,33 +22,33 @@ from simulation.cluster.pods import PodPlan
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that was evicted."""
+    """An evicted pod."""
 
     pod: Pod
     node: str
     at_ms: int
     replacement: PodPlan | None
-    """The pod that its controller made in its place."""
+    """The pod that its controller created as a replacement."""
 
 
 class Observer:
-    """Is called for what happens in a simulated cluster; what is of interest is overridden."""
+    """Handles events of a simulated cluster; subclasses override what they need."""
 
     def asked(self, plan: PodPlan) -> None:
         """A pod asks for a node."""
 
     def happened(self, event: PodEvent) -> None:
-        """Something happened to a pod on its node: it was bound, runs, changed or ended."""
+        """A pod on a node was bound, started, changed or ended."""
 
     def evicted(self, eviction: Eviction) -> None:
-        """A pod begins to terminate, and its replacement asks for a node next."""
+        """A pod begins to terminate; its replacement asks for a node next."""
 
     def machine_added(self, machine: Machine) -> None:
         """A node has joined."""
 
 
 class SimulatedCluster:
-    """One cluster; time only goes forward."""
+    """One cluster; its time only goes forward."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SimulatedCluster:
         now_ms: int,
         budgeted: frozenset[str] = frozenset(),
     ) -> None:
-        """Workloads of the namespaces `budgeted` have disruption budgets."""
+        """Workloads in the namespaces `budgeted` have disruption budgets."""
         self.name = name
         self.machines = tuple(machines)
         self.now_ms = now_ms
@@ -65,29 +65,29 @@ class SimulatedCluster:
         self.owners = Owners(name, budgeted)
         self.observers: list[Observer] = []
         self.asking: dict[str, PodPlan] = {}
-        """Pods that want a node and are not bound, by uid."""
+        """Waiting pods, by uid."""
 
     def advance(self, now_ms: int) -> None:
-        """Let everything happen until now."""
+        """Let time pass."""
         self.now_ms = max(self.now_ms, now_ms)
         for event in self.kubelets.advance(self.now_ms):
             self._happened(event)
 
     def ask(self, plan: PodPlan) -> None:
-        """A pod wants a node."""
-        self.owners.wanted(plan.pod)
+        """Let a pod ask for a node."""
+        self.owners.add_pod(plan.pod)
         self.asking[plan.pod.uid] = plan
         for observer in self.observers:
             observer.asked(plan)
 
     def give_up(self, uid: str) -> None:
-        """A pod was refused a node for good."""
+        """Remove a pod that was refused for good."""
         plan = self.asking.pop(uid, None)
         if plan is not None:
-            self.owners.gone(plan.pod)
+            self.owners.remove_pod(plan.pod)
 
     def place(self, plan: PodPlan, node: str) -> str | None:
-        """Bind a pod that asks; the sentence says why its node does not take it."""
+        """Bind a waiting pod; return why its node refuses it, or None."""
         event = self.kubelets.admit(plan, node, self.now_ms)
         if isinstance(event, str):
             return event
@@ -96,13 +96,13 @@ class SimulatedCluster:
         return None
 
     def evict(self, uid: str) -> None:
-        """Let a running pod terminate; its controller makes another one, which asks for a node."""
+        """Let a running pod terminate. Its controller creates a replacement, which asks for a node."""
         running = self.kubelets.pod(uid)
         event = self.kubelets.evict(uid, self.now_ms)
         if running is None or event is None:
             return
         self._happened(event)
-        replacement = self.owners.replaced(running, self.now_ms)
+        replacement = self.owners.replace_pod(running, self.now_ms)
         eviction = Eviction(running.pod, running.node, self.now_ms, replacement)
         for observer in self.observers:
             observer.evicted(eviction)
@@ -110,19 +110,19 @@ class SimulatedCluster:
             self.ask(replacement)
 
     def add_machine(self, machine: Machine) -> None:
-        """A node joins, with no pods."""
+        """Add a node without pods."""
         self.machines = (*self.machines, machine)
         self.kubelets.add(machine)
         for observer in self.observers:
             observer.machine_added(machine)
 
     def annotate(self, uid: str, annotations: Mapping[str, str]) -> None:
-        """Give a running pod further annotations."""
+        """Add annotations to a running pod."""
         event = self.kubelets.annotate(uid, annotations, self.now_ms)
         if event is not None:
             self._happened(event)
 
     def _happened(self, event: PodEvent) -> None:
-        self.owners.happened(event)
+        self.owners.handle(event)
         for observer in self.observers:
             observer.happened(event)

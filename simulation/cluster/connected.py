@@ -1,9 +1,9 @@
-"""A simulated cluster with everything that connects it: a watch, a binder and an evictor.
+"""A simulated cluster with its connections: a watch, a binder and an evictor.
 
-    begin, publish      ──▶ what there is, what has changed, which pods ask for a node
-    carry_out(command)  ──▶ a pod is bound or evicted, or the outcome says why not
+    begin, publish      ──▶ full lists, changes, requests
+    carry_out(command)  ──▶ a pod is bound or evicted, or the outcome has the reason
 
-Messages go out through a function; the caller sets the time.
+Messages are sent through a function; the caller sets the time.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Send = Callable[[str, Any], None]
 
 
 class ConnectedCluster:
-    """A simulated cluster and its connections."""
+    """A simulated cluster with its watch, binder and evictor."""
 
     def __init__(self, cluster: SimulatedCluster, send: Send) -> None:
         self.cluster = cluster
@@ -32,12 +32,11 @@ class ConnectedCluster:
         self._send = send
 
     def begin(self, list_id: str) -> None:
-        """Send a full list."""
+        """Send full lists."""
         for topic, message in collect_at_once(self._watch.full_list(list_id)):
             self._send(topic, message)
 
     def apply_policy(self, document: str, reason: str) -> None:
-        """Send a policy of the cluster."""
         record = PolicyRecord(
             cluster=self.cluster.name,
             document=document,
@@ -47,12 +46,12 @@ class ConnectedCluster:
         self._send("policies", record)
 
     def publish(self) -> None:
-        """Send what has changed since the last time."""
+        """Send the changes since the last call."""
         for topic, message in collect_at_once(self._watch.changes()):
             self._send(topic, message)
 
     def carry_out(self, command: Command) -> CommandOutcome | None:
-        """Carry out a command and report it; None: there is nothing to report."""
+        """Carry out a command, and send and return its outcome, if there is one."""
         if command.cluster != self.cluster.name:
             return None
         outcome = run_at_once(self.rules.carry_out(command))

@@ -1,8 +1,8 @@
-"""What happens to pods that have a node: a kubelet for every machine of a simulated cluster.
+"""Pods on the nodes of a simulated cluster: a kubelet for every machine.
 
-A placed pod is admitted if what it requests is free, as a kubelet checks once more. Then it is
-bound, runs, ends, and is deleted; an evicted one terminates for a moment before. The kubelet counts
-requests itself, so a placement that takes more than there is shows as a refusal.
+A placed pod is admitted if its requests are free. Then it is bound, runs, ends and is deleted; an
+evicted pod terminates first. Kubelets count requests independently of the stages, so they refuse a
+placement that takes more than a node has.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from simulation.cluster.pods import PodPlan
 
 Event = Literal["bound", "running", "changed", "deleted"]
 
-#: Time from the binding of a pod to its start: images are there.
+#: Time from the binding of a pod to its start.
 START_MS = 20_000
 #: Time that an evicted pod takes to terminate.
 GRACE_MS = 30_000
@@ -24,12 +24,12 @@ GRACE_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
-    """Something happened to a pod."""
+    """An event of a pod on its node."""
 
     at_ms: int
     event: Event
     pod: Pod
-    """The pod as it is then."""
+    """The pod at that time."""
 
 
 @dataclass(slots=True)
@@ -40,8 +40,7 @@ class RunningPod:
     pod: Pod
     node: str
     started_ms: int
-    going: bool = False
-    """It was evicted and terminates."""
+    terminating: bool = False
 
 
 @dataclass(slots=True)
@@ -52,7 +51,7 @@ class _Node:
 
 
 class Kubelets:
-    """All machines of a cluster and the pods on them; time only goes forward."""
+    """All machines of a cluster and their pods; time only goes forward."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._nodes = {machine.name: _Node(machine) for machine in machines}
@@ -62,7 +61,7 @@ class Kubelets:
         self._number = 0
 
     def admit(self, plan: PodPlan, node: str, now_ms: int) -> PodEvent | str:
-        """A pod was placed: it is bound, or the sentence says why this node does not take it."""
+        """Bind a pod; return the event, or the reason why the node refuses the pod."""
         uid = plan.pod.uid
         if uid in self._node_of:
             return f"pod {plan.pod.name} is on node {self._node_of[uid]} already"
@@ -82,11 +81,11 @@ class Kubelets:
         return PodEvent(now_ms, "bound", bound)
 
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
-        """A pod begins to terminate; None: it is not there, or terminates already."""
+        """Let a pod terminate; None if it is not there or already terminates."""
         running = self.pod(uid)
-        if running is None or running.going:
+        if running is None or running.terminating:
             return None
-        running.going = True
+        running.terminating = True
         running.pod = running.pod.model_copy(
             update={"deleting_at_ms": now_ms + GRACE_MS, "ready": False}
         )
@@ -94,7 +93,7 @@ class Kubelets:
         return PodEvent(now_ms, "changed", running.pod)
 
     def annotate(self, uid: str, annotations: Mapping[str, str], now_ms: int) -> PodEvent | None:
-        """A pod gets further annotations; None: it is not there."""
+        """Add annotations to a pod; None if it is not there."""
         running = self.pod(uid)
         if running is None:
             return None
@@ -103,11 +102,10 @@ class Kubelets:
         return PodEvent(now_ms, "changed", running.pod)
 
     def add(self, machine: Machine) -> None:
-        """A machine joins, with no pods."""
         self._nodes[machine.name] = _Node(machine)
 
     def advance(self, now_ms: int) -> list[PodEvent]:
-        """What has happened until now, in the order of time."""
+        """Return the events until now, in the order of time."""
         events = []
         while self._queue and self._queue[0][0] <= now_ms:
             at_ms, _, uid, event = heapq.heappop(self._queue)
@@ -117,24 +115,23 @@ class Kubelets:
         return events
 
     def pod(self, uid: str) -> RunningPod | None:
-        """A pod that is on a node; None: there is none of this uid."""
+        """Return a pod that is on a node, or None."""
         node = self._node_of.get(uid)
         return None if node is None else self._nodes[node].pods[uid]
 
     def requested(self, node: str) -> dict[str, int]:
-        """What the pods on a node request together."""
+        """Return the sum of the requests of the pods on a node."""
         return dict(self._nodes[node].requested)
 
     def pods_on(self, node: str) -> tuple[RunningPod, ...]:
-        """Pods on a node that are not deleted."""
+        """Return the pods on a node that are not deleted."""
         return tuple(self._nodes[node].pods.values())
 
     def node_of(self, uid: str) -> str | None:
-        """Node of a pod that is on one and is not deleted."""
         return self._node_of.get(uid)
 
     def _find_missing(self, state: _Node, plan: PodPlan) -> str | None:
-        """The resource of which too little is free for a pod; None: the pod fits."""
+        """Return a resource of which a pod requests more than is free, or None."""
         machine = state.machine
         if len(state.pods) >= machine.allocatable["pods"]:
             return "pods"
@@ -148,9 +145,9 @@ class Kubelets:
         heapq.heappush(self._queue, (at_ms, self._number, uid, event))
 
     def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
-        """None: the pod was evicted before, so this does not happen."""
+        """Return an event that is due, or None if an eviction has prevented it."""
         running = self.pod(uid)
-        if running is None or (running.going and event != "deleted"):
+        if running is None or (running.terminating and event != "deleted"):
             return None
         state = self._nodes[running.node]
         change: dict[str, object]

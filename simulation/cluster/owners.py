@@ -1,9 +1,9 @@
-"""Workloads of a simulated cluster: replicas, healthy pods, replacements of evicted ones.
+"""Workloads of a simulated cluster: replicas, healthy pods, replacements of evicted pods.
 
-A pod belongs to the controller that its owner references name. A workload wants one pod more when
-one of its pods asks for a node, and one less when one has come to its end. An evicted pod has not:
-its controller makes another one in its place, which is as heavy, lives for as long as was left, and
-asks for a node of its own. Namespaces with budgets let one pod of a workload go at a time.
+A pod belongs to the controller in its owner references. A workload desires one more replica when one of
+its pods asks for a node, and one less when a pod ends. Evictions do not change the number: the
+controller creates a replacement with the same requests and the remaining lifetime, which asks for a
+node. In namespaces with budgets, one pod of a workload may be disrupted at a time.
 """
 
 import re
@@ -17,9 +17,9 @@ from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from simulation.cluster.kubelet import PodEvent, RunningPod
 from simulation.cluster.pods import PodPlan
 
-#: Shortest life of a replacement.
+#: Shortest lifetime of a replacement.
 _LIFE_MIN_MS = 60_000
-#: What the name of a replacement ends with: which one it is.
+#: End of the name of a replacement: its number.
 _NUMBER = re.compile(r"\.\d+$")
 
 
@@ -29,7 +29,7 @@ class _Workload:
     namespace: str
     labels: dict[str, str]
     pods: dict[str, Literal["wanted", "ready"]] = field(default_factory=dict)
-    """Pods that it wants, by uid."""
+    """Desired pods, by uid."""
 
     @property
     def healthy(self) -> int:
@@ -41,10 +41,10 @@ class _Workload:
 
 
 class Owners:
-    """All workloads of one cluster; `changes` yields what has changed of them."""
+    """All workloads of one cluster."""
 
     def __init__(self, cluster: str, budgeted: frozenset[str] = frozenset()) -> None:
-        """Workloads of the namespaces `budgeted` have disruption budgets."""
+        """Workloads in the namespaces `budgeted` have disruption budgets."""
         self._cluster = cluster
         self._budgeted = budgeted
         self._workloads: dict[str, _Workload] = {}
@@ -52,10 +52,10 @@ class Owners:
         self._reported: dict[str, int] = {}
         """Replicas reported last, by uid."""
         self._replacements: dict[str, int] = {}
-        """How often a pod was replaced, by the uid of the first one."""
+        """Number of replacements, by the uid of the first pod."""
 
-    def wanted(self, pod: Pod) -> None:
-        """A pod has come."""
+    def add_pod(self, pod: Pod) -> None:
+        """Count a new pod as desired."""
         reference = _controller(pod)
         if reference is None:
             return
@@ -67,17 +67,16 @@ class Owners:
         workload.pods[pod.uid] = "wanted"
         self._changed[reference.uid] = None
 
-    def gone(self, pod: Pod) -> None:
-        """A pod is no longer wanted, or was evicted."""
+    def remove_pod(self, pod: Pod) -> None:
+        """Stop counting a pod that is no longer desired or was evicted."""
         reference = _controller(pod)
         if reference is not None and reference.uid in self._workloads:
             self._workloads[reference.uid].pods.pop(pod.uid, None)
             self._changed[reference.uid] = None
 
-    def happened(self, event: PodEvent) -> None:
-        """Something happened to a pod on its node."""
+    def handle(self, event: PodEvent) -> None:
         if event.event == "deleted":
-            self.gone(event.pod)
+            self.remove_pod(event.pod)
             return
         reference = _controller(event.pod)
         if event.event == "running" and reference is not None:
@@ -86,18 +85,18 @@ class Owners:
                 workload.pods[event.pod.uid] = "ready"
                 self._changed[reference.uid] = None
 
-    def allowed(self, pod: Pod) -> int | None:
-        """How many pods of its workload may be disrupted now; None: there is no budget."""
+    def count_allowed_disruptions(self, pod: Pod) -> int | None:
+        """Return how many pods of the pod's workload may be disrupted; None without a budget."""
         reference = _controller(pod)
         if reference is None or pod.namespace not in self._budgeted:
             return None
         workload = self._workloads[reference.uid]
         return max(0, workload.healthy - workload.desired)
 
-    def replaced(self, running: RunningPod, now_ms: int) -> PodPlan | None:
-        """The pod that comes in an evicted one's place; None: it has no controller."""
+    def replace_pod(self, running: RunningPod, now_ms: int) -> PodPlan | None:
+        """Return the replacement of an evicted pod, or None if the pod has no controller."""
         plan, old = running.plan, running.pod
-        self.gone(old)
+        self.remove_pod(old)
         if _controller(old) is None:
             return None
         stem, uid_stem = _NUMBER.sub("", old.name), _NUMBER.sub("", old.uid)
@@ -109,13 +108,14 @@ class Owners:
                 "scheduled_at_ms": None, "initialized_at_ms": None, "deleting_at_ms": None,
             }
         )  # fmt: skip
-        self.wanted(pod)
+        self.add_pod(pod)
         lived_ms = max(0, now_ms - running.started_ms)
         life_ms = max(_LIFE_MIN_MS, plan.life_ms - lived_ms)
         return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)
 
     def changes(self, list_id: str | None = None) -> Iterator[WorkloadState | DisruptionBudget]:
-        """What has changed since the last call; with `list_id` everything, as part of a list."""
+        """Yield workloads and budgets that changed since the last call; with `list_id` all, as part
+        of a list."""
         names = self._workloads if list_id is not None else self._changed
         for uid in list(names):
             workload = self._workloads[uid]

@@ -1,4 +1,4 @@
-"""Pods that want a node: what they ask for, and how long they run."""
+"""Pods of a simulated cluster: requests and lifetimes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ GIB = 1024 * MIB
 
 PRIORITY_CLASS_LABEL = "koordinator.sh/priority-class"
 PROD = "koord-prod"
-#: Name of the scheduler that the pods ask for a node.
+#: Scheduler of the pods.
 SCHEDULER = "loadstream"
 
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """A pod, and how long it will run."""
+    """A pod and its lifetime."""
 
     pod: Pod
     """The pod as it asks for a node."""
     at_ms: int
-    """When it asks, in ms since 1970."""
+    """Time of the request, in ms since 1970."""
     life_ms: int
-    """How long it runs, from its start."""
+    """Lifetime from its start."""
     requests: Mapping[str, int]
-    """What it requests: cpu in millicores, memory in bytes."""
+    """CPU in millicores, memory in bytes."""
 
 
 def make_container(requests: Mapping[str, int]) -> Container:
-    """A container with these requests and no limits."""
+    """Return a container with these requests and no limits."""
     texts = {
         name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in requests.items()
     }

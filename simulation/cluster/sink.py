@@ -1,7 +1,7 @@
 """Binds and evicts pods of the simulated cluster, and refuses what an API server would refuse.
 
-A binding is checked by the kubelet once more, so a placement that takes more than there is fails.
-An evicted pod terminates, and its controller makes another one.
+The kubelet checks a binding again, so a placement that takes more than a node has fails. An evicted pod
+terminates, and its controller creates a replacement.
 """
 
 from typing import ClassVar
@@ -21,7 +21,6 @@ class SimulatedSink(Sink):
         self._cluster = cluster
 
     async def bind(self, decision: PlacementDecision) -> Attempt:
-        """Bind a pod that asks for a node."""
         uid, name, kubelets = decision.pod.uid, decision.pod.name, self._cluster.kubelets
         if (node := kubelets.node_of(uid)) is not None:
             return Attempt("failed", f"pod {name} is on node {node} already")
@@ -32,16 +31,16 @@ class SimulatedSink(Sink):
         return DONE if why is None else Attempt("failed", why)
 
     async def evict(self, command: EvictionCommand) -> Attempt:
-        """Evict a pod, or ask its owner to."""
+        """Evict a pod, or ask its owner to evict it."""
         uid, name = command.pod.uid, command.pod.name
         running = self._cluster.kubelets.pod(uid)
         if running is None:
             return Attempt("refused", f"pod {name} is gone", pod_gone=True)
         if running.node != command.node:
             return Attempt("refused", f"pod {name} is on node {running.node}")
-        if running.going:
+        if running.terminating:
             return Attempt("refused", f"pod {name} terminates already")
-        allowed = self._cluster.owners.allowed(running.pod)
+        allowed = self._cluster.owners.count_allowed_disruptions(running.pod)
         if command.policy == "Eviction" and allowed is not None and allowed < 1:
             return Attempt(
                 "refused", "Cannot evict pod as it would violate the pod's disruption budget."

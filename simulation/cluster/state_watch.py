@@ -1,4 +1,4 @@
-"""Reports the state of a simulated cluster; it misses nothing."""
+"""Reports the state of a simulated cluster without losing events."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
@@ -16,7 +16,7 @@ from simulation.cluster.pods import PodPlan
 
 
 class SimulatedStateWatch(StateWatch, Observer):
-    """Watches a simulated cluster from its beginning on."""
+    """Watches a simulated cluster from its beginning."""
 
     name: ClassVar[str] = "simulated"
 
@@ -27,7 +27,7 @@ class SimulatedStateWatch(StateWatch, Observer):
         cluster.observers.append(self)
 
     async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
-        """One topic after the other."""
+        """Yield the lists, one topic after the other."""
         for topic in LISTED:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
             for message in self._listed(topic, list_id):
@@ -35,7 +35,7 @@ class SimulatedStateWatch(StateWatch, Observer):
             yield topic, ListEnd(cluster=self.cluster, list_id=list_id)
 
     def _listed(self, topic: str, list_id: str) -> Iterator[Message]:
-        """The machines; or the pods on them, their workloads and budgets."""
+        """Yield all machines, or all pods on them with their workloads and budgets."""
         machines, kubelets = self._simulated.machines, self._simulated.kubelets
         if topic == "node-state":
             for machine in machines:
@@ -49,22 +49,19 @@ class SimulatedStateWatch(StateWatch, Observer):
         yield from self._simulated.owners.changes(list_id)
 
     async def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
-        """Pods and requests, then the workloads that have changed by them."""
+        """Yield changed pods and requests, then the workloads that they changed."""
         while self._unread:
             yield self._unread.popleft()
         for message in self._simulated.owners.changes():
             yield "pod-lifecycle", message
 
     def asked(self, plan: PodPlan) -> None:
-        """A pod asks for a node."""
         request = SchedulingRequest(cluster=self.cluster, pod=plan.pod, requested_at_ms=plan.at_ms)
         self._unread.append(("scheduling-requests", request))
 
     def machine_added(self, machine: Machine) -> None:
-        """A node has joined."""
         self._unread.append(("node-state", machine.node_state(self.cluster, None)))
 
     def happened(self, event: PodEvent) -> None:
-        """Something happened to a pod on its node."""
         lifecycle = PodLifecycle(cluster=self.cluster, event=event.event, pod=event.pod)
         self._unread.append(("pod-lifecycle", lifecycle))

@@ -1,16 +1,15 @@
-"""What the API server's audit log says was done to pods, and by which user.
+"""Bindings, evictions and deletions of pods by user, from the API server's audit log.
 
-    read    the log -> every pod that it names, with its bindings, evictions and deletions
-    judge   these -> what must not be: a pod that was bound or evicted more than once
+    read    the log -> every pod in it, with its bindings, evictions and deletions
+    judge   these -> pods that were bound or evicted more than once
 
-It is the other side's own record: nothing of ours can forget or repeat an entry. Only requests that
-succeeded count; refused ones are counted by status. What was being carried out when its client went
-away stands there as a timeout, done or not: it is counted as unclear. Dry runs change nothing and
-are left out.
+The log is independent of loadstream. Only successful requests count; refused requests are counted by
+status. A request whose client went away while it was carried out is logged as a timeout, done or not,
+and counts as unclear. Dry runs are left out.
 
-A binding names its pod by name, and by uid where the binder sets one. A name is that of the pod
-which was made last under it when the request came in. The log may be read while the server writes
-it: a last line that is not complete yet is left for later.
+A binding has the name of its pod, and a uid if the binder sets one. A name means the newest pod of this
+name at the arrival of the request. The log may be read while the server writes it: an incomplete last
+line is ignored.
 """
 
 from collections import Counter, defaultdict
@@ -35,21 +34,21 @@ class Act:
 
     user: str
     at: str
-    """When it came in, as RFC 3339 with microseconds."""
+    """Time of arrival, as RFC 3339 with microseconds."""
     node: str = ""
     """The node of a binding."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those that a binding adds to its pod."""
+    """Annotations that a binding adds to its pod."""
 
 
 @dataclass(slots=True)
 class PodRecord:
-    """What was done to one pod, in the order in which the requests came in."""
+    """Requests about one pod, in the order of their arrival."""
 
     namespace: str
     name: str
     uid: str
-    """Empty: it was made before the log began, and no request names its uid."""
+    """Empty if the pod is older than the log and no request has its uid."""
     created: Act | None = None
     bindings: list[Act] = field(default_factory=list)
     evictions: list[Act] = field(default_factory=list)
@@ -61,25 +60,25 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditLog:
-    """What a log says."""
+    """The content of a log."""
 
     pods: tuple[PodRecord, ...]
-    """In the order in which the log names them."""
+    """In the order of the log."""
     refused: Mapping[tuple[str, str, int], int]
-    """Requests that were refused: (user, `bindings` or `evictions` or `deletions`, status)."""
+    """Refused requests by user, `bindings` or `evictions` or `deletions`, and status."""
     unclear: Mapping[str, int]
-    """How many `bindings`, `evictions` or `deletions` ended without a known outcome."""
+    """Number of `bindings`, `evictions` or `deletions` with unknown outcome."""
     unreadable: int
-    """Lines that are no event: an API server was killed while it wrote."""
+    """Lines that are no event, since an API server was killed while it wrote them."""
 
     def by_user(self, kind: str) -> dict[str, int]:
-        """How many `bindings`, `evictions` or `deletions` each user made."""
+        """Return the number of `bindings`, `evictions` or `deletions` by user."""
         acts = (act for pod in self.pods for act in getattr(pod, kind))
         return dict(sorted(Counter(act.user for act in acts).items()))
 
 
 def read(path: Path) -> AuditLog:
-    """Read a log; a file that is not there is an empty one."""
+    """Read a log. A missing file is an empty log."""
     events, unreadable = _events(path.read_bytes() if path.exists() else b"")
     events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
     names = _Names(events)
@@ -100,7 +99,7 @@ def read(path: Path) -> AuditLog:
 
 
 def judge(pods: Iterable[PodRecord]) -> list[str]:
-    """A sentence for each pod that was bound or evicted more than once; none: all is well."""
+    """Return a sentence for each pod that was bound or evicted more than once."""
     return list(_faults(pods))
 
 
@@ -116,7 +115,7 @@ class _Names:
     """Finds the pod that a request is about."""
 
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
-        """`events` in the order in which they came in."""
+        """`events` are in the order of their arrival."""
         self.pods: dict[tuple[str, str, str], PodRecord] = {}
         self._made: dict[tuple[str, str], list[PodRecord]] = defaultdict(list)
         for event in events:
@@ -129,13 +128,13 @@ class _Names:
                 self._made[pod.namespace, pod.name].append(pod)
 
     def pod(self, event: dict[str, Any]) -> PodRecord:
-        """The pod, by the uid that the request names or else by its name and time."""
+        """Find the pod by the uid in the request, or by its name and time."""
         about = event["objectRef"]
         namespace, name = about["namespace"], about["name"]
         if uid := about.get("uid") or _precondition(event):
             return self._record(namespace, name, uid)
         made = self._made[namespace, name]
-        # A request about a pod ends after the creation of this pod came in.
+        # A request about a pod ends after the arrival of the request that created the pod.
         known = [
             each for each in made if each.created and each.created.at <= event["stageTimestamp"]
         ]
@@ -147,7 +146,7 @@ class _Names:
 
 
 def _precondition(event: dict[str, Any]) -> str:
-    """The uid that an eviction or a deletion is meant for; empty if it names none."""
+    """Return the uid that an eviction or a deletion requires, or an empty text."""
     options = _delete_options(event)
     return str((options.get("preconditions") or {}).get("uid") or "")
 
@@ -158,7 +157,7 @@ def _delete_options(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _events(content: bytes) -> tuple[list[dict[str, Any]], int]:
-    """Events about pods that were no dry runs, and how many lines are unreadable."""
+    """Return the events about pods without dry runs, and the number of unreadable lines."""
     whole, _, _ = content.rpartition(b"\n")
     events, unreadable = [], 0
     for line in whole.split(b"\n"):

@@ -1,12 +1,11 @@
-"""The program `control-plane`, built once from a Go module into the cache directory.
+"""Builds the program `control-plane` from a Go module into the cache directory.
 
-The module joins kube-apiserver, etcd, kube-controller-manager and kwok in one program. Its file is
-named after the hash of the module's files, of the build's own options and of Go's version: what has
-changed is built anew, and the same never again. Building is safe against other processes that build
-at the same time and against being killed half-way.
+The module joins kube-apiserver, etcd, kube-controller-manager and kwok in one program. The name of the
+program has a hash of the module's files, the build options and the version of Go, so only a change
+causes another build. Concurrent and interrupted builds are safe.
 
-The first build takes minutes: it downloads 175 MB and compiles 2,700 packages. Go keeps what it has
-compiled, so a later one only links.
+The first build takes minutes: it downloads 175 MB and compiles 2,700 packages. Go caches the compiled
+packages, so later builds only link.
 """
 
 import hashlib
@@ -23,17 +22,17 @@ from connectors.process.child_process import create_once
 from connectors.process.terminal import echo
 from schemas.settings.announcement import cache_directory
 
-#: Names the directory of the Go module where a caller names none.
+#: Directory of the Go module, if the caller names none.
 MODULE_VARIABLE = "LOADSTREAM_CONTROL_PLANE_MODULE"
-#: What makes the program another one when it changes.
+#: Files whose change requires another build.
 _SOURCES = ("go.mod", "go.sum", "main.go")
-#: Ten times what it takes on two cores that are busy otherwise is a build that hangs.
+#: Ten times the duration on two busy cores.
 _BUILD_TIMEOUT_S = 3600
 _ASK_TIMEOUT_S = 300
-#: Of a failed build's output, what a message shows.
+#: Lines of a failed build's output that a message shows.
 _SHOWN_LINES = 15
 _OPTIONS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
-#: Time between two lines about how far a build is, in seconds.
+#: Time between two lines of progress, in seconds.
 _PROGRESS_S = 20.0
 
 
@@ -42,9 +41,9 @@ class ControlPlaneUnavailable(RuntimeError):
 
 
 def module_directory(named: Path | None = None) -> Path:
-    """Directory of the Go module: the one `named`, else `$LOADSTREAM_CONTROL_PLANE_MODULE`.
+    """Return the Go module: the directory `named`, else `$LOADSTREAM_CONTROL_PLANE_MODULE`.
 
-    Raises ControlPlaneUnavailable if there is no module.
+    Raises ControlPlaneUnavailable if it is no module.
     """
     found = named or Path(os.environ.get(MODULE_VARIABLE) or ".")
     missing = [name for name in _SOURCES if not (found / name).is_file()]
@@ -58,7 +57,7 @@ def module_directory(named: Path | None = None) -> Path:
 
 
 def build(module: Path | None = None) -> Path:
-    """The program's file; built first if it does not exist yet.
+    """Return the program's file, built first if it does not exist yet.
 
     Raises ControlPlaneUnavailable if Go or the module is missing, or the build fails.
     """
@@ -83,13 +82,14 @@ def _build(source: Path, binary: Path) -> None:
         link = " ".join(_link_options(source))
         options = (*_OPTIONS, "-ldflags", link, "-o", str(built), ".")
         _go("build", "-v", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
-        # The last step, so a file of that name is always complete.
+        # Renamed at the end, so a file with this name is always complete.
         built.rename(binary)
 
 
 def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str:
-    """What Go answers; raises ControlPlaneUnavailable with the end of its output if it fails."""
-    # No C compiler is needed, and one that is there makes no difference.
+    """Return the output of a Go command. Raises ControlPlaneUnavailable with the end of the output
+    of one that fails."""
+    # The program needs no C compiler; an installed one must make no difference.
     environment = {**os.environ, "CGO_ENABLED": "0"}
     asked = f"`go {arguments[0]}` in {source}"
     command = ["go", *arguments]
@@ -120,12 +120,12 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
 
 
 def _read(file: IO[bytes]) -> str:
-    """What a process has written so far; its own place in the file stays."""
+    """Return the output of a process so far, without moving its position in the file."""
     return os.pread(file.fileno(), 2**24, 0).decode(errors="replace")
 
 
 def _link_options(source: Path) -> tuple[str, ...]:
-    """No symbols for debuggers, and the version that the API server says it has."""
+    """Return options that leave out debug symbols and set the version of the API server."""
     version = _required(source, "k8s.io/kubernetes")
     major, minor, _ = version.removeprefix("v").split(".", 2)
     named = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
@@ -138,7 +138,7 @@ def _wanted_version(source: Path) -> str:
 
 
 def _required(source: Path, name: str) -> str:
-    """The version that go.mod requires of a module, or of Go."""
+    """Return the version that go.mod requires of a module or of Go."""
     for line in (source / "go.mod").read_text(encoding="utf-8").splitlines():
         words = line.split()
         if words[:1] == ["require"]:

@@ -1,9 +1,10 @@
-"""Nodes and pods in large numbers, for a cluster whose kubelets kwok plays.
+"""Nodes and pods in large numbers, for a cluster whose kubelets are played by kwok.
 
-Objects are plain JSON, made concurrently within the limits of the given `ApiServer`. What they do
-is up to annotations (`configuration/kwok.yaml`): a pod uses `CPU_USAGE` and `MEMORY_USAGE` in each
-container, succeeds with `SUCCEED`, and with `LINGER` stays when it was deleted, until that
-annotation goes; a node is not made ready with `UNREADY`. To kwok an empty value is none: use "yes".
+Objects are plain JSON, and are created concurrently within the limits of the given `ApiServer`.
+Annotations set their behaviour (`configuration/kwok.yaml`): a pod uses `CPU_USAGE` and `MEMORY_USAGE`
+in each container, succeeds with `SUCCEED`, and with `LINGER` stays after its deletion until that
+annotation is removed. kwok does not make a node ready with `UNREADY`. kwok ignores empty values, so
+use "yes".
 """
 
 import asyncio
@@ -18,13 +19,12 @@ SUCCEED = "kwok.loadstream/succeed"
 LINGER = "kwok.loadstream/linger"
 UNREADY = "kwok.loadstream/unready"
 
-#: A middling machine.
 ALLOCATABLE = {"cpu": "32", "memory": "128Gi", "pods": "110"}
-#: What each container asks for.
+#: Requests of each container.
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 _NODES = "/api/v1/nodes"
 _MERGE = "application/merge-patch+json"
-#: Longest wait for kwok to make nodes ready, and time between two looks, in seconds.
+#: Longest wait for kwok to make nodes ready, and time between two checks, in seconds.
 READY_S = 120.0
 _READY_POLL_S = 0.05
 
@@ -37,12 +37,12 @@ def node(
     annotations: Mapping[str, str] | None = None,
     ready: bool = True,
 ) -> dict[str, Any]:
-    """A node as JSON; kwok makes it ready, unless it is not to be."""
+    """Return a node as JSON. kwok makes it ready unless `ready` is false."""
     status: dict[str, Any] = {"capacity": dict(allocatable), "allocatable": dict(allocatable)}
     kept = dict(annotations or {})
     if not ready:
         kept[UNREADY] = "yes"
-        # Without it the controllers would take away the taint that every new node has.
+        # Without the condition, controllers would remove the taint of new nodes.
         status["conditions"] = [{"type": "Ready", "status": "False"}]
     return {
         "apiVersion": "v1",
@@ -66,7 +66,7 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """A pod of one container as JSON; `spec` are further fields of its spec."""
+    """Return a pod of one container as JSON; `spec` has further fields of its spec."""
     placed = {} if node_name is None else {"nodeName": node_name}
     container = {"name": "main", "image": "none", "resources": {"requests": dict(requests)}}
     return {
@@ -88,9 +88,9 @@ def pod(
 
 
 async def create(server: ApiServer, path: str, objects: Iterable[dict[str, Any]]) -> list[Any]:
-    """Create these objects in the collection at `path`; returns them as the server has them.
+    """Create objects in the collection at `path`; return them as the server has them.
 
-    Raises ApiError of the first that is refused, and ApiUnreachable.
+    Raises ApiError for the first object that is refused, and ApiUnreachable.
     """
 
     async def one(body: dict[str, Any]) -> Any:
@@ -103,12 +103,11 @@ async def create(server: ApiServer, path: str, objects: Iterable[dict[str, Any]]
 
 
 async def create_nodes(server: ApiServer, nodes: Iterable[dict[str, Any]]) -> list[Any]:
-    """Create these nodes; returns when kwok has made those ready that are to be.
+    """Create nodes; return when kwok has made them ready.
 
-    A pod that comes with a node before kwok knows the node may never run: now and then kwok's list
-    of the pods that such a node has already is without it.
+    Pods should come later: kwok sometimes misses pods that were bound to a node before kwok knew it.
 
-    Raises ApiError, ApiUnreachable, and TimeoutError where kwok makes them not ready.
+    Raises ApiError, ApiUnreachable, and TimeoutError if kwok does not make the nodes ready.
     """
     made = await create(server, _NODES, nodes)
     awaited = {
@@ -133,12 +132,11 @@ def _is_ready(node: Mapping[str, Any]) -> bool:
 async def create_pods(
     server: ApiServer, namespace: str, pods: Iterable[dict[str, Any]]
 ) -> list[Any]:
-    """Create these pods; the namespace is there."""
     return await create(server, f"/api/v1/namespaces/{namespace}/pods", pods)
 
 
 async def bind(server: ApiServer, namespace: str, name: str, node_name: str) -> None:
-    """Bind a pod as a scheduler does; raises ApiError if it is refused."""
+    """Bind a pod as a scheduler does. Raises ApiError if the binding is refused."""
     body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node_name}}
     await create(server, f"/api/v1/namespaces/{namespace}/pods/{name}/binding", [body])
 
@@ -146,7 +144,7 @@ async def bind(server: ApiServer, namespace: str, name: str, node_name: str) -> 
 async def annotate_pod(
     server: ApiServer, namespace: str, name: str, annotations: Mapping[str, str | None]
 ) -> None:
-    """Set annotations of a pod, such as its usage; None takes one away."""
+    """Set annotations of a pod, such as its usage; None removes an annotation."""
     await _annotate(server, f"/api/v1/namespaces/{namespace}/pods/{name}", annotations)
 
 
@@ -158,12 +156,11 @@ async def _annotate(server: ApiServer, path: str, annotations: Mapping[str, str 
 
 
 async def create_namespace(server: ApiServer, name: str) -> None:
-    """Create a namespace."""
     await create(server, "/api/v1/namespaces", [{"metadata": {"name": name}}])
 
 
 async def delete_all(server: ApiServer, path: str, selector: str = "") -> None:
-    """Delete the objects of a collection that have these labels, or all of them, at once."""
+    """Delete the objects of a collection, or those with the labels of `selector`, in one request."""
     query = {"gracePeriodSeconds": "0", **({"labelSelector": selector} if selector else {})}
     answer = await server.send("DELETE", path, query=query)
     if not answer.ok:
@@ -171,7 +168,7 @@ async def delete_all(server: ApiServer, path: str, selector: str = "") -> None:
 
 
 async def delete_namespace(server: ApiServer, name: str) -> None:
-    """Delete a namespace with all that is in it; returns before it is gone."""
+    """Delete a namespace with its pods; return before the deletion is complete."""
     await delete_all(server, f"/api/v1/namespaces/{name}/pods")
     answer = await server.send("DELETE", f"/api/v1/namespaces/{name}")
     if not answer.ok:

@@ -1,10 +1,6 @@
 """One part of a control plane as a child process.
 
-    start   launch it, and wait until it says that it is ready
-    stop    ask it to end; one that does not is killed
-    kill    end it at once, as a crash would
-
-Each may be done any number of times: a part starts again on its old port and data.
+A part can be started, stopped and killed any number of times. It starts again on its old port and data.
 """
 
 import ssl
@@ -17,9 +13,9 @@ from pathlib import Path
 from connectors.process.child_process import ChildProcess
 from simulation.control_plane.build import ControlPlaneUnavailable
 
-#: A machine on which dozens of tests run starts an API server in 20 s.
+#: A machine that is busy with tests starts an API server in 20 s.
 _START_TIMEOUT_S = 120.0
-#: An etcd waits for its clients; nothing is lost if it is killed instead.
+#: etcd waits for its clients; killing it loses nothing.
 _STOP_TIMEOUT_S = 5.0
 _ASK_TIMEOUT_S = 2.0
 _POLL_S = 0.05
@@ -28,15 +24,15 @@ _SHOWN_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Where a part says that it is ready: with status 200."""
+    """The address at which a part answers with status 200 when it is ready."""
 
     url: str
     token: str = ""
     certificate: Path | None = None
-    """Of the authority that signed the part's own; the part may write it while it starts."""
+    """Of the authority that signed the part's certificate; the part may write it while it starts.
+    """
 
     def ready(self) -> bool:
-        """Whether it says so now."""
         if self.certificate is not None and not self.certificate.exists():
             return False
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -55,21 +51,20 @@ class Health:
 
 @dataclass(slots=True)
 class Part(ChildProcess):
-    """One part: its name, its flags, and where it says that it is ready."""
+    """One part, with its flags and its health check."""
 
     binary: Path
     name: str
     flags: tuple[str, ...]
     health: Health | None = None
-    """None: it says nothing, and counts as ready when it runs."""
+    """None: the part counts as ready when it runs."""
 
     def command(self) -> list[str]:
-        """The program, which part of it, and its flags."""
-        # kwok reads a configuration from the home directory as well; it gets an empty one.
+        # kwok also reads a configuration from the home directory, so that directory is empty.
         return ["env", f"HOME={self.directory}", str(self.binary), self.name, *self.flags]
 
     def start(self) -> None:
-        """Start it, on its old port and data, and wait until it is ready; blocks.
+        """Start the part on its old port and data, and wait until it is ready; blocks.
 
         Raises ControlPlaneUnavailable with the end of its log if it ends or takes too long.
         """
@@ -83,7 +78,7 @@ class Part(ChildProcess):
             raise
 
     def stop(self) -> None:
-        """Ask it to end and wait for that; blocks. One that does not end within 5 s is killed."""
+        """Stop the part and wait; kill it after 5 s; blocks."""
         self.ask_to_stop()
         self.wait_for_end(_STOP_TIMEOUT_S)
 

@@ -1,14 +1,14 @@
 """A whole control plane on this machine: etcd, API server, controllers, kwok.
 
-`ControlPlane` starts them in order on free ports, makes users and rights, and stops them all. Each
-part can be stopped, killed and started again by itself, on its old port and data: an API server
-that is away for 20 s is `api_server.stop()`, and `api_server.start()` later. Every process has a
-guard that kills it when the process that started it is gone.
+`ControlPlane` starts the parts in order on free ports, creates users and rights, and stops the parts.
+Each part can be stopped, killed and started again, on its old port and data: for an outage of the API
+server, call `api_server.stop()`, and later `api_server.start()`. Every process has a guard that kills it
+when its parent process is gone.
 
-Data stays in the given directory: a control plane that is started there again has the objects of
-the last one. It is made for short runs: etcd does not wait for its disk, and nothing is replicated.
+Data stays in the given directory: a control plane that is started there again has the old objects. It
+is made for short runs: etcd does not wait for its disk, and nothing is replicated.
 
-Starting and stopping block: inside an event loop use `asyncio.to_thread`.
+Starting and stopping block; inside an event loop use `asyncio.to_thread`.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _CONFIGURATION = Path(__file__).parent / "configuration"
 _BIND_ATTEMPTS = 3
 _BIND_FAILED = "address already in use"
 
-#: What keeps budgets, owners, replicas and namespaces; nothing that needs a real kubelet.
+#: Controllers of budgets, owners, replicas and namespaces, and none that needs a real kubelet.
 CONTROLLERS_RUN = (
     "daemonset-controller",
     "deployment-controller",
@@ -51,39 +51,39 @@ CONTROLLERS_RUN = (
     "replicaset-controller",
     "statefulset-controller",
 )
-#: Nodes of kwok renew no lease, which would cost an API server most of its CPU; so the controller
-#: that takes a silent node for a dead one has to wait longer than any run takes.
+#: Nodes of kwok renew no lease, which would take most of the API server's CPU. So the controller
+#: that declares nodes dead waits longer than any run.
 _NODE_SILENCE = "24h"
 _STORE_TIMEOUT_S = 30.0
-#: Largest store of etcd: 5,000 nodes and 150,000 pods are under 2 GiB.
+#: Size limit of etcd's store: 5,000 nodes and 150,000 pods take less than 2 GiB.
 _STORE_BYTES = 4 * 1024**3
-#: The audit log stays one file: what reads it reads all of it.
+#: So large that the audit log stays one file.
 _AUDIT_FILE_MB = 1_000_000
-#: Requests a second that the controllers may make: they must not be what a test waits for.
+#: Requests per second of the controllers, so high that no test waits for them.
 _CONTROLLER_QPS = 500
 
 
 @dataclass
 class ControlPlane(Startable):
-    """The program's parts in `directory`; a context manager, or start() and stop()."""
+    """All parts, with their files in `directory`; a context manager."""
 
     binary: Path
     """The program, as `build` returns it."""
     directory: Path
     node_lease_s: int = 0
     """Duration of the lease of each node of kwok, in seconds, renewed four times in that time; 0:
-    there is none. With 40, as kubelets have it, 5,000 nodes cost 0.9 of a core."""
+    no lease. With the 40 s of kubelets, 5,000 nodes take 0.9 cores."""
     etcd: Part = field(init=False)
     api_server: Part = field(init=False)
     controllers: Part = field(init=False)
     kwok: Part = field(init=False)
-    # An API server passes nothing on to a loopback address.
+    # An API server forwards nothing to a loopback address.
     _kubelet_host: str = field(default_factory=find_own_address, init=False)
     _tokens: dict[str, str] = field(default_factory=dict, init=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False)
 
     def start(self) -> Self:
-        """Start all parts and wait until they are ready, users have their rights; blocks.
+        """Start all parts, grant rights, and wait until everything is ready; blocks.
 
         Raises ControlPlaneUnavailable with the log of a part that does not start.
         """
@@ -110,49 +110,45 @@ class ControlPlane(Startable):
             part.stop()
 
     def compact(self) -> None:
-        """Let the store forget all versions but the newest, as it does by itself every 5 minutes.
+        """Compact the store, as it does every 5 minutes.
 
-        The API server answers older ones from its own memory until it is started again.
+        The API server serves older versions from memory until it restarts.
         """
         newest = self._store("range", {"key": "AA=="})["header"]["revision"]
         self._store("compaction", {"revision": newest, "physical": True})
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All parts, in the order in which they start."""
         return self.etcd, self.api_server, self.controllers, self.kwok
 
     @property
     def url(self) -> str:
-        """Address of the API server."""
         return f"https://{HOST}:{self._ports['api']}"
 
     @property
     def kwok_url(self) -> str:
-        """Address of kwok; a node's metrics are at `/metrics/nodes/{node}/metrics/resource`, here and
-        below `/api/v1/nodes/{node}/proxy` of the API server.
+        """The address of kwok, which has metrics of a node at `/metrics/nodes/{node}/metrics/resource`.
 
-        The first request for a node is answered with zeros.
+        The API server has the same below `/api/v1/nodes/{node}/proxy`. The first answer for a node has zeros.
         """
         return f"http://{self._kubelet_host}:{self._ports['kwok']}"
 
     @property
     def certificate(self) -> Path:
-        """Certificate of the API server, and of the authority that signed it."""
+        """The certificate of the API server and of the authority that signed it."""
         return self.directory.absolute() / "certificates" / "apiserver.crt"
 
     @property
     def audit_log(self) -> Path:
-        """The API server's audit log."""
         return self.directory.absolute() / "audit.log"
 
     def kubeconfig(self, user: str = ADMIN) -> Path:
-        """A kubeconfig of this user: the administrator, or one of `users.DUTIES`."""
+        """Return a kubeconfig of the administrator or of one of `users.DUTIES`."""
         self._token(user)
         return self.directory.absolute() / f"{user}.kubeconfig"
 
     def api(self, user: str = ADMIN) -> ApiServer:
-        """The API server, asked by this user; to be closed by the caller."""
+        """Return a client of this user, which the caller closes."""
         return ApiServer(access(self.kubeconfig(user)))
 
     def _token(self, user: str) -> str:
@@ -161,7 +157,7 @@ class ControlPlane(Startable):
         return self._tokens[user]
 
     def _prepare(self) -> None:
-        """Choose ports, and write all that the parts read."""
+        """Choose ports, and write the files that the parts read."""
         taken: set[int] = set()
         self._ports = {name: find_free_port(taken) for name in ("etcd", "peer", "api", "kwok")}
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -184,7 +180,6 @@ class ControlPlane(Startable):
         return Part(directory, self.binary, name, words, health)
 
     def _store(self, what: str, body: dict[str, object]) -> Any:
-        """Ask etcd through its gateway of JSON."""
         url = f"http://{HOST}:{self._ports['etcd']}/v3/kv/{what}"
         with urllib.request.urlopen(url, orjson.dumps(body), timeout=_STORE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
@@ -230,7 +225,7 @@ class ControlPlane(Startable):
             "etcd-servers": f"http://{HOST}:{self._ports['etcd']}",
             "bind-address": HOST,
             "secure-port": self._ports["api"],
-            # It makes its certificates itself, once.
+            # The API server creates its certificates once.
             "cert-dir": self.certificate.parent,
             "token-auth-file": self._file("tokens.csv"),
             "authorization-mode": "RBAC",
@@ -238,17 +233,17 @@ class ControlPlane(Startable):
             "service-account-key-file": key,
             "service-account-signing-key-file": key,
             "service-cluster-ip-range": "10.0.0.0/24",
-            # Pods would wait for service accounts, which no controller makes here.
+            # Pods would wait for service accounts, which no controller creates here.
             "disable-admission-plugins": "ServiceAccount",
-            # Through it the API server reaches kwok as if it were the nodes' kubelets.
+            # The API server reaches kwok at this address instead of the nodes' kubelets.
             "kubelet-preferred-address-types": "InternalIP",
             "profiling": "false",
-            # Otherwise it waits a minute for those who watch.
+            # Otherwise it waits a minute for watching clients.
             "shutdown-watch-termination-grace-period": "1s",
             "audit-policy-file": _CONFIGURATION / "audit.yaml",
             "audit-log-path": self.audit_log,
             "audit-log-maxsize": _AUDIT_FILE_MB,
-            # Each line is written with its request, not in batches that a crash would lose.
+            # Each line is written with its request; a crash would lose batches.
             "audit-log-mode": "blocking",
         }
 

@@ -1,8 +1,8 @@
-"""Users of a control plane: a token each, a kubeconfig each, and rights.
+"""Users of a control plane, each with a token, a kubeconfig and rights.
 
-The administrator and the parts themselves may do everything. Each duty of ours has a user of its
-name with the rights of `connectors/kubernetes/rights.yaml`, so what one may not do fails here as it
-would in a cluster; and the audit log tells them apart.
+The administrator and the parts may do everything. Each duty of loadstream has a user with the rights of
+`connectors/kubernetes/rights.yaml`. So a missing right fails as in a real cluster, and the audit log
+shows which duty sent a request.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFLICT = 409
 _LOOK_S = 0.05
-#: Longest time until an API server goes by rights that were written; a second is usual.
+#: Longest time until an API server applies new rights; a second is usual.
 RIGHTS_MAX_S = 60.0
 
 
 def write_tokens(path: Path) -> dict[str, str]:
-    """Write the API server's file of tokens; returns the token of each user."""
+    """Write the API server's file of tokens; return the token of each user."""
     tokens = {name: secrets.token_hex(16) for name in (ADMIN, KWOK, CONTROLLERS, *DUTIES)}
     path.touch(mode=0o600)
     with path.open("w", newline="") as lines:
@@ -47,14 +47,9 @@ def write_tokens(path: Path) -> dict[str, str]:
 
 
 def write_kubeconfig(path: Path, url: str, certificate: Path, token: str) -> None:
-    """Write a kubeconfig of one context.
+    """Write a kubeconfig with one context.
 
-    Args:
-        path: of the kubeconfig.
-        url: of the API server.
-        certificate: of the authority that signed the server's own; absolute, since a relative path
-            would be taken from the kubeconfig's directory.
-        token: of the user.
+    `certificate` is that of the authority that signed the server's certificate.
     """
     name = "control-plane"
     content = {
@@ -76,11 +71,12 @@ def write_kubeconfig(path: Path, url: str, certificate: Path, token: str) -> Non
 
 
 async def grant_rights(server: ApiServer) -> None:
-    """Make the roles of all duties, and bind each to its user; `server` is the administrator's.
+    """Create the roles of all duties, and bind each to its user; `server` is the administrator's client.
 
-    What is there already stays. An API server learns of rights a moment after they were written:
-    this waits until it goes by them. Raises ApiError and ApiUnreachable, and
-    ControlPlaneUnavailable where it does not go by them within `RIGHTS_MAX_S`.
+    Existing roles stay. Waits until the API server applies the rights.
+
+    Raises ApiError, ApiUnreachable, and ControlPlaneUnavailable if the server does not apply the rights
+    within `RIGHTS_MAX_S`.
     """
     roles = list(_roles())
     for role in roles:
@@ -105,7 +101,7 @@ async def grant_rights(server: ApiServer) -> None:
 
 
 def binding(role: str, user: str) -> dict[str, Any]:
-    """What gives a role to a user."""
+    """Return a cluster role binding."""
     group = "rbac.authorization.k8s.io"
     return {
         "metadata": {"name": f"{role}.{user}"},

@@ -1,4 +1,4 @@
-"""What the demo shows at its end: one table, one picture, one decision of each kind, and doubts answered."""
+"""The result of the demo: a table, a picture, and one explained move."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from simulation.closed_loop.comparison import Comparison, ratio
 from simulation.closed_loop.measures import HOT_CPU, MINUTE_MS
 from simulation.closed_loop.report import AGAINST, HOT, OURS, WAITING, WEIGHTED, format_table
 from simulation.closed_loop.scenario import Array, Scenario
-from simulation.closed_loop.usage import work_of
+from simulation.closed_loop.usage import get_plan_index
 from simulation.cluster.cluster import Eviction
 
-#: An eviction is in time if its node was hot so many minutes before it, or would have been hot so many
-#: minutes after it with the pod.
+#: An eviction is in time if its node was hot at most `BEFORE` minutes before, or would have
+#: become hot with the pod at most `AFTER` minutes later.
 BEFORE, AFTER = 30, 60
 #: Size of the picture, in characters.
 _ROWS, _COLUMNS = 16, 72
-#: Characters from these shares of a node's CPU on.
+#: Characters by smallest share of a node's CPU.
 _SHADES = ((HOT_CPU, "█"), (0.65, "▒"), (0.50, "░"), (0.0, " "))
 _IN_TIME, _IN_VAIN = "▼", "?"
 
@@ -34,39 +34,42 @@ class Evidence:
     demand: Array
     """Demand for CPU as a share of the node; shape (minutes since the beginning, nodes)."""
     evictions: tuple[Eviction, ...]
-    """Those of the measured time."""
+    """Evictions during the measured time."""
 
     def minute(self, at_ms: int) -> int:
-        """Minute of a time, since the beginning."""
         return (at_ms - self.scenario.begin_ms) // MINUTE_MS
 
     def node(self, name: str) -> int:
-        """Index of a node."""
         return next(i for i, each in enumerate(self.scenario.machines) if each.name == name)
 
     def was_hot(self, eviction: Eviction) -> bool:
-        """Whether the node was hot when the pod was evicted, or shortly before."""
+        """Tell whether the node was hot at the eviction or shortly before."""
         minute = self.minute(eviction.at_ms)
         recent = self.demand[max(0, minute - BEFORE) : minute + 1, self.node(eviction.node)]
         return bool((recent > HOT_CPU).any())
 
     def demand_with_pod(self, eviction: Eviction) -> Array:
-        """Demand of the node in the minutes after an eviction, if the pod had stayed."""
+        """Return the demand of the node after an eviction as if the pod had stayed, minute by
+        minute."""
         node, begin = self.node(eviction.node), self.minute(eviction.at_ms) + 1
         alone = self.demand[begin : begin + AFTER, node]
         times_ms = MINUTE_MS * np.arange(begin, begin + len(alone))
         life_ms = eviction.replacement.life_ms if eviction.replacement else 0
         alive = times_ms < eviction.at_ms - self.scenario.begin_ms + life_ms
-        pod = self.scenario.demands.cpu(np.array([work_of(eviction.pod.uid)]), times_ms) * alive
+        pod = (
+            self.scenario.demands.cpu(np.array([get_plan_index(eviction.pod.uid)]), times_ms)
+            * alive
+        )
         shares: Array = alone + pod / self.scenario.machines[node].millicores
         return shares
 
     def is_in_time(self, eviction: Eviction) -> bool:
-        """Whether the node was hot, or would have become hot."""
+        """Tell whether the node was hot, or would have become hot with the pod."""
         return self.was_hot(eviction) or bool((self.demand_with_pod(eviction) > HOT_CPU).any())
 
     def chance(self) -> float:
-        """Share of all nodes that were hot around the evictions, as `is_in_time` looks at them."""
+        """Return the share of all nodes that were hot around the evictions, by the rule of
+        `is_in_time`."""
         shares = []
         for eviction in self.evictions:
             minute = self.minute(eviction.at_ms)
@@ -75,8 +78,8 @@ class Evidence:
         return float(np.mean(shares)) if shares else 0.0
 
 
-def table(comparison: Comparison) -> Iterator[str]:
-    """Heat, evictions and waiting of the three schedulers."""
+def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
+    """Yield a table of heat, evictions and waiting under the three schedulers."""
     rows = [
         [
             "",
@@ -98,8 +101,8 @@ def table(comparison: Comparison) -> Iterator[str]:
     yield from format_table(rows)
 
 
-def sentence(comparison: Comparison) -> str:
-    """The table in one sentence."""
+def summarize(comparison: Comparison) -> str:
+    """Summarize the table in one sentence."""
     of = comparison.contenders
     shares = [
         (words, ratio(of[OURS], of[name], HOT)) for name, words in AGAINST.items() if name in of
@@ -113,8 +116,11 @@ def sentence(comparison: Comparison) -> str:
     )
 
 
-def picture(evidence: Evidence) -> Iterator[str]:
-    """Nodes over time, with a mark for each eviction: the nodes with most evictions, and the hottest ones."""
+def draw_picture(evidence: Evidence) -> Iterator[str]:
+    """Yield a picture of nodes over time with a mark for each eviction.
+
+    It has the nodes with most evictions, and then the hottest ones.
+    """
     scenario = evidence.scenario
     first = evidence.minute(scenario.measured_ms)
     demand = evidence.demand[first:]
@@ -159,10 +165,10 @@ def _shade(share: float) -> str:
     return next(shade for least, shade in _SHADES if share >= least)
 
 
-def reasons(
+def explain_move(
     evidence: Evidence, commands: Sequence[EvictionCommand], decisions: Sequence[PlacementDecision]
 ) -> Iterator[str]:
-    """Why one pod was evicted, and why it went where it went."""
+    """Explain one eviction and the placement of the pod's replacement."""
     reason_of = {command.pod.uid: command.reason for command in commands}
     placed_as = {decision.pod.uid: decision for decision in decisions if decision.node}
     moves = [
@@ -174,7 +180,7 @@ def reasons(
     ]
     if not moves:
         return
-    # The move that matters most: where the node would have been hot for the longest time.
+    # The most useful move: the node would have been hot for the longest time.
     eviction, decision = max(
         moves, key=lambda move: int((evidence.demand_with_pod(move[0]) > HOT_CPU).sum())
     )

@@ -1,6 +1,6 @@
-"""Runs a day through a real worker, and then again under other contenders in this process.
+"""Runs a day through a real worker, and again under other contenders in this process.
 
-The broker and the worker are gone at the end, whatever happens.
+The broker and the worker are stopped at the end, even after an error.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from streams.in_process.pipeline import LocalPipeline
 
 CLUSTER = "demo"
 OURS, BY_REQUESTS, KOORDINATOR = "loadstream", "least-allocated", "koordinator-lownodeload-75"
-#: Where outputs of the worker's cluster stage are written to, by topic.
+#: Files of the outputs of the worker's cluster stage, by topic.
 OUTPUT_FILES = {
     "placement-decisions": "decisions.jsonl",
     "eviction-commands": "evictions.jsonl",
@@ -48,19 +48,19 @@ OUTPUT_FILES = {
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What is left of a run."""
+    """The result of a demo."""
 
     comparison: Comparison
     digest: str
-    """Of everything that the worker's cluster stage decided, in order."""
+    """Digest of all outputs of the worker's cluster stage, in their order."""
     refused: tuple[str, ...]
-    """The first records that the worker could not use, a sentence each."""
+    """The first records that the worker refused, in sentences."""
     evidence: Evidence
 
 
 def choose_parameters(scenario: str, nodes: int, hours: float) -> Parameters:
-    """The lowest load of a scenario, in turns of 5 minutes: a worker goes through half a day of them in
-    a minute."""
+    """Choose the lowest load of a scenario, and turns of 5 minutes: a worker takes a minute for
+    half a day."""
     loads, differing = SCENARIOS[scenario]
     return Parameters(
         scenario=scenario,
@@ -82,9 +82,9 @@ def run(
     display: Display,
     progress: Callable[[str], None],
 ) -> Done:
-    """Run a day under all contenders, ours first; writes what the worker decides to `output`.
+    """Run a day under all contenders, ours first; write the worker's decisions to `output`.
 
-    Raises ProcessDied, WorkerSilent or BrokerUnavailable, and ImpossibleScenario.
+    Raises ProcessDied, WorkerSilent, BrokerUnavailable and ImpossibleScenario.
     """
     scenario = draw_scenario(parameters, seed, traces, CLUSTER)
     with terminable(code=130):  # there is no result, as after Ctrl-C
@@ -102,12 +102,11 @@ def run(
 
 
 def read_policy(name: str) -> str:
-    """The text of a policy with the demo's times."""
     return (Path(__file__).parent / "policies" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def read_outputs(output: Path) -> tuple[list[EvictionCommand], list[PlacementDecision]]:
-    """Commands and decisions of a run, as they were written to `output`."""
+    """Return the commands and decisions that a run has written to `output`."""
     commands, decisions = [], []
     for topic in ("eviction-commands", "placement-decisions"):
         for line in (output / OUTPUT_FILES[topic]).read_bytes().splitlines():
@@ -155,7 +154,7 @@ def _run_ours(
 
 
 class _ShownRun(StageContender, Observer):
-    """The contender that the worker decides for; what happens to it is shown."""
+    """The contender that the worker decides for; its run is shown."""
 
     def __init__(
         self,
@@ -187,14 +186,14 @@ class _ShownRun(StageContender, Observer):
         self._evictions.append(eviction)
 
     def evidence(self) -> Evidence:
-        """The whole run; its steps are minutes."""
+        """Return the run; its steps are minutes."""
         scenario = self._world.scenario
         measured = [each for each in self._evictions if each.at_ms >= scenario.measured_ms]
         return Evidence(scenario, np.array(self._demand), tuple(measured))
 
 
 def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
-    """Announce the broker, so that other commands find it; says how to look at its records."""
+    """Announce the broker, so that other commands find it; return how to look at its records."""
     look = "loadstream topic tail placement-decisions"
     try:
         stack.enter_context(announce(bootstrap_servers))
@@ -204,4 +203,4 @@ def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
 
 
 def _ignore(_: str) -> None:
-    """Takes progress and shows none."""
+    """Take progress and show none."""

@@ -1,7 +1,7 @@
-"""What is shown during a run: a live view on a terminal, or a line every few seconds.
+"""The display during a run: a live view on a terminal, or a line every few seconds.
 
-Nodes stand in as many columns as fit; where there are too many, the busiest are shown. Below them
-stand the newest decisions of the worker, as `loadstream topic tail` words them.
+Nodes are shown in as many columns as fit; if there are too many, the busiest nodes are shown. The newest
+decisions of the worker follow, in the words of `loadstream topic tail`.
 """
 
 import time
@@ -24,35 +24,35 @@ from simulation.closed_loop.measures import HOT_CPU
 from simulation.closed_loop.scenario import Array
 from simulation.closed_loop.world import World
 
-#: Pictures of the live view in a second, and seconds between two lines.
+#: Refreshes of the live view per second, and seconds between two lines.
 _PICTURES_PER_S = 8.0
 _LINE_EVERY_S = 5.0
-#: Least width of one column of nodes, and how many outputs there is always room for.
+#: Minimum width of a column of nodes, and minimum number of outputs.
 _NODE_WIDTH = 48
 _OUTPUTS_MIN = 6
-#: Most outputs that are shown.
+#: Maximum number of outputs.
 OUTPUTS_SHOWN = 50
 _BAR_CELLS = 20
-#: From this share of a node's CPU on it is nearly hot.
+#: Share of a node's CPU from which it is shown as warm.
 _WARM = 0.8 * HOT_CPU
 
 
 @dataclass
 class Moment:
-    """A moment of a run."""
+    """A run at one time."""
 
     world: World
     now_ms: int
     real_s: float
     """Real time since the worker's first answer."""
     evicted: int
-    """Pods that were evicted."""
+    """Number of evicted pods."""
     latest: Sequence[tuple[str, bytes]]
     """Topics and values of the worker's newest outputs, oldest first."""
     note: str = ""
-    """Where records can be looked at meanwhile."""
+    """How to look at the records."""
     demand: Array = field(init=False)
-    """Of each node, as shares of its CPU and memory."""
+    """Demand of each node, as shares of its CPU and memory."""
 
     def __post_init__(self) -> None:
         usage = self.world.usage
@@ -60,13 +60,12 @@ class Moment:
 
     @property
     def clock(self) -> str:
-        """Day and hour of the run."""
         day = (self.now_ms - self.world.scenario.begin_ms) // 86_400_000 + 1
         return f"day {day}, {datetime.fromtimestamp(self.now_ms / 1000, UTC):%H:%M}"
 
     @property
     def line(self) -> str:
-        """The whole moment in one line."""
+        """The moment in one line."""
         cpu = 100 * self.demand[:, 0]
         cluster = self.world.cluster
         pods = sum(len(cluster.kubelets.pods_on(machine.name)) for machine in cluster.machines)
@@ -82,7 +81,7 @@ class Display:
     def __init__(self, console: Console, *, plain: bool) -> None:
         self._console = console
         live = not plain and console.is_terminal
-        # What was on the terminal before comes back at the end.
+        # The alternate screen keeps the earlier content of the terminal.
         self._live = Live(console=console, screen=True, auto_refresh=False) if live else None
         self._due_s = 0.0
 
@@ -96,7 +95,6 @@ class Display:
             self._live.__exit__(*error)
 
     def print(self, line: str) -> None:
-        """Print a line."""
         self._console.print(
             replace_unprintable(line), markup=False, highlight=False, soft_wrap=True
         )
@@ -116,11 +114,11 @@ class Display:
 
 
 def render(moment: Moment, width: int, height: int) -> RenderableType:
-    """The whole view."""
+    """Return the whole view."""
     scenario = moment.world.scenario
     columns = max(1, (width - 4) // _NODE_WIDTH)
     nodes = np.arange(len(scenario.machines))
-    # Both panels have a frame, the nodes a head line, and the top has three lines.
+    # Both panels have a frame, the nodes have a head line, and the top has three lines.
     lines = min(max(3, height - 8 - _OUTPUTS_MIN), -(-len(nodes) // columns))
     title = f"{len(nodes)} nodes"
     if len(nodes) > lines * columns:

@@ -1,10 +1,10 @@
-"""`loadstream kubernetes demo`: a real control plane on this machine, with loadstream around it.
+"""`loadstream kubernetes demo`: loadstream on a real control plane on this machine.
 
-load         the cluster: nodes, deployments with budgets, what their pods use
-runner       all of it together, started and ended
-story        what happens, step by step, and what loadstream says meanwhile
-wire         the connection to its broker
-view         the nodes, live
-summary      the result, judged by the API server's own log
-observation  `--observe`: a look at a cluster of the user's own, which changes nothing
+load          the cluster: nodes, deployments with budgets, usage of their pods
+runner        starts and stops all processes
+steps         the steps of the demo, and what loadstream reports
+topic_client  messages from and to the broker
+view          the nodes, live
+summary       the result, checked against the API server's audit log
+observation   `--observe`: observes a cluster of the user without changing it
 """

@@ -1,12 +1,12 @@
-"""The cluster of the demo: nodes, deployments with budgets, and what their pods use.
+"""The cluster of the demo: nodes, deployments with budgets, and the usage of their pods.
 
-    make_nodes    nodes that are measured before there are pods
-    make_pods     deployments, whose pods ask for nodes under loadstream's name
-    make_hot      all pods of some nodes use more than they ask for
-    pods          what there is: which pods are bound, and where
+    create_demo_nodes   nodes that are measured before there are pods
+    create_demo_pods    deployments, whose pods have loadstream as scheduler
+    heat_nodes          raises the usage of all pods of some nodes
+    list_pods           all pods and their nodes
 
-One deployment has a disruption budget that lets no pod go: its pods stay where they are, however
-hot it is. Everything is done as the administrator; loadstream has no part in it.
+The budget of one deployment allows no disruption: its pods stay on their nodes, even on hot ones.
+Everything is done as the administrator, without loadstream.
 """
 
 import asyncio
@@ -28,15 +28,14 @@ from simulation.control_plane.cluster import (
 )
 
 NAMESPACE = "shop"
-#: Pods of this deployment may not be evicted.
+#: Deployment whose pods may not be evicted.
 PROTECTED = "checkout"
-#: What a node has.
 ALLOCATABLE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 NODE_MILLICORES = 8_000
-#: What a pod asks for, and what it uses at first.
+#: Requests and initial usage of a pod.
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
-#: What the pods of a node that is to be hot use together, as a share of the node.
+#: Usage of all pods of a heated node, as a share of the node.
 HOT = 0.85
 _REPLICAS_PER_DEPLOYMENT = 50
 _PAGE = 1_000
@@ -44,39 +43,37 @@ _AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class PodOfCluster:
+class DemoPod:
     """A pod as the API server has it."""
 
     name: str
     uid: str
     workload: str
     node: str
-    """Empty: it has none."""
+    """Empty if the pod waits."""
     running: bool
     millicores: int
-    """CPU that it really uses."""
+    """Its CPU usage."""
 
 
 def nodes(count: int) -> Iterator[dict[str, Any]]:
-    """The nodes."""
     for number in range(count):
         yield node(f"node-{number:03}", allocatable=ALLOCATABLE, labels={"pool": "shop"})
 
 
 def deployments(pods: int) -> Iterator[dict[str, Any]]:
-    """Deployments with `pods` pods together, of 50 pods each but for the last."""
+    """Yield deployments with `pods` pods in total, of 50 pods each except the last."""
     for number, first in enumerate(range(0, pods, _REPLICAS_PER_DEPLOYMENT)):
         name = PROTECTED if number == 0 else f"service-{number:02}"
         yield _deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
 
 
-async def make_nodes(server: ApiServer, count: int) -> None:
-    """Nodes without pods."""
+async def create_demo_nodes(server: ApiServer, count: int) -> None:
     await create_nodes(server, nodes(count))
 
 
-async def make_pods(server: ApiServer, count: int) -> None:
-    """Budgets, then what makes pods."""
+async def create_demo_pods(server: ApiServer, count: int) -> None:
+    """Create budgets, then deployments."""
     await create_namespace(server, NAMESPACE)
     wanted = list(deployments(count))
     budgets = [_budget(each["metadata"]["name"]) for each in wanted]
@@ -84,15 +81,15 @@ async def make_pods(server: ApiServer, count: int) -> None:
     await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", wanted)
 
 
-async def pods(server: ApiServer) -> list[PodOfCluster]:
-    """All pods of the demo."""
+async def list_pods(server: ApiServer) -> list[DemoPod]:
+    """Return all pods of the demo that are not being deleted."""
     found = []
     async for page in server.pages(f"/api/v1/namespaces/{NAMESPACE}/pods", _PAGE):
         for each in page["items"]:
             meta, spec, status = each["metadata"], each["spec"], each.get("status") or {}
             if meta.get("deletionTimestamp") is None:
                 found.append(
-                    PodOfCluster(
+                    DemoPod(
                         meta["name"],
                         meta["uid"],
                         meta["labels"]["app"],
@@ -104,8 +101,8 @@ async def pods(server: ApiServer) -> list[PodOfCluster]:
     return found
 
 
-def cpu_used(found: Iterable[PodOfCluster]) -> dict[str, int]:
-    """CPU that the pods of each node use, in millicores; nodes without pods are left out."""
+def sum_cpu(found: Iterable[DemoPod]) -> dict[str, int]:
+    """Return the CPU that the pods of each node use, in millicores, without empty nodes."""
     used: dict[str, int] = defaultdict(int)
     for each in found:
         if each.node:
@@ -113,13 +110,13 @@ def cpu_used(found: Iterable[PodOfCluster]) -> dict[str, int]:
     return used
 
 
-async def make_hot(server: ApiServer, found: Iterable[PodOfCluster], count: int) -> list[str]:
-    """Let all pods of some nodes use more; returns these nodes.
+async def heat_nodes(server: ApiServer, found: Iterable[DemoPod], count: int) -> list[str]:
+    """Let all pods of `count` nodes use more; return these nodes.
 
-    Half of them have a pod that may not be evicted, as far as there are such; of each half those with the most
-    pods.
+    Half of them have a pod that may not be evicted, if there are enough such nodes. Nodes with most pods
+    are taken first.
     """
-    by_node: dict[str, list[PodOfCluster]] = defaultdict(list)
+    by_node: dict[str, list[DemoPod]] = defaultdict(list)
     for each in found:
         if each.node:
             by_node[each.node].append(each)
@@ -131,13 +128,14 @@ async def make_hot(server: ApiServer, found: Iterable[PodOfCluster], count: int)
     changes = []
     for name in hot:
         each_uses = round(HOT * NODE_MILLICORES / len(by_node[name]))
-        changes += [_let_use(server, pod.name, each_uses) for pod in by_node[name]]
+        changes += [_set_usage(server, pod.name, each_uses) for pod in by_node[name]]
     await asyncio.gather(*changes)
     return hot
 
 
-async def _let_use(server: ApiServer, pod: str, millicores: int) -> None:
-    """Wait for an API server that is away for a while: a node is hot by all of its pods."""
+async def _set_usage(server: ApiServer, pod: str, millicores: int) -> None:
+    """Set the usage of a pod; wait for an API server that is away, since a node is hot by all of
+    its pods."""
     while True:
         try:
             return await annotate_pod(server, NAMESPACE, pod, {CPU_USAGE: f"{millicores}m"})

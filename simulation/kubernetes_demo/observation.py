@@ -1,8 +1,7 @@
-"""Looks at a cluster of the user's own for a while, and changes nothing in it.
+"""Observes a cluster of the user for a while, without changing it.
 
-A worker, a watch and a collector run on this machine, against the current kubeconfig: no binder and
-no evictor, so nothing can be bound or evicted, whatever the policy says. What would be evicted are
-dry commands.
+A worker, a watch and a collector run on this machine, with the current kubeconfig. There is no binder
+and no evictor, so no policy can bind or evict anything. Eviction commands are dry.
 """
 
 import time
@@ -18,9 +17,9 @@ from connectors.queries.wording import sentence
 from schemas.base.quantities import parse_amount
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
-from simulation.kubernetes_demo.runner import policy
-from simulation.kubernetes_demo.story import READ_TOPICS, Observed
-from simulation.kubernetes_demo.wire import Wire
+from simulation.kubernetes_demo.runner import read_policy
+from simulation.kubernetes_demo.steps import READ_TOPICS, Observations
+from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import duty, environment, running, worker
 
 CLUSTER = "observed"
@@ -29,17 +28,16 @@ _LOOK_S = 5.0
 
 @dataclass
 class Seen:
-    """What was seen of the cluster."""
+    """What was observed of the cluster."""
 
-    observed: Observed = field(default_factory=Observed)
+    observed: Observations = field(default_factory=Observations)
     allocatable_millicores: dict[str, int] = field(default_factory=dict)
-    """CPU of each node; 0: it does not say."""
+    """CPU of each node; 0: unknown."""
     pods: dict[str, str] = field(default_factory=dict)
-    """Node of each live pod, by uid; empty: it has none."""
+    """Node of each live pod, by uid; empty if the pod waits."""
     at_s: float = 0.0
 
-    def take(self, message: Any) -> None:
-        """Take a message of any topic that is read."""
+    def add(self, message: Any) -> None:
         if isinstance(message, NodeState):
             if message.event == "removed":
                 self.allocatable_millicores.pop(message.node, None)
@@ -52,10 +50,10 @@ class Seen:
             else:
                 self.pods[message.pod.uid] = message.pod.node or ""
         else:
-            self.observed.take(message)
+            self.observed.add(message)
 
     def lines(self) -> Iterator[str]:
-        """Sentences for a person."""
+        """Yield a summary in sentences."""
         waiting = sum(not node for node in self.pods.values())
         nodes = len(self.allocatable_millicores)
         yield f"{nodes} nodes, {len(self.pods)} pods, {waiting} of them without a node"
@@ -81,7 +79,7 @@ def observe(
     seconds: float,
     show: Callable[[Seen], None],
 ) -> Seen:
-    """Look for so long; raises ProcessDied and BrokerUnavailable."""
+    """Observe for a number of seconds. Raises ProcessDied and BrokerUnavailable."""
     directory.mkdir(parents=True, exist_ok=True)
     more = () if context is None else ("--context", context)
     measured = () if sources is None else ("--sources", str(sources.absolute()))
@@ -96,11 +94,11 @@ def observe(
         ]
         processes = stack.enter_context(running(parts))
         topics = (*READ_TOPICS, "node-state", "pod-lifecycle")
-        wire = stack.enter_context(Wire(broker.settings, topics))
-        wire.send("policies", policy(CLUSTER, "observe"))
+        client = stack.enter_context(TopicClient(broker.settings, topics))
+        client.send("policies", read_policy(CLUSTER, "observe"))
         while seen.at_s < seconds:
-            for message in wire.receive(_LOOK_S):
-                seen.take(message)
+            for message in client.receive(_LOOK_S):
+                seen.add(message)
             for each in processes:
                 each.check()
             seen.at_s = time.monotonic() - began_s

@@ -1,7 +1,7 @@
-"""Runs the demo: a control plane, a broker and loadstream's processes, then the story.
+"""Runs the demo: a control plane, a broker and the processes of loadstream, then the steps.
 
-Everything runs on this machine and ends with it; what is left is in the directory of the output:
-logs, the audit log and the summary. What else the directory has stays.
+Everything runs on this machine and ends with the demo. Logs, the audit log and the summary stay in the
+output directory; other files in it are not touched.
 """
 
 import asyncio
@@ -16,19 +16,19 @@ from schemas.messages.policies import PolicyRecord
 from schemas.settings.connection import KafkaSettings
 from simulation.control_plane import audit
 from simulation.control_plane.server import ControlPlane
-from simulation.kubernetes_demo.story import READ_TOPICS, Look, Observed, Size, Story
+from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
 from simulation.kubernetes_demo.summary import Summary, summary
-from simulation.kubernetes_demo.wire import Wire
+from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import Loadstream, duty, environment, running, worker
 
 CLUSTER = "kwok"
 DUTIES = ("watch", "collect", "bind", "evict")
-#: How often kubelets are asked, as the sources' file says.
+#: Interval in which kubelets are asked.
 _INTERVAL = "5s"
 
 
 def write_sources(path: Path, plane: ControlPlane) -> Path:
-    """The file that tells `collect` where kwok plays the kubelets."""
+    """Write the file of sources with the address at which kwok answers for the kubelets."""
     url = f"{plane.kwok_url}/metrics/nodes/{{node}}/metrics/resource"
     path.write_text(
         f"sources:\n  - source: kubelet_resource\n    interval: {_INTERVAL}\n    url: {url!r}\n",
@@ -37,8 +37,8 @@ def write_sources(path: Path, plane: ControlPlane) -> Path:
     return path
 
 
-def policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
-    """One of the two policies of the demo, as an operator would apply it."""
+def read_policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
+    """Return a policy of the demo, as an operator would apply it."""
     document = (Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
     return PolicyRecord(
         cluster=cluster,
@@ -48,8 +48,8 @@ def policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
     )
 
 
-def everything(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> list[Loadstream]:
-    """A worker and all duties around a control plane; they are not started yet."""
+def make_processes(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> list[Loadstream]:
+    """Return a worker and all duties for a control plane, not started yet."""
     settings = environment(kafka)
     sources = write_sources(directory / "sources.yaml", plane)
     more = {"collect": ("--sources", str(sources))}
@@ -70,11 +70,11 @@ def everything(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> li
 
 
 def run(
-    binary: Path, directory: Path, size: Size, show: Callable[[Look, Observed], None]
+    binary: Path, directory: Path, size: Size, show: Callable[[Snapshot, Observations], None]
 ) -> Summary:
-    """The whole demo on the embedded broker; `directory` gets logs and the audit log.
+    """Run the demo on the embedded broker; write logs and the audit log to `directory`.
 
-    Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable, OSError.
+    Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable and OSError.
     """
     store = directory / "control-plane"
     shutil.rmtree(store, ignore_errors=True)  # a store has the objects of the run before
@@ -84,22 +84,22 @@ def run(
     with ExitStack() as stack:
         plane = stack.enter_context(ControlPlane(binary, store))
         broker = stack.enter_context(EmbeddedBroker())
-        parts = everything(directory, plane, broker.settings)
+        parts = make_processes(directory, plane, broker.settings)
         processes = stack.enter_context(running(parts))
-        wire = stack.enter_context(Wire(broker.settings, READ_TOPICS))
-        wire.send("policies", policy())
-        return asyncio.run(tell(plane, wire, processes, size, show))
+        client = stack.enter_context(TopicClient(broker.settings, READ_TOPICS))
+        client.send("policies", read_policy())
+        return asyncio.run(run_steps(plane, client, processes, size, show))
 
 
-async def tell(
+async def run_steps(
     plane: ControlPlane,
-    wire: Wire,
+    client: TopicClient,
     processes: Sequence[Loadstream],
     size: Size,
-    show: Callable[[Look, Observed], None],
+    show: Callable[[Snapshot, Observations], None],
 ) -> Summary:
-    """The story on what runs, and its summary."""
+    """Run all steps on started processes; return the summary."""
     async with plane.api() as server:
-        story = Story(server, wire, processes, size, show)
-        await story.run()
-        return summary(story, audit.read(plane.audit_log))
+        demo_run = DemoRun(server, client, processes, size, show)
+        await demo_run.run()
+        return summary(demo_run, audit.read(plane.audit_log))

@@ -1,47 +1,47 @@
-"""The end of the demo: its result, and what was done by the API server's own log."""
+"""The summary of the demo: its result, and the contents of the API server's audit log."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simulation.control_plane.audit import Act, AuditLog, judge
-from simulation.kubernetes_demo.story import Look, Story
+from simulation.kubernetes_demo.steps import DemoRun, Snapshot
 
 BINDER, EVICTOR = "loadstream-bind", "loadstream-evict"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Sentences for a person, and whether all is as it must be."""
+    """The result in sentences, and the problems."""
 
     lines: tuple[str, ...]
     problems: tuple[str, ...]
 
 
-def summary(story: Story, log: AuditLog) -> Summary:
-    """Put the run into words."""
-    last = story.looks[-1]
-    problems = [*story.problems, *judge(log.pods), *_broken(story, last, log)]
-    return Summary(tuple(_lines(story, last, log)), tuple(problems))
+def summary(demo_run: DemoRun, log: AuditLog) -> Summary:
+    """Summarize a run."""
+    last = demo_run.snapshots[-1]
+    problems = [*demo_run.problems, *judge(log.pods), *_broken(demo_run, last, log)]
+    return Summary(tuple(_lines(demo_run, last, log)), tuple(problems))
 
 
-def _lines(story: Story, last: Look, log: AuditLog) -> Iterator[str]:
-    for step, seconds in story.seconds.items():
+def _lines(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
+    for step, seconds in demo_run.seconds.items():
         yield f"{step}: {seconds:.0f} s"
-    outcomes = story.observed.outcomes
+    outcomes = demo_run.observed.outcomes
     yield (
-        f"pods: {len(last.pods)}, bound {last.bound}; decided {story.observed.placed} placements "
-        f"and {story.observed.commanded} evictions; outcomes "
+        f"pods: {len(last.pods)}, bound {last.bound}; decided {demo_run.observed.placed} placements "
+        f"and {demo_run.observed.commanded} evictions; outcomes "
         + ", ".join(f"{a} {b} {count}" for (a, b), count in sorted(outcomes.items()))
     )
     moved = [pod for pod in log.pods if pod.evictions]
-    elsewhere = [act for act in _replacements(log) if act.node not in story.made_hot]
+    elsewhere = [act for act in _replacements(log) if act.node not in demo_run.made_hot]
     yield (
-        f"hot nodes: {len(story.made_hot)} were made so; {len(last.hot)} are hot at the end; "
+        f"hot nodes: {len(demo_run.made_hot)} were made so; {len(last.hot)} are hot at the end; "
         f"{len(moved)} pods were evicted and {len(elsewhere)} bound elsewhere since; "
-        f"{len(story.protected)} pods on hot nodes have a disruption budget that lets no pod go"
+        f"{len(demo_run.protected)} pods on hot nodes have a disruption budget that lets no pod go"
     )
-    if story.observed.why:
-        yield f"the newest eviction was commanded because {story.observed.why}"
+    if demo_run.observed.why:
+        yield f"the newest eviction was commanded because {demo_run.observed.why}"
     yield (
         f"the API server's audit log: {sum(log.by_user('bindings').values())} bindings "
         f"({_users(log, 'bindings')}), {sum(log.by_user('evictions').values())} evictions "
@@ -60,23 +60,25 @@ def _unclear(log: AuditLog) -> str:
     return f", {counted} whose client was gone before the answer" if counted else ""
 
 
-def _broken(story: Story, last: Look, log: AuditLog) -> Iterator[str]:
-    """What must hold at the end, and does not."""
-    if last.bound < story.size.pods:
-        yield f"{story.size.pods - last.bound} pods have no node"
+def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
+    """Yield each condition that does not hold at the end."""
+    if last.bound < demo_run.size.pods:
+        yield f"{demo_run.size.pods - last.bound} pods have no node"
     for user in log.by_user("bindings").keys() - {BINDER}:
         yield f"{user} has bound pods"
     for user in log.by_user("evictions").keys() - {EVICTOR}:
         yield f"{user} has evicted pods"
     gone = {pod.uid for pod in log.pods if pod.evictions}
-    for uid in sorted(story.protected & gone):
+    for uid in sorted(demo_run.protected & gone):
         yield f"the protected pod of uid {uid} was evicted"
-    if story.made_hot and not any(act.node not in story.made_hot for act in _replacements(log)):
+    if demo_run.made_hot and not any(
+        act.node not in demo_run.made_hot for act in _replacements(log)
+    ):
         yield "no replacement was bound elsewhere"
 
 
 def _replacements(log: AuditLog) -> list[Act]:
-    """Bindings after the first eviction."""
+    """Return the bindings after the first eviction."""
     began = min((act.at for pod in log.pods for act in pod.evictions), default=None)
     if began is None:
         return []

@@ -1,7 +1,6 @@
-"""How the demo is shown while it lasts: a live view on a terminal, or a line every second.
+"""The display during the demo: a live view on a terminal, or a line every second.
 
-Of each node one cell, coloured by the CPU that its pods use: hot nodes turn from red to green as
-their pods leave.
+Each node is a cell, coloured by the CPU usage of its pods: hot nodes turn from red to green as pods leave.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,41 +13,41 @@ from rich.text import Text
 
 from schemas.base.printable import replace_unprintable
 from simulation.kubernetes_demo.load import NODE_MILLICORES
-from simulation.kubernetes_demo.story import HOT_PERCENT, Look, Observed
+from simulation.kubernetes_demo.steps import HOT_PERCENT, Observations, Snapshot
 
-Show = Callable[[Look, Observed], None]
+Show = Callable[[Snapshot, Observations], None]
 
-#: Nodes in a row, and a cell of one.
+#: Number of nodes in a row, and the cell of a node.
 _PER_ROW = 40
 _CELL = "■ "
-#: From this share of the threshold on a node is nearly hot.
+#: Share of the threshold from which a node is shown as warm.
 _WARM = 0.7
 
 
 @contextmanager
-def shown(console: Console, *, plain: bool) -> Iterator[Show]:
-    """What shows each look: live on a terminal, unless plain lines are asked for."""
+def show_live(console: Console, *, plain: bool) -> Iterator[Show]:
+    """Yield a function that shows snapshots: live on a terminal, else as plain lines."""
     if plain or not console.is_terminal:
-        yield lambda look, observed: console.print(
-            line(look, observed), markup=False, highlight=False, soft_wrap=True
+        yield lambda snapshot, observed: console.print(
+            line(snapshot, observed), markup=False, highlight=False, soft_wrap=True
         )
         return
     with Live(console=console, auto_refresh=False) as live:
-        yield lambda look, observed: live.update(render(look, observed), refresh=True)
+        yield lambda snapshot, observed: live.update(render(snapshot, observed), refresh=True)
 
 
-def line(look: Look, observed: Observed) -> str:
-    """A look in one line."""
+def line(snapshot: Snapshot, observed: Observations) -> str:
+    """Return a snapshot in one line."""
     return (
-        f"{look.at_s:4.0f} s, {look.step}: {len(observed.cpu)} nodes measured, {look.bound} of "
-        f"{len(look.pods)} pods bound, {len(look.hot)} nodes hot, "
+        f"{snapshot.at_s:4.0f} s, {snapshot.step}: {len(observed.cpu)} nodes measured, {snapshot.bound} of "
+        f"{len(snapshot.pods)} pods bound, {len(snapshot.hot)} nodes hot, "
         f"{observed.outcomes['evict', 'done']} pods evicted"
     )
 
 
-def render(look: Look, observed: Observed) -> RenderableType:
-    """The whole view."""
-    used = look.cpu
+def render(snapshot: Snapshot, observed: Observations) -> RenderableType:
+    """Return the whole view."""
+    used = snapshot.cpu
     nodes = sorted({*observed.cpu, *used})
     cells = Text()
     for number, node in enumerate(nodes):
@@ -59,7 +58,7 @@ def render(look: Look, observed: Observed) -> RenderableType:
         ("■", "green"), " cool  ", ("■", "yellow"), " warm  ",
         ("■", "bold red"), f" above {HOT_PERCENT} % of its CPU",
     )  # fmt: skip
-    said = [Text(line(look, observed)), legend]
+    said = [Text(line(snapshot, observed)), legend]
     if observed.why:
         said.append(Text(f"newest eviction: {replace_unprintable(observed.why)}", style="dim"))
     title = f"{len(nodes)} nodes of a real control plane"

@@ -1,42 +1,11 @@
 """What keeps a benchmark from printing a figure that is none."""
 
-from typing import Any
-
-import orjson
 import pytest
 
 from benchmarks import messages
 from benchmarks.__main__ import benchmarks, main
-from benchmarks.decisions import check_decisions
-from benchmarks.figures import Unproven
-from benchmarks.wire import Receiver, Sender, encoded
+from benchmarks.rig import Receiver, Sender, encoded
 from tests.conftest import RunningBroker
-
-
-def decision(name: str, **fields: Any) -> bytes:
-    """As much of a decision as is looked at."""
-    whole = {"pod": {"name": name}, "outcome": "placed", "nodes": 3, "stale_nodes": 0}
-    return orjson.dumps(whole | fields)
-
-
-def test_every_request_placed_once_is_right() -> None:
-    check_decisions([decision("a"), decision("b")], {"a", "b"}, nodes=3)
-
-
-@pytest.mark.parametrize(
-    ("values", "complaint"),
-    [
-        ([decision("a")], "1 requests have no decision"),
-        ([decision("a"), decision("b"), decision("c")], "1 have no request"),
-        ([decision("a"), decision("a"), decision("b")], "a was placed twice"),
-        ([decision("a"), decision("b", outcome="waiting")], "b was not placed"),
-        ([decision("a"), decision("b", nodes=2)], "b was not placed among 3 nodes"),
-        ([decision("a"), decision("b", stale_nodes=1)], "b met 1 stale nodes"),
-    ],
-)
-def test_anything_else_is_no_figure(values: list[bytes], complaint: str) -> None:
-    with pytest.raises(Unproven, match=complaint):
-        check_decisions(values, {"a", "b"}, nodes=3)
 
 
 def test_what_is_sent_is_read_once_and_to_the_end(broker: RunningBroker) -> None:

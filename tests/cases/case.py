@@ -32,11 +32,7 @@ CASES: list[Case] = []
 
 
 def case(
-    number: str,
-    situation: str,
-    *,
-    right: str,
-    open: str = "",
+    number: str, situation: str, *, right: str, open: str = ""
 ) -> Callable[[Outcome], Outcome]:
     """Register a function that returns the outcome of a situation."""
 

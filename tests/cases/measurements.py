@@ -198,9 +198,7 @@ def measure_prod_usage(priority_class: str) -> str:
     cluster.pod("web", "n1", priority=9500)
     for seconds in (0, 60, 120):
         feed(
-            cluster,
-            seconds,
-            _prod_sample(cluster, seconds, "" if koordinator else priority_class),
+            cluster, seconds, _prod_sample(cluster, seconds, "" if koordinator else priority_class)
         )
     decision = cluster.decide(make_pod("p", priority=9500))
     return decision.node or why(decision)[0]

@@ -22,11 +22,7 @@ from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
 from schemas.policy.validation import build_model
 from tests.cases.case import case, cases
-from tests.connectors.kubernetes.sources.builders import (
-    container_lines,
-    exposition,
-    node_lines,
-)
+from tests.connectors.kubernetes.sources.builders import container_lines, exposition, node_lines
 from tests.connectors.kubernetes.sources.harness import (
     api_server,
     at_work,

@@ -53,11 +53,6 @@ class Capacity:
                     self.figures[decision.outcome] += 1
                     yield from self._decide(decision)
 
-    @property
-    def now_ms(self) -> int:
-        """The last time that was applied."""
-        return self._stage.now_ms or 0
-
     def missing(self) -> Iterator[str]:
         """Pods that never got a node."""
         self.figures["pods"] = len(self._size)

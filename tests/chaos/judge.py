@@ -77,26 +77,24 @@ class _Inputs:
 def judge(history: History) -> Verdict:
     """Look at everything."""
     verdict = Verdict()
-    now_ms: dict[int, int] = {}
-    _judge_journal(history, now_ms, verdict)
+    _judge_journal(history, verdict)
     verdict.say(_foreign(history))
     found = windows.look(history)
     verdict.say(found.outputs)
     verdict.say(found.rows)
     verdict.figures.update(found.figures)
-    moved = evictions.look(history, now_ms)
+    moved = evictions.look(history)
     for problems in moved.problems:
         verdict.say(problems)
     verdict.figures.update(moved.figures)
     return verdict
 
 
-def _judge_journal(history: History, now_ms: dict[int, int], verdict: Verdict) -> None:
-    """Look at what the journal says; notes the newest time of each partition."""
+def _judge_journal(history: History, verdict: Verdict) -> None:
     recorded: dict[Published, list[OutputRecord]] = defaultdict(list)
     for partition in range(history.partitions):
         try:
-            outputs, now_ms[partition] = _judge_partition(history, partition, verdict)
+            outputs = _judge_partition(history, partition, verdict)
         except (journal.JournalDamaged, NotReplayable) as error:
             verdict.say([f"partition {partition}: {error}"])
             continue
@@ -105,10 +103,8 @@ def _judge_journal(history: History, now_ms: dict[int, int], verdict: Verdict) -
     verdict.say(_published(history, recorded, verdict))
 
 
-def _judge_partition(
-    history: History, partition: int, verdict: Verdict
-) -> tuple[list[OutputRecord], int]:
-    """Look at one partition; answers with the outputs that its journal has, and its last time."""
+def _judge_partition(history: History, partition: int, verdict: Verdict) -> list[OutputRecord]:
+    """Judge one partition; return the outputs in its journal."""
     entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
     tail = journal.follow(journal.JournalPlace(), entries)
     inputs = _Inputs(history, partition)
@@ -127,7 +123,7 @@ def _judge_partition(
     verdict.say(capacity.missing())
     verdict.figures.update(capacity.figures)
     verdict.fullest_percent = max(verdict.fullest_percent, capacity.fullest_percent)
-    return tail.outputs, capacity.now_ms
+    return tail.outputs
 
 
 def _applied(

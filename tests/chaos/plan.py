@@ -83,12 +83,7 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario(
-        "one-worker",
-        1,
-        1,
-        ("foreign records", "kill -9 twice", "SIGTERM", "clock ahead"),
-    ),
+    Scenario("one-worker", 1, 1, ("foreign records", "kill -9 twice", "SIGTERM", "clock ahead")),
     Scenario("two-workers", 1, 2, ("kill -9", "kill -9", "SIGTERM")),
     Scenario("stalled-worker", 1, 2, ("stall", "kill -9")),
     Scenario("three-brokers", 3, 1, ("broker", "broker", "kill -9")),

@@ -24,10 +24,7 @@ from tests.streams.noticing import SEEN_WITHIN_S, metric, problems
 from tests.streams.worker_process import Worker
 
 #: Which topic is meant by a fault.
-_TOPICS: dict[Change, str] = {
-    "output gone": "status",
-    "dead letters gone": "dead-letters",
-}
+_TOPICS: dict[Change, str] = {"output gone": "status", "dead letters gone": "dead-letters"}
 _YEAR_MS = 365 * 86_400_000
 _FOREIGN = (b"not ours", b'{"partition":7}', b'{"schema_version":2}\n')
 #: Longest wait until all is well after the remedy, in seconds.

@@ -35,8 +35,7 @@ def _exposed() -> dict[str, set[str]]:
     metrics.registry.register(gauges)
     metrics.start_stage("cluster", ["scheduling-requests"], 4)
     metrics.count_result(
-        "cluster",
-        StageResult((OutputRecord("t", "k", b""),), (RowChange("0/c/nodes/n", None),)),
+        "cluster", StageResult((OutputRecord("t", "k", b""),), (RowChange("0/c/nodes/n", None),))
     )
     counts = Counts()
     counts.results["applied"] += 1

@@ -57,13 +57,6 @@ def test_observe_says_what_it_would_evict_of_an_ordinary_kube_scheduler_cluster(
     assert {command.node for command in commands} == {"hot"}
 
 
-@pytest.mark.parametrize("name", ["enforce.yaml", "moving.yaml"])
-def test_where_nodes_may_run_hotter_than_others_nothing_moves_by_one_hot_share(name: str) -> None:
-    policy = read_policy((POLICIES / name).read_text(encoding="utf-8"), KNOWN)
-    assert policy.plugins.balances("LowNodeLoad")
-    assert not policy.plugins.balances("OverutilizationRisk")
-
-
 def test_a_batch_node_that_may_run_hotter_keeps_its_pods_until_then() -> None:
     """At 80 % of its cpu, with targets beside it."""
     run = Run()

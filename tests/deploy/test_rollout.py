@@ -22,9 +22,9 @@ from simulation.control_plane import cluster
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
 from simulation.control_plane.users import write_kubeconfig
-from simulation.kubernetes_demo.runner import policy, write_sources
-from simulation.kubernetes_demo.story import READ_TOPICS, Look, Observed, Size, Story
-from simulation.kubernetes_demo.wire import Wire
+from simulation.kubernetes_demo.runner import read_policy, write_sources
+from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
+from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import Loadstream
 from tests import conftest
 from tests.deploy.helm.chart import NAMESPACE, find, render
@@ -169,7 +169,7 @@ def _write_values(path: Path, plane: ControlPlane, kafka: KafkaServer) -> Path:
             _CLUSTER: {
                 "bind": True,
                 "evict": True,
-                "policy": policy().document.replace("mode: enforce", "mode: observe"),
+                "policy": read_policy().document.replace("mode: enforce", "mode: observe"),
                 "sources": write_sources(path.with_name("sources"), plane).read_text("utf-8"),
             }
         },
@@ -222,31 +222,31 @@ async def test_hot_nodes_are_relieved_once_the_policy_enforces_and_a_rollout_bin
             rollout: list[asyncio.Task[None]] = []
             enforced: list[asyncio.Task[None]] = []
             enforcing = tmp_path / "enforce.yaml"
-            enforcing.write_text(policy().document, encoding="utf-8")
+            enforcing.write_text(read_policy().document, encoding="utf-8")
 
-            def show(look: Look, observed: Observed) -> None:
+            def show(snapshot: Snapshot, observed: Observations) -> None:
                 print(
-                    f"{look.at_s:4.0f} s {look.step}: {look.bound} bound, {dict(observed.outcomes)}"
+                    f"{snapshot.at_s:4.0f} s {snapshot.step}: {snapshot.bound} bound, {dict(observed.outcomes)}"
                 )
-                if look.bound and not rollout:
+                if snapshot.bound and not rollout:
                     rollout.append(asyncio.create_task(upgrade_and_roll_back()))
                 if observed.dry and not enforced:
                     assert observed.commanded == 0
                     change = ("--set-file", f"clusters.{_CLUSTER}.policy={enforcing}")
                     enforced.append(asyncio.create_task(manifests.run_job("policy", *change)))
 
-            wire = stack.enter_context(Wire(kafka.settings, READ_TOPICS))
-            story = Story(server, wire, processes, _SIZE, show)
-            await story.run()
+            client = stack.enter_context(TopicClient(kafka.settings, READ_TOPICS))
+            demo_run = DemoRun(server, client, processes, _SIZE, show)
+            await demo_run.run()
             await asyncio.gather(*rollout, *enforced)
         finally:
             await server.close()
         log = read(plane.audit_log)
     assert replaced == [*_ORDER, *_ORDER]
-    assert story.problems == []
+    assert demo_run.problems == []
     assert len(enforced) == 1
     assert judge(log.pods) == []
-    assert story.looks[-1].bound == _SIZE.pods
+    assert demo_run.snapshots[-1].bound == _SIZE.pods
     account = f"system:serviceaccount:{NAMESPACE}:{_RELEASE}"
     assert log.by_user("bindings").keys() == {f"{account}-bind"}
     assert log.by_user("evictions").keys() == {f"{account}-evict"}

@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from tests.histories import hostile_events, valid_events
-from tests.histories.faults import FAULTS
+from tests.histories.outside import FAULTS
 
 #: Number of events: enough for migrations that time out and nodes that are held back.
 LENGTH = 400

@@ -23,16 +23,14 @@ from streams.stage.records import InputRecord
 from tests.histories import (
     decision_invariants,
     hostile_events,
-    record_invariants,
-    state_invariants,
+    stage_invariants,
     valid_events,
 )
 from tests.histories.failure import Failure, describe_exception, require
-from tests.histories.faults import FAULTS, Faults
 from tests.histories.history import Event, History
 from tests.histories.log import Log
 from tests.histories.model import Model
-from tests.histories.outside import Agents, BinderAndEvictor, Watch
+from tests.histories.outside import FAULTS, Agents, BinderAndEvictor, Faults, Watch
 from tests.histories.policies import QUIET_POLICY
 from tests.histories.references import AggregateReference, Applied, ClusterReference
 from tests.histories.workers import AggregateWorker, ClusterWorker
@@ -182,7 +180,7 @@ class _Run:
             self._work()
         for each in self.surroundings:
             state = self.cluster.stage.clusters[each.world.cluster]
-            for check in state_invariants.END:
+            for check in stage_invariants.END:
                 check(state, self.model.get(each.world.cluster), each.world)
 
     # --- invariants -------------------------------------------------------------------------------
@@ -193,10 +191,10 @@ class _Run:
         for each in self.surroundings:
             each.binder.check_effects()
         for name, state in self.cluster.stage.clusters.items():
-            for check in state_invariants.EVERY_EVENT:
+            for check in stage_invariants.EVERY_EVENT:
                 check(state)
-            state_invariants.check_known_pods(state, self.model.get(name))
-            state_invariants.check_requests(state, self.model.get(name))
+            stage_invariants.check_known_pods(state, self.model.get(name))
+            stage_invariants.check_requests(state, self.model.get(name))
 
     def _compare(self) -> None:
         self._follow()
@@ -208,19 +206,19 @@ class _Run:
             "a restored stage has other clusters",
         )
         for name, state in self.cluster.stage.clusters.items():
-            state_invariants.check_restored(state, restored.clusters[name])
+            stage_invariants.check_restored(state, restored.clusters[name])
 
     def _check_aggregate(self, applied: Applied) -> None:
         self._check_record(applied)
-        for check in record_invariants.AGGREGATE:
+        for check in stage_invariants.AGGREGATE:
             check(self.aggregate_reference.stage, applied)
 
     def _check_cluster(self, applied: Applied) -> None:
         self._check_record(applied)
-        record_invariants.check_cluster_outcome(applied)
-        record_invariants.check_as_of(applied)
+        stage_invariants.check_cluster_outcome(applied)
+        stage_invariants.check_as_of(applied)
         self.model.apply_input(applied.record.topic, applied.message)
-        record_invariants.check_clock(self.cluster_reference.stage, self.model.now_ms)
+        stage_invariants.check_clock(self.cluster_reference.stage, self.model.now_ms)
         for message in applied.outputs:
             self._check_decision(message)
             self.model.apply_output(message)
@@ -228,10 +226,10 @@ class _Run:
     def _check_record(self, applied: Applied) -> None:
         self.report.records.append(applied.record)
         self._count(applied)
-        for check in record_invariants.ALL:
+        for check in stage_invariants.ALL:
             check(applied)
         if not self.history.is_hostile:
-            record_invariants.check_valid(applied)
+            stage_invariants.check_valid(applied)
 
     def _check_decision(self, message: Any) -> None:
         checks: Sequence[Any] = ()

@@ -21,18 +21,12 @@ from streams.cluster.stage import ClusterStage
 from streams.stage import journal
 from streams.stage.checkpoint import Assembler, Checkpoint, Cutter, read_piece
 from streams.stage.packing import put
-from streams.stage.records import (
-    AppliedBatch,
-    InputRecord,
-    OutputRecord,
-    RowChange,
-    Stage,
-)
+from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, Stage
 from streams.worker.consume.intake import refuse_ticks_ahead, split_at_gaps
 from streams.worker.consume.ticker import KNOWN_FIRST, LATE_S
 from tests.histories.failure import Failure, describe_exception, require
-from tests.histories.faults import Faults
 from tests.histories.log import PARTITION, PARTITIONS, Log
+from tests.histories.outside import Faults
 
 #: A record may be read so much earlier than an older record of another topic.
 SKEW_MS = 2_000

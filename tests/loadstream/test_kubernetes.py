@@ -91,9 +91,7 @@ def test_an_api_server_that_is_away_is_waited_for_and_sigterm_ends_it(
 
 
 @pytest.mark.broker
-def test_another_number_of_partitions_than_the_topics_have_ends_it(
-    embedded: RunningBroker,
-) -> None:
+def test_another_number_of_partitions_than_the_topics_have_ends_it(embedded: RunningBroker) -> None:
     """It would wait for, or work on, a partition that is not its cluster's."""
     address = {
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,

@@ -25,10 +25,7 @@ _COMMAND = [sys.executable, "-m", "loadstream", "simulate"]
 async def test_pods_of_the_simulated_cluster_are_placed_and_bound_until_it_is_ended(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
-    environment = {
-        **os.environ,
-        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
-    }
+    environment = {**os.environ, "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers}
     options = ["--nodes", "20", "--churn", "100", "--period", "2", "--cluster", "c"]
     topics = ("placement-decisions", "command-outcomes", "dead-letters")
     with Worker(embedded.settings, tmp_path) as worker:
@@ -57,10 +54,7 @@ def test_a_policy_that_somebody_applied_survives_a_restart_of_the_simulation(
     producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
     producer.produce("policies", encode(applied), key=b"c", partition=home)
     assert producer.flush(60) == 0
-    environment = {
-        **os.environ,
-        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
-    }
+    environment = {**os.environ, "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers}
     connection = connect(embedded.settings)
     simulated = subprocess.Popen(  # noqa: S603 - our own command
         [*_COMMAND, "--nodes", "3", "--cluster", "c", "--period", "1"], env=environment,

@@ -139,8 +139,7 @@ def from_record(record: dict[str, Any]) -> bytes:
         for each in record["outputs"]
     ]
     result = StageResult(
-        tuple(outputs),
-        tuple(RowChange(key, value and value.encode()) for key, value in rows),
+        tuple(outputs), tuple(RowChange(key, value and value.encode()) for key, value in rows)
     )
     place = journal.JournalPlace(record["epoch"], record["sequence"] - 1)
     (value,) = journal.batch(record["partition"], place, (), result)

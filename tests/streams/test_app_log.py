@@ -10,19 +10,6 @@ from streams.app import build
 from streams.worker.settings import WorkerSettings
 
 
-def test_a_worker_tells_its_version_stages_brokers_partitions_and_port(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    caplog.set_level(logging.INFO, "streams.app")
-    kafka = KafkaSettings.local("127.0.0.1:9092", partitions=8)
-    build(WorkerSettings(data_dir=tmp_path), kafka)
-    (message,) = caplog.messages
-    assert message.startswith("loadstream 0.")
-    assert message.endswith(
-        "begins: stages all, brokers 127.0.0.1:9092, 8 partitions a topic, metrics on none"
-    )
-
-
 def test_settings_that_are_set_and_change_nothing_are_told(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:

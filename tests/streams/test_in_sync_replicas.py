@@ -5,12 +5,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics

@@ -1,13 +1,12 @@
-"""Rules of placement that are not ours, to compare with: functions of a plain view of the nodes.
+"""Placement rules of other schedulers, as functions of a plain view of the nodes.
 
-Each chooses a node for one pod from what it would know in a real cluster; nothing is kept from one
-choice to the next. Where several nodes are equally good, one is drawn, as kube-scheduler does: the
-same generator gives the same choices.
+Each rule chooses a node for one pod from what the rule would know in a real cluster, and keeps no state.
+Among equal nodes one is drawn, as in kube-scheduler: the same generator gives the same choices.
 
-    view                           what a rule knows of the nodes, which have room, the best of them
+    view                           the nodes as a rule sees them, nodes with room, the best node
     least_allocated                kube-scheduler's LeastAllocated and BalancedAllocation, on requests
     target_load_packing            Trimaran's TargetLoadPacking
     load_variation_risk_balancing  Trimaran's LoadVariationRiskBalancing
-    greedy_oracle                  knows what pods and nodes will use
-    random_choice                  any node that has room
+    greedy_oracle                  knows the future usage of pods and nodes
+    random_choice                  any node with room
 """

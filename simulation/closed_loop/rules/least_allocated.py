@@ -1,25 +1,25 @@
 """kube-scheduler's default scores: LeastAllocated and BalancedAllocation, on requests.
 
-The sum of both, each with weight 1, over cpu and memory. The stages have the same scores as plugins
-of a policy; written down here a second time, from the rules (docs/reference/upstream.md K1 to K7), each
-checks the other. kube-scheduler counts a container without a request with 100m and 200 MiB in
-LeastAllocated; sums of requests do not say how many of these there are, so only the pod that is
-placed is counted so. Where all pods request both resources it is the same.
+The score is the sum of both, each with weight 1, over CPU and memory. The stages have the same scores
+as plugins. Here they are written a second time from the rules (docs/reference/upstream.md K1 to K7), so
+that each can be checked against the other. In LeastAllocated kube-scheduler assumes 100m and 200 MiB
+for a container without requests. Here only the pod to be placed gets these amounts, which is the same
+if all pods request both resources.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
+from simulation.closed_loop.rules.view import Array, NodesView, choose_best, find_nodes_with_room
 
-#: What a container without a request counts with: millicores and bytes.
+#: Assumed request of a container without one: millicores and bytes.
 DEFAULT_REQUEST = np.array([100.0, 200.0 * 1024 * 1024])
 
 _Integers = NDArray[np.int64]
 
 
 def least_allocated(request: Array, view: NodesView) -> _Integers:
-    """Mean over resources of the percentage that the pod would leave, truncated twice.
+    """Return the mean percentage of CPU and memory that the pod would leave, rounded down twice.
 
     Args:
         request: of the pod; shape (2,).
@@ -38,15 +38,15 @@ def least_allocated(request: Array, view: NodesView) -> _Integers:
 
 
 def balanced_allocation(request: Array, view: NodesView) -> _Integers:
-    """How much the pod evens out the requested shares of cpu and memory: 75 if it changes nothing,
-    towards 100 if they come closer, towards 50 if they go apart.
+    """Score how the pod changes the difference between the requested shares of CPU and memory.
 
     Args:
         request: of the pod; shape (2,).
         view: the nodes.
 
     Returns:
-        50 to 100, shape (nodes,); 0 for a pod that requests nothing.
+        75 if the difference stays, up to 100 if it shrinks, down to 50 if it grows; 0 for a pod that
+        requests nothing. Shape (nodes,).
     """
     if not request.any():
         return np.zeros(view.pods.size, dtype=np.int64)
@@ -55,7 +55,7 @@ def balanced_allocation(request: Array, view: NodesView) -> _Integers:
 
 
 def _evenness(requested: Array, allocatable: Array) -> _Integers:
-    """100 less the standard deviation of two shares in percent; shape (nodes,)."""
+    """Return 100 minus the standard deviation of the two shares in percent; shape (nodes,)."""
     known = allocatable != 0
     shares = np.minimum(requested / np.where(known, allocatable, 1.0), 1.0)
     apart = np.abs((shares[:, 0] - shares[:, 1]) / 2)
@@ -63,6 +63,5 @@ def _evenness(requested: Array, allocatable: Array) -> _Integers:
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    """Index of the node with the highest sum of both scores."""
     scores = least_allocated(request, view) + balanced_allocation(request, view)
-    return best(scores, with_room(request, view), random)
+    return choose_best(scores, find_nodes_with_room(request, view), random)

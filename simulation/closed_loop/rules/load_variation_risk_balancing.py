@@ -1,20 +1,20 @@
-"""Trimaran's LoadVariationRiskBalancing: evens out mean usage plus its standard deviation.
+"""Trimaran's LoadVariationRiskBalancing: balances mean usage plus its standard deviation.
 
-With mu the measured mean and the pod's request, and sigma the measured standard deviation, both as
-shares of the node between 0 and 1, a resource scores (1 - (mu + margin sigma^(1 / sensitivity)) /
-2) x 100, with margin and sensitivity 1. A node has the lower of its scores of cpu and memory,
-rounded; the higher where one is not measured, since what is not measured scores 0.
+    score = (1 - (mu + margin * sigma^(1 / sensitivity)) / 2) * 100
+
+mu is the measured mean plus the request of the pod, and sigma the measured standard deviation, both as
+shares of the node from 0 to 1. Margin and sensitivity are 1. A node gets the lower score of CPU and
+memory, rounded. If only one resource is measured, the other scores 0, and the node gets the higher score.
 
 Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/loadvariationriskbalancing, `computeScore`
 of analysis.go and `Score` of loadvariationriskbalancing.go, with `GetMuSigma` of
-pkg/trimaran/resourcestats.go. Pods that are placed and not measured yet count nothing there, so
-they do not here.
+pkg/trimaran/resourcestats.go. There and here, pods that are placed and not measured yet count nothing.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
+from simulation.closed_loop.rules.view import Array, NodesView, choose_best, find_nodes_with_room
 
 
 def risk_scores(
@@ -25,18 +25,15 @@ def risk_scores(
     margin: float = 1.0,
     sensitivity: float = 1.0,
 ) -> Array:
-    """Score of each resource of each node.
+    """Score each resource of each node, from 0 to 100, not rounded; shape (nodes, resources).
 
     Args:
-        mean: measured usage; nan: not measured, which scores 0; shape (nodes, resources).
-        deviation: its standard deviation; nan counts as 0; shape (nodes, resources).
+        mean: measured usage; nan if not measured, which scores 0; shape (nodes, resources).
+        deviation: standard deviation of usage; nan counts as 0; shape (nodes, resources).
         request: of the pod; shape (resources,).
-        capacity: of the nodes; what there is nothing of scores 0; shape (nodes, resources).
+        capacity: of the nodes; a capacity of 0 scores 0; shape (nodes, resources).
         margin: factor of the deviation.
         sensitivity: 0: the deviation counts nothing; below 0: as 1.
-
-    Returns:
-        0 to 100, not rounded; shape (nodes, resources).
     """
     some = capacity > 0
     of = np.where(some, capacity, 1.0)
@@ -45,7 +42,7 @@ def risk_scores(
     mu = np.clip((used + demand) / of, 0.0, 1.0)
     sigma = np.clip(np.nan_to_num(deviation) / of, 0.0, 1.0)
     if sensitivity >= 0:
-        # Upstream's power of 1 / 0 takes every deviation below the whole node to 0.
+        # Upstream's power of 1 / 0 makes every deviation below the whole node 0.
         power = 1 / sensitivity if sensitivity else np.inf
         sigma = np.power(sigma, power)
     sigma = np.clip(sigma * margin, 0.0, 1.0)
@@ -53,7 +50,7 @@ def risk_scores(
 
 
 def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
-    """Score of each node; shape (nodes,), 0 to 100."""
+    """Return the score of each node from 0 to 100; shape (nodes,)."""
     each = risk_scores(view.measured, view.deviation, request, view.allocatable)
     both = ~np.isnan(view.measured).any(axis=1)
     total: Array = np.where(both, each.min(axis=1), each.max(axis=1))
@@ -61,5 +58,4 @@ def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    """Index of the node with the highest score."""
-    return best(node_scores(request, view), with_room(request, view), random)
+    return choose_best(node_scores(request, view), find_nodes_with_room(request, view), random)

@@ -1,10 +1,9 @@
-"""Any node that has room, each as likely as the others: what no rule at all would do."""
+"""Any node with room, all with the same probability."""
 
 import numpy as np
 
-from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
+from simulation.closed_loop.rules.view import Array, NodesView, choose_best, find_nodes_with_room
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    """Index of any node that has room."""
-    return best(np.zeros(view.pods.size), with_room(request, view), random)
+    return choose_best(np.zeros(view.pods.size), find_nodes_with_room(request, view), random)

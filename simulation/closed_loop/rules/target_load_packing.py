@@ -1,22 +1,30 @@
-"""Trimaran's TargetLoadPacking: fills nodes up to a target of cpu usage, then spreads.
+"""Trimaran's TargetLoadPacking: fills nodes up to a target of CPU usage, then spreads.
 
-With u the node's expected cpu usage in percent and x the target (40), the score is (100 - x) u / x
-+ x up to the target, x (100 - u) / (100 - x) above it and 0 above 100, rounded. So a node just
-below the target has about 100 and one just above it about 39. Expected are the measured usage, the
-pod, and the pods that were bound after the measurement or less than a minute before; a pod is
-expected to use 1.5 times its request, 1000m if it has none. A node that is not measured scores 0.
+    score = (100 - x) * u / x + x              up to the target x = 40
+    score = x * (100 - u) / (100 - x)          above it
+    score = 0                                  above 100
+
+u is the expected CPU usage of the node in percent; scores are rounded. A node just below the target has
+about 100, and one just above it about 39. The expected usage is the measured usage, plus the pod, plus
+pods that were bound after the measurement or less than a minute before. A pod is expected to use 1.5
+times its request, or 1000m without a request. A node that is not measured scores 0.
 
 Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/targetloadpacking/targetloadpacking.go,
-`Score` and `PredictUtilisation`, with its defaults. Unlike there, limits are not known, a request
-is not split by container, pods without a request that are not measured yet count nothing, and usage
-is a share of what is allocatable. It stands alone, as its README has it: kube-scheduler's scores
-by requests are disabled.
+`Score` and `PredictUtilisation`, with its defaults. Differences: limits are not known, a request is not
+split by container, pods without requests that are not measured yet count nothing, and usage is a share
+of allocatable. As its README says, it runs without kube-scheduler's scores by requests.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.view import CPU, Array, NodesView, best, with_room
+from simulation.closed_loop.rules.view import (
+    CPU,
+    Array,
+    NodesView,
+    choose_best,
+    find_nodes_with_room,
+)
 
 #: Expected usage of a pod for each millicore of its request.
 REQUEST_FACTOR = 1.5
@@ -27,31 +35,24 @@ TARGET_PERCENT = 40.0
 
 
 def packing_score(percent: Array, target: float = TARGET_PERCENT) -> NDArray[np.int64]:
-    """Score of an expected usage.
+    """Score expected usages in percent, from 0 to 100; shape (nodes,).
 
     Args:
         percent: expected usage, at least 0; shape (nodes,).
         target: in percent, above 0 and below 100.
-
-    Returns:
-        0 to 100, shape (nodes,).
     """
     below = (100 - target) * percent / target + target
     above = target * (100 - percent) / (100 - target)
     score = np.where(percent <= target, below, np.maximum(above, 0.0))
-    # Halves away from 0, as Go rounds; numpy's own rounding takes them to the even number.
+    # Go rounds halves away from 0; numpy rounds them to the even number.
     return np.floor(score + 0.5).astype(np.int64)
 
 
 def expected_percent(request: Array, view: NodesView) -> Array:
-    """Expected cpu usage of each node with the pod, in percent; nan where it is not measured.
+    """Return the expected CPU usage of each node with the pod, in percent; shape (nodes,).
 
-    Args:
-        request: of the pod; shape (2,).
-        view: the nodes.
-
-    Returns:
-        Shape (nodes,); 0 for a node without cpu.
+    The usage is nan for a node that is not measured, and 0 for a node without CPU. `request` has the
+    shape (2,).
     """
     pod = request[CPU] * REQUEST_FACTOR if request[CPU] else DEFAULT_MILLICORES
     missing = view.unreported[:, CPU] * REQUEST_FACTOR
@@ -61,8 +62,7 @@ def expected_percent(request: Array, view: NodesView) -> Array:
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    """Index of the node with the highest score."""
     percent = expected_percent(request, view)
     measured = ~np.isnan(view.measured[:, CPU])
     scores = np.where(measured, packing_score(np.where(measured, percent, 0.0)), 0)
-    return best(scores, with_room(request, view), random)
+    return choose_best(scores, find_nodes_with_room(request, view), random)

@@ -1,10 +1,10 @@
-"""What a rule knows of the nodes when it chooses one for a pod, and how it chooses.
+"""The nodes as a rule sees them, and the choice of a node.
 
-A node's index is its position. Resources stand in the order of `RESOURCES`, cpu in millicores and
-memory in bytes. Arrays are float64; amounts are whole numbers below 2^53, so they are exact.
+The index of a node is its position. Resources have the order of `RESOURCES`: CPU in millicores, memory
+in bytes. Arrays are float64; amounts are whole numbers below 2^53, so they are exact.
 
-Room is kube-scheduler's filter NodeResourcesFit: requests against allocatable, and the number of
-pods. Among equal scores one node is drawn, as kube-scheduler does (`selectHost` in
+Room is kube-scheduler's filter NodeResourcesFit: requests against allocatable, and the number of pods.
+Among equal scores one node is drawn, as in kube-scheduler (`selectHost` in
 pkg/scheduler/schedule_one.go).
 """
 
@@ -16,69 +16,63 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: What the last axis of amounts stands for.
+#: The last axis of amounts.
 RESOURCES = ("cpu", "memory")
 CPU, MEMORY = 0, 1
-#: Most pods of a node: the kubelet's default.
+#: Maximum number of pods of a node: the kubelet's default.
 PODS_MAX = 110
 
 
 @dataclass(frozen=True, slots=True)
 class NodesView:
-    """All nodes at the moment of a choice."""
+    """All nodes at the time of a choice."""
 
     allocatable: Array
     """Shape (nodes, 2)."""
     requested: Array
     """Requests of the pods that are bound or just placed; shape (nodes, 2)."""
     pods: Array
-    """How many these are; shape (nodes,)."""
+    """Number of these pods; shape (nodes,)."""
     measured: Array
-    """Mean usage of the last 5 minutes as the newest report has it; nan: not measured; shape
-    (nodes, 2)."""
+    """Mean usage of the last 5 minutes in the newest report; nan: not measured; shape (nodes, 2).
+    """
     deviation: Array
     """Standard deviation of usage over the last 15 minutes; nan: not measured; shape (nodes, 2)."""
     unreported: Array
-    """Requests of the pods that the newest report is not taken to know: placed after it, or less
-    than a minute before; shape (nodes, 2)."""
+    """Requests of the pods that the newest report does not include, since they were placed after
+    it or less than a minute before; shape (nodes, 2)."""
     future: Callable[[int], Array] | None
-    """What no scheduler knows, for the oracle alone: the demand for cpu in millicores, before any
-    node's capacity cuts it, over this many seconds from now. Shape (nodes + 1, steps), one column
-    for each step of the traces, at least one: row i is node i with the pods that it has, for as
-    long as each lives; the last row is the pod that is to be placed, 0 after its end."""
+    """For the oracle: future CPU demand in millicores over this many seconds, not limited by
+    capacity. Shape (nodes + 1, steps), with one column per step of the traces. Row i is node i
+    with its present pods until their ends; the last row is the pod to be placed."""
 
 
 Rule = Callable[[Array, NodesView, np.random.Generator], int | None]
-"""Chooses a node for a pod by its request, of shape (2,), and answers with the node's index; None: no
-node has room. The generator draws where there is a choice between equals."""
+"""Returns the index of a node for a request of shape (2,), or None if no node has room. The
+generator draws among equal nodes."""
 
 
-def with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
-    """Nodes that have what a pod requests; what it requests nothing of is not looked at.
+def find_nodes_with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
+    """Tell which nodes have room for a request of shape (2,); shape (nodes,).
 
-    Args:
-        request: of the pod; shape (2,).
-        view: the nodes.
-
-    Returns:
-        Shape (nodes,).
+    Resources that the pod does not request are not checked.
     """
     enough = (view.requested + request <= view.allocatable) | (request == 0)
     room: NDArray[np.bool_] = enough.all(axis=1) & (view.pods < PODS_MAX)
     return room
 
 
-def best(
+def choose_best(
     scores: NDArray[np.float64] | NDArray[np.int64],
     room: NDArray[np.bool_],
     random: np.random.Generator,
 ) -> int | None:
-    """Index of the node with the highest score of those that have room; None: none has.
+    """Return the index of the node with the highest score among nodes with room, or None.
 
     Args:
         scores: shape (nodes,), not nan where there is room.
         room: shape (nodes,).
-        random: draws among equals; not asked where there is one best node.
+        random: draws among equal nodes; not used if there is one best node.
     """
     nodes = np.flatnonzero(room)
     if not nodes.size:

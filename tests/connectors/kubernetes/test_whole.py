@@ -23,10 +23,10 @@ from connectors.kubernetes.api.server import ApiServer
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo import load
-from simulation.kubernetes_demo.runner import everything, policy
-from simulation.kubernetes_demo.story import READ_TOPICS, Look, Observed, Size, Story
+from simulation.kubernetes_demo.runner import make_processes, read_policy
+from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
 from simulation.kubernetes_demo.summary import summary
-from simulation.kubernetes_demo.wire import Wire
+from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import Loadstream, running
 from tests import conftest
 
@@ -40,10 +40,10 @@ SIZE = Size(nodes=200, pods=1_000, step_s=300.0)
 
 @dataclass
 class Fault:
-    """What is done to the run once, as soon as the look says so."""
+    """What is done to the run once, as soon as the snapshot says so."""
 
     name: str
-    due: Callable[[Look, Observed], bool]
+    due: Callable[[Snapshot, Observations], bool]
     do: Act
     done: bool = False
 
@@ -89,12 +89,12 @@ def broker_again(kafka: KafkaServer) -> Act:
     return fault
 
 
-def bound(count: int) -> Callable[[Look, Observed], bool]:
-    return lambda look, observed: look.bound >= count
+def bound(count: int) -> Callable[[Snapshot, Observations], bool]:
+    return lambda snapshot, observed: snapshot.bound >= count
 
 
-def evicted(count: int) -> Callable[[Look, Observed], bool]:
-    return lambda look, observed: observed.outcomes["evict", "done"] >= count
+def evicted(count: int) -> Callable[[Snapshot, Observations], bool]:
+    return lambda snapshot, observed: observed.outcomes["evict", "done"] >= count
 
 
 class Faults:
@@ -104,11 +104,11 @@ class Faults:
         self.faults = faults
         self._under_way: asyncio.Task[None] | None = None
 
-    def look(self, look: Look, observed: Observed) -> None:
+    def snapshot(self, snapshot: Snapshot, observed: Observations) -> None:
         """Begin the next fault that is due, when the one before is over."""
         print(
-            f"{look.at_s:5.0f} s {look.step}: {len(observed.cpu)} measured, {look.bound} of "
-            f"{len(look.pods)} bound, {len(look.hot)} hot, {dict(observed.outcomes)}"
+            f"{snapshot.at_s:5.0f} s {snapshot.step}: {len(observed.cpu)} measured, {snapshot.bound} of "
+            f"{len(snapshot.pods)} bound, {len(snapshot.hot)} hot, {dict(observed.outcomes)}"
         )
         if self._under_way is not None:
             if not self._under_way.done():
@@ -116,7 +116,7 @@ class Faults:
             self._under_way.result()
             self._under_way = None
         left = [each for each in self.faults if not each.done]
-        if left and left[0].due(look, observed):
+        if left and left[0].due(snapshot, observed):
             left[0].done = True
             print(f"{time.strftime('%X')} fault: {left[0].name}")
             self._under_way = asyncio.create_task(left[0].do())
@@ -128,16 +128,16 @@ class Faults:
         for each in self.faults:
             if not each.done:
                 each.done = True
-                print(f"{time.strftime('%X')} fault, after the story: {each.name}")
+                print(f"{time.strftime('%X')} fault, after the demo: {each.name}")
                 await each.do()
 
 
-async def _settled(server: ApiServer) -> list[load.PodOfCluster]:
+async def _settled(server: ApiServer) -> list[load.DemoPod]:
     """The pods once all have a node, or as they are in the end: rounds go on while the last faults
     are made, so one may just have been evicted."""
     deadline_s = time.monotonic() + SETTLED_S
     while True:
-        left = await load.pods(server)
+        left = await load.list_pods(server)
         whole = len(left) == SIZE.pods and all(each.node for each in left)
         if whole or time.monotonic() > deadline_s:
             return left
@@ -157,10 +157,10 @@ async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fa
         stack.callback(plane.stop)
         kafka = stack.enter_context(conftest.running(KafkaServer(tmp_path / "kafka")))
         create_topics(connect(kafka.settings), expected_topics(kafka.settings))
-        processes = stack.enter_context(running(everything(tmp_path, plane, kafka.settings)))
+        processes = stack.enter_context(running(make_processes(tmp_path, plane, kafka.settings)))
         worker, watch, collect, bind, evict = processes
-        wire = stack.enter_context(Wire(kafka.settings, READ_TOPICS))
-        wire.send("policies", policy())
+        client = stack.enter_context(TopicClient(kafka.settings, READ_TOPICS))
+        client.send("policies", read_policy())
         faults = Faults(
             [
                 Fault("binder killed", bound(100), killed(bind)),
@@ -173,16 +173,16 @@ async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fa
             ]
         )
         async with plane.api() as server:
-            story = Story(server, wire, processes, SIZE, faults.look)
-            await story.run()
+            demo_run = DemoRun(server, client, processes, SIZE, faults.snapshot)
+            await demo_run.run()
             await faults.over()
             left = await _settled(server)
         log = read(plane.audit_log)
-    summed = summary(story, log)
+    summed = summary(demo_run, log)
     print("\n".join([*summed.lines, *summed.problems]))
     assert [each.name for each in faults.faults if not each.done] == []
     assert summed.problems == ()
     assert judge(log.pods) == []
     assert (len(left), [each.name for each in left if not each.node]) == (SIZE.pods, [])
-    assert story.protected <= {each.uid for each in left}
-    assert story.observed.outcomes["evict", "done"] >= 2
+    assert demo_run.protected <= {each.uid for each in left}
+    assert demo_run.observed.outcomes["evict", "done"] >= 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulation.closed_loop.comparison import compare
-from simulation.closed_loop.contenders import MakeContender, contenders
+from simulation.closed_loop.contenders import ContenderFactory, contenders
 from simulation.closed_loop.finished_runs import FinishedRuns, Task, UnreadableRun
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import InTurn
@@ -23,7 +23,7 @@ def _kept(directory: Path, version: str = "1", definition: str = "rule") -> Fini
     return FinishedRuns(directory, [_TRACES], {"random-choice": definition}, version)
 
 
-def _compared(kept: FinishedRuns, make: Callable[[], MakeContender] | None = None) -> object:
+def _compared(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = None) -> object:
     of = (
         contenders(["random-choice"], [], LocalPipeline)
         if make is None
@@ -33,11 +33,11 @@ def _compared(kept: FinishedRuns, make: Callable[[], MakeContender] | None = Non
     return compare([_SMALL], ["model"], [3], ["random-choice"], (), runs, kept)
 
 
-def _must_not_run() -> MakeContender:
+def _must_not_run() -> ContenderFactory:
     def refuse() -> object:
         raise AssertionError("was run again")
 
-    return MakeContender("rule", refuse)  # type: ignore[arg-type]
+    return ContenderFactory("rule", refuse)  # type: ignore[arg-type]
 
 
 def test_what_has_ended_is_not_run_again(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class Evictions(Observer):
 
     def evicted(self, eviction: Eviction) -> None:
         self.seen.append(eviction)
-        self.healthy_left.append(self.world.cluster.owners.allowed(eviction.pod))
+        self.healthy_left.append(self.world.cluster.owners.count_allowed_disruptions(eviction.pod))
 
 
 def test_what_the_stages_know_is_what_there_is() -> None:

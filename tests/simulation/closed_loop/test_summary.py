@@ -8,8 +8,6 @@ from simulation.closed_loop.measures import Result
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.report import COLUMNS, format_markdown, summarize
 
-_KOORDINATOR = "koordinator-lownodeload-75"
-
 
 def run(contender: str, hot: int, evictions: int = 0, day: str = "d", seed: int = 0) -> Run:
     figures = {name: 0.0 for name, _, _ in COLUMNS if name != "cpu_s"}
@@ -20,18 +18,6 @@ def run(contender: str, hot: int, evictions: int = 0, day: str = "d", seed: int 
 
 def compared(*runs: Run) -> Comparison:
     return Comparison(Parameters(), (), runs)
-
-
-def test_ours_is_held_against_what_most_clusters_run() -> None:
-    of = compared(
-        run("loadstream", 500, 20), run("least-allocated", 5000), run(_KOORDINATOR, 2000, 90)
-    )
-    assert summarize(of) == (
-        "Under loadstream's default policy, 100 nodes have 500 hot node-minutes in 24 hours, with 20 "
-        "evictions. Compared with kube-scheduler (0 evictions), hot minutes are 0.10 times as many, by "
-        "capacity 0.10 times; pods wait 1.00 times as long. Compared with Koordinator (90 evictions), hot "
-        "minutes are 0.25 times as many, by capacity 0.25 times; pods wait 1.00 times as long."
-    )  # fmt: skip
 
 
 def test_a_figure_is_the_median_over_days_and_seeds_with_its_range() -> None:
@@ -55,15 +41,6 @@ def test_runs_that_are_no_better_are_counted() -> None:
     assert str(summarize(compared(*runs, *others))).endswith(
         "In 1 of 2 runs nodes are not less hot."
     )
-
-
-def test_without_ours_there_is_nothing_to_say() -> None:
-    assert summarize(compared(run("least-allocated", 5000))) is None
-
-
-def test_against_nodes_that_are_never_hot_there_is_no_share() -> None:
-    of = compared(run("loadstream", 5), run("least-allocated", 0))
-    assert "Under kube-scheduler no node is hot." in str(summarize(of))
 
 
 def test_the_page_has_a_row_for_each_scenario_and_each_day() -> None:

@@ -1,27 +1,29 @@
 """What nodes use themselves: read from machines, modelled, and part of everything that is measured."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
 
-from simulation.closed_loop.samples import Samples
 from simulation.closed_loop.scenario import BEGIN_MS
+from simulation.closed_loop.stage_contender import Samples
 from simulation.closed_loop.system_usage import (
+    COLUMNS,
     STEP_S,
     STEPS,
     model_system_usage,
     read_system_usage,
 )
+from simulation.closed_loop.trace_files import TraceError
 from simulation.closed_loop.world import World
-from simulation.cluster.alibaba import COLUMNS
 from tests.simulation.closed_loop.days import scenario
 
 _FILE = "alibaba-machine-usage.csv"
 
 
-def written(directory: Path, rows: list[tuple[str, int, int, int]]) -> Path:
+def written(directory: Path, rows: Sequence[tuple[object, ...]]) -> Path:
     lines = [",".join(COLUMNS)]
     lines += [f"{name},{at_s},{cpu},{memory},,,1,1,1" for name, at_s, cpu, memory in rows]
     (directory / _FILE).write_text("\n".join(lines) + "\n")
@@ -39,6 +41,28 @@ def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Pa
     assert cpu[0, :4] == pytest.approx([0.5, 1.5, 0.5, 1.5])
     assert cpu[1] == pytest.approx(1.0)
     assert memory == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("reading", ["", "-1", "101", "250", "-3", "nan", "inf"])
+def test_an_invalid_reading_of_either_resource_is_left_out(tmp_path: Path, reading: str) -> None:
+    valid = ("a", 300, 20, 30)
+    invalid = [("a", 0, reading, 30), ("a", 900, 90, reading), ("b", 0, reading, reading)]
+    trace = read_system_usage(written(tmp_path, [valid, *invalid]))
+    assert trace.shape.shape == (2, 1, STEPS)
+    assert trace.shape == pytest.approx(1.0)
+    assert trace.complaints == ()
+
+
+def test_malformed_rows_are_named_with_file_and_line(tmp_path: Path) -> None:
+    rows = [("a", 10, 20, 30), ("a", "soon", 20, 30), ("a", 30, "much", 30)]
+    first, second = read_system_usage(written(tmp_path, rows)).complaints
+    assert first.startswith(f"{_FILE} line 3: time_seconds: found 'soon'")
+    assert second.startswith(f"{_FILE} line 4: cpu_util_percent: found 'much'")
+
+
+def test_a_file_without_a_valid_reading_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no valid reading"):
+        read_system_usage(written(tmp_path, [("a", 10, -1, 30)]))
 
 
 def test_the_model_is_one_list_whose_machines_differ_and_change() -> None:

@@ -6,14 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulation.closed_loop.traces import (
-    CPU_COLUMNS,
-    POD_COLUMNS,
-    STEPS,
-    model_traces,
-    read_traces,
-)
-from simulation.cluster.tracefiles import TraceError
+from simulation.closed_loop.trace_files import TraceError
+from simulation.closed_loop.traces import CPU_COLUMNS, POD_COLUMNS, STEPS, model_traces, read_traces
 
 _NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,0,\nb,many,1,0,\nc,0,5,0,\n"
 _PODS = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulation.closed_loop.scenario import BEGIN_MS
-from simulation.closed_loop.usage import work_of
+from simulation.closed_loop.usage import get_plan_index
 from simulation.closed_loop.world import World
 from simulation.cluster.kubelet import GRACE_MS, START_MS
 from tests.simulation.closed_loop.days import scenario
@@ -52,7 +52,9 @@ def test_an_evicted_pod_uses_what_it_used_until_it_is_gone() -> None:
     (uid,) = placed(world, 1)
     world.advance(BEGIN_MS + START_MS)
     world.cluster.evict(uid)
-    (replacement,) = [each for each in world.cluster.asking.values() if work_of(each.pod.uid) == 0]
+    (replacement,) = [
+        each for each in world.cluster.asking.values() if get_plan_index(each.pod.uid) == 0
+    ]
     assert replacement.pod.uid != uid
     assert world.cluster.place(replacement, world.scenario.machines[1].name) is None
     world.advance(BEGIN_MS + START_MS + GRACE_MS - 1)
@@ -69,7 +71,7 @@ def test_what_comes_is_what_will_have_been_if_nothing_is_moved() -> None:
     world = World(drawn)
     placed(world, 3)
     times = BEGIN_MS + START_MS + np.arange(4) * 300_000
-    ahead = world.usage.cpu_ahead(BEGIN_MS, times, work=5, life_ms=300_001)
+    ahead = world.usage.cpu_ahead(BEGIN_MS, times, plan=5, life_ms=300_001)
     assert ahead.shape == (len(drawn.machines) + 1, 4)
     for column, now_ms in enumerate(times.tolist()):
         world.cluster.advance(now_ms)

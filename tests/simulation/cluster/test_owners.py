@@ -37,10 +37,10 @@ def test_a_replacement_lives_for_what_was_left() -> None:
     plan = pod("a", pod=Pod(namespace="ns", name="a", uid="a", owners=controlled_by("rs")))
     kubelets = Kubelets([Machine("n1", 16_000, 64 * GIB)])
     kubelets.admit(plan, "n1", NOW_MS - START_MS)
-    owners.wanted(plan.pod)
+    owners.add_pod(plan.pod)
     running = kubelets.pod("a")
     assert running is not None
-    replacement = owners.replaced(running, NOW_MS + 1_800_000)
+    replacement = owners.replace_pod(running, NOW_MS + 1_800_000)
     assert replacement is not None
     assert replacement.life_ms == 1_800_000
 
@@ -50,4 +50,4 @@ def test_a_pod_without_a_controller_is_not_replaced() -> None:
     kubelets.admit(pod("a"), "n1", NOW_MS)
     running = kubelets.pod("a")
     assert running is not None
-    assert Owners("c").replaced(running, NOW_MS) is None
+    assert Owners("c").replace_pod(running, NOW_MS) is None

@@ -124,20 +124,6 @@ def test_what_was_done_twice_is_a_fault(log: Path, twice: list[Any], said: str) 
     assert "shop/web (u1)" in fault
 
 
-def test_a_uid_in_the_request_goes_before_the_name(log: Path) -> None:
-    found = _read(
-        log,
-        _created(1, "web", "u1"),
-        _created(2, "web", "u2"),
-        _bound(3, "web", uid="u1"),
-        _evicted(4, "web", "u1"),
-    )
-    assert [(pod.uid, len(pod.bindings), len(pod.evictions)) for pod in found.pods] == [
-        ("u1", 1, 1),
-        ("u2", 0, 0),
-    ]
-
-
 def test_refused_requests_and_dry_runs_are_nothing_that_was_done(log: Path) -> None:
     found = _read(
         log,
@@ -156,9 +142,7 @@ def test_refused_requests_and_dry_runs_are_nothing_that_was_done(log: Path) -> N
     }
 
 
-def test_a_line_that_is_not_complete_yet_waits_and_one_that_broke_off_is_counted(
-    log: Path,
-) -> None:
+def test_a_line_that_is_not_complete_yet_waits_and_one_that_broke_off_is_counted(log: Path) -> None:
     whole = orjson.dumps(_created(1, "web", "u1"))
     log.write_bytes(whole[:50] + b"\n" + whole + b"\n" + whole[:70])
     found = read(log)

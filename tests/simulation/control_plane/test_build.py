@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.control_plane.build import (
-    ControlPlaneUnavailable,
-    build,
-)
+from simulation.control_plane.build import ControlPlaneUnavailable, build
 from tests.conftest import CONTROL_PLANE_MODULE
 
 _GO = """#!/bin/sh

@@ -5,12 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.messages.decisions import AsOf, NodeScore, PlacementDecision, ScoreTerm
-from schemas.messages.pods import PodRef
 from simulation.closed_loop.measures import MINUTE_MS
 from simulation.cluster.cluster import Eviction
-from simulation.demo.evidence import AFTER, BEFORE, Evidence, picture, reasons
-from tests.connectors.ports.sink_contract import eviction as command_for
+from simulation.demo.evidence import AFTER, BEFORE, Evidence, draw_picture, explain_move
 from tests.simulation.closed_loop.days import scenario
 
 _MINUTE = 100
@@ -78,7 +75,7 @@ def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: st
     demand = flat()
     demand[_MINUTE + 5 : _MINUTE + 20, 3] = 0.9
     found = evidence(demand, pod_share)
-    head, *rows, in_time, others = picture(found)
+    head, *rows, in_time, others = draw_picture(found)
     assert "of 8 nodes" in head
     first = next(row for row in rows if found.scenario.machines[0].name in row)
     fourth = next(row for row in rows if found.scenario.machines[3].name in row)
@@ -89,38 +86,7 @@ def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: st
     assert "12% were hot" in others
 
 
-def test_a_move_is_told_with_its_reason_and_what_it_spared() -> None:
-    found = evidence(flat(0.7), pod_share=0.1)
-    (moved,) = found.evictions
-    assert moved.replacement is not None
-    pod = PodRef(namespace="plain", name=moved.pod.name, uid=moved.pod.uid)
-    command = command_for(pod, moved.node, reason="node is at risk")
-    decision = PlacementDecision(
-        decision_id="decision-1",
-        cluster="demo",
-        pod=PodRef(namespace="plain", name="new", uid=moved.replacement.pod.uid),
-        outcome="placed",
-        node=found.scenario.machines[4].name,
-        decided_at_ms=moved.at_ms,
-        nodes=8,
-        refused_by={"NodeResourcesFit": 3},
-        winner=NodeScore(
-            node=found.scenario.machines[4].name,
-            total=90,
-            terms=(ScoreTerm(plugin="OverutilizationRisk", score=90, weight=1),),
-        ),
-        runners_up=(NodeScore(node=found.scenario.machines[5].name, total=80),),
-        as_of=AsOf(partition=0, offsets={}, policy_digest="default"),
-    )
-    why_evicted, why_placed = reasons(found, [command], [decision])
-    assert "at 01:40 pod" in why_evicted
-    assert "Reason: node is at risk. " in why_evicted
-    assert f"hot for {AFTER} of the next {AFTER} minutes; without it it was for 0." in why_evicted
-    assert f"before {found.scenario.machines[5].name} with 80" in why_placed
-    assert "of 8 nodes filters refused 3" in why_placed
-
-
 def test_without_evictions_there_is_nothing_to_tell() -> None:
     found = replace(evidence(flat()), evictions=())
-    assert list(reasons(found, [], [])) == []
-    assert "0 of 0 evictions" in list(picture(found))[-2]
+    assert list(explain_move(found, [], [])) == []
+    assert "0 of 0 evictions" in list(draw_picture(found))[-2]

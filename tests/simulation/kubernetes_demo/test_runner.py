@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from simulation.kubernetes_demo.runner import run
-from simulation.kubernetes_demo.story import Size
+from simulation.kubernetes_demo.steps import Size
 
 
 def test_files_of_others_in_the_directory_of_the_output_stay(tmp_path: Path) -> None:
@@ -12,6 +12,6 @@ def test_files_of_others_in_the_directory_of_the_output_stay(tmp_path: Path) -> 
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("before")
     with pytest.raises(FileNotFoundError):
-        run(tmp_path / "no program", tmp_path, Size(20, 50), lambda look, observed: None)
+        run(tmp_path / "no program", tmp_path, Size(20, 50), lambda snapshot, observed: None)
     assert not any((tmp_path / name).exists() for name in mine)
     assert all((tmp_path / name).read_text() == "before" for name in theirs)

@@ -8,11 +8,14 @@ from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import MigrationRequest
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.requests import SchedulingRequest
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import decode, encode
 from streams.cluster.stage import ClusterStage
@@ -30,6 +33,11 @@ _TOPICS: dict[type, str] = {
     NodeMetric: "node-metrics",
     ClockTick: "clock",
     CommandOutcome: "command-outcomes",
+    MigrationRequest: "migration-requests",
+    WorkloadState: "pod-lifecycle",
+    DisruptionBudget: "pod-lifecycle",
+    NamespaceState: "pod-lifecycle",
+    PriorityClassState: "pod-lifecycle",
 }
 
 Row = tuple[str, bytes]

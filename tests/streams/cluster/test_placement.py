@@ -12,7 +12,6 @@ from streams.cluster import placement
 from streams.pods import anti_affinity
 from tests.streams.cluster.builders import (
     at,
-    container,
     full,
     lifecycle,
     metric,
@@ -68,19 +67,6 @@ def test_a_pod_that_waits_is_told_how_many_nodes_refuse_it_for_what() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "large",
-    [
-        pod(cpu="7100m"),
-        pod(containers=(container({"cpu": "100m"}, {"cpu": "8"}),)),
-        pod(containers=(container({"cpu": "100m"}, {"memory": "64Gi"}),)),
-    ],
-)
-def test_no_pod_is_too_large_for_an_idle_node(large: Pod) -> None:
-    run = cluster(node(), metric(cpu=300), policy_record("whenOverloaded: wait"))
-    assert outcomes(run.say(request(large))) == [("pod-1", "placed")]
-
-
 def test_what_a_node_has_promised_counts_like_what_it_uses() -> None:
     run = cluster(node(cpu="32"), metric(cpu=20_000), policy_record("whenOverloaded: wait"))
     made = run.say(*(request(pod(f"p{number}", cpu="2")) for number in range(6)))
@@ -98,32 +84,6 @@ def test_where_all_nodes_are_overloaded_a_pod_goes_to_the_least_bad() -> None:
         "no node passes every filter (2 nodes: cpu usage exceed threshold; 1 node: Insufficient "
         "cpu); placed on the best node that remains"
     )
-
-
-@pytest.mark.parametrize(
-    "document",
-    ["whenOverloaded: wait", "compat: koordinator", "compat: koordinator\nmode: enforce"],
-)
-def test_a_pod_waits_for_load_to_fall_where_the_policy_says_so(document: str) -> None:
-    run = cluster(node(), metric(cpu=7900), policy_record(document))
-    assert outcomes(run.say(request())) == [("pod-1", "waiting")]
-
-
-@pytest.mark.parametrize(
-    "taint",
-    [
-        Taint(key="spare", effect="PreferNoSchedule"),
-        Taint(key="DeletionCandidateOfClusterAutoscaler", effect="PreferNoSchedule"),
-        Taint(key="karpenter.sh/disrupted", effect="NoSchedule"),
-    ],
-)
-def test_nodes_that_ask_for_no_more_pods_are_placed_on_last(taint: Taint) -> None:
-    run = cluster(node("a", taints=(taint,)), node("b", cpu="2"), node("c", cpu="2"))
-    run.say(metric("a"), metric("b", cpu=1000), metric("c", cpu=1900))
-    tolerations = (Toleration(key="karpenter.sh/disrupted", operator="Exists"),)
-    pods = (pod(f"p{number}", cpu="1500m", tolerations=tolerations) for number in range(3))
-    made = [only(run.say(request(each))) for each in pods]
-    assert [each.node for each in made] == ["b", "a", "a"]
 
 
 def test_a_pod_that_tolerates_a_wish_of_a_node_is_not_kept_from_it() -> None:

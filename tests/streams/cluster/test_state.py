@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.metrics import PodLifetimes
 from streams.cluster import state as state_module
 from tests.streams.cluster.builders import (
@@ -26,9 +26,9 @@ from tests.streams.migration.harness import Moving
 )
 def test_a_metric_from_the_future_is_refused(seconds: float, refused: bool) -> None:
     world = Moving()
-    world.ask(tick())
+    world.say(tick(), node("other"))
     answer = world.ask(metric(seconds=seconds))
-    assert isinstance(answer, Refusal) is refused
+    assert isinstance(answer, DeadLetter) is refused
     if refused:
         assert answer.reason.startswith("node node-1: updated_at_ms is ")
     assert ("node-1" in world.state.inventory.nodes) is not refused
@@ -60,7 +60,7 @@ def test_a_metric_of_more_than_the_node_has_is_refused(
     world = Moving()
     world.ask(node(cpu="3", capacity={"cpu": "4", "memory": "32Gi"}))
     answer = world.ask(metric(**fields))
-    assert isinstance(answer, Refusal) == (refused is not None)
+    assert isinstance(answer, DeadLetter) == (refused is not None)
     if refused is not None:
         assert answer.reason.startswith(f"node node-1: {refused}")
         world.ask(policy_record("compat: koordinator"))
@@ -163,6 +163,7 @@ def test_a_pod_that_takes_no_room_may_come_and_go_however_many_there_are(
 
 def test_a_policy_that_cannot_be_read_is_refused_with_every_problem() -> None:
     world = Moving()
+    world.say(node())
     answer = world.ask(policy_record("reservationSeconds: -1\nloadAwre: {}"))
     assert answer.category == "invalid"
     assert "the policy was not applied" in answer.reason

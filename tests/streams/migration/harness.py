@@ -1,21 +1,16 @@
 """A small cluster that moves pods, in few words."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.base.refusals import Refusal
-from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.pods import Pod
 from schemas.messages.rounds import RebalanceRound
-from streams.cluster.state import ClusterState, Position
 from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.cause import Cause, as_of
-from streams.stage.records import OutputMessage
 from tests.streams.cluster.builders import (
     CLUSTER,
     FREE,
@@ -27,42 +22,42 @@ from tests.streams.cluster.builders import (
     replica,
     tick,
 )
-from tests.streams.outputs import read_message
+from tests.streams.cluster.harness import Run
+from tests.streams.outputs import read_message, read_output
 
 
-@dataclass
-class Moving:
-    """A cluster's state, given message by message; its outputs are kept."""
+class Moving(Run):
+    """A run that keeps outputs by their class, and answers with refusals."""
 
-    state: ClusterState = field(default_factory=lambda: ClusterState(CLUSTER))
-    offset: int = 0
-    seconds: float = 0
-    commands: list[EvictionCommand] = field(default_factory=list)
-    reports: list[MigrationStatus] = field(default_factory=list)
-    drains: list[DrainStatus] = field(default_factory=list)
-    decisions: list[PlacementDecision] = field(default_factory=list)
-    rounds: list[RebalanceRound] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: float = 0
+        self.commands: list[EvictionCommand] = []
+        self.reports: list[MigrationStatus] = []
+        self.drains: list[DrainStatus] = []
+        self.decisions: list[PlacementDecision] = []
+        self.rounds: list[RebalanceRound] = []
 
-    def say(self, *messages: Any) -> list[Any]:
-        """Apply messages; answers with what they caused. A refusal is an error of the test."""
-        said: list[Any] = []
+    def say(self, *messages: Any, topic: str | None = None) -> list[Any]:
+        """Apply messages one by one; return their outputs. A refusal is an error of the test."""
+        outputs: list[Any] = []
         for message in messages:
-            answer = self.ask(message)
-            assert not isinstance(answer, Refusal), answer.reason
-            said += answer
-        return said
+            answer = self.ask(message, topic)
+            assert not isinstance(answer, DeadLetter), answer.reason
+            outputs += answer
+        return outputs
 
-    def ask(self, message: Any, topic: str = "t") -> Any:
-        """Apply one message; answers as the state does."""
-        self.offset += 1
-        position = Position(topic, 0, self.offset, {topic: self.offset})
-        answer = self.state.apply(message, position)
-        if not isinstance(answer, Refusal):
-            return self.keep(answer)
-        return answer
+    def ask(self, message: Any, topic: str | None = None) -> Any:
+        """Apply one message; return its outputs, or its dead letter."""
+        result = self.stage.apply([self.log.message(message, topic)])
+        refused = len(self.dead_letters)
+        self.keep(result)
+        if len(self.dead_letters) > refused:
+            return self.dead_letters[-1]
+        return self.sort([read_output(each.topic, each.value) for each in result.outputs])
 
-    def keep(self, outputs: Sequence[OutputMessage]) -> list[Any]:
-        """Keep outputs; answers with their messages."""
+    def sort(self, outputs: list[Any]) -> list[Any]:
+        """Keep outputs by their class; return them."""
         kept: dict[type, list[Any]] = {
             EvictionCommand: self.commands,
             MigrationStatus: self.reports,
@@ -70,11 +65,10 @@ class Moving:
             PlacementDecision: self.decisions,
             RebalanceRound: self.rounds,
         }
-        said = list(map(read_message, outputs))
-        for each in said:
-            if not isinstance(each, CollectPolicyRecord):
+        for each in outputs:
+            if type(each) in kept:
                 kept[type(each)].append(each)
-        return said
+        return outputs
 
     def later(self, seconds: float = 1) -> list[Any]:
         """Let time pass to one tick."""
@@ -82,12 +76,9 @@ class Moving:
         return self.say(tick(self.seconds))
 
     def cause(self) -> Cause:
-        """A record that is being applied."""
-        self.offset += 1
-        return Cause(
-            CLUSTER, "t", 0, self.offset, at(self.seconds),
-            as_of(0, {}),
-        )  # fmt: skip
+        """Return a record that is being applied."""
+        offset = self.log.ends["clock"] = self.log.ends.get("clock", 0) + 1
+        return Cause(CLUSTER, "clock", 0, offset, at(self.seconds), as_of(0, {}))
 
     def propose(self, uid: str, node: str | None = None, **fields: Any) -> str | None:
         """Let a round want a pod to leave; answers with what the first gate says."""
@@ -113,8 +104,12 @@ class Moving:
         migrations, cause = self.state.migrations, self.cause()
         answer = migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
         answer = answer or migrations.propose(candidate, cause)
-        self.keep(self.state.migrations.take_messages())
+        self.collect()
         return answer
+
+    def collect(self) -> None:
+        """Keep the outputs of the migrations."""
+        self.sort(list(map(read_message, self.state.migrations.take_messages())))
 
     def row(self, uid: str) -> Any:
         """The migration of a pod."""
@@ -154,7 +149,7 @@ def full_list(moving: Moving, list_id: str, *named: Any, kinds: tuple[str, ...] 
 def refused(moving: Moving, action: Any, **fields: Any) -> str:
     """Why a user's request is refused."""
     answer = moving.ask(ask(action, **fields))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, DeadLetter)
     return answer.reason
 
 

@@ -113,7 +113,7 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
     migrations = moving.state.migrations
     for row in migrations.list_uncommanded_moves():
         migrations.abort_cooled(row, f"{row.source_node} is no longer hot", moving.cause())
-    moving.keep(migrations.take_messages())
+    moving.collect()
     assert moving.last == ("Aborted", "NodeCooled")
     assert moving.reports[-1].message == "node-1 is no longer hot"
     assert moving.reports[-1].pod.uid != commanded

@@ -51,14 +51,6 @@ def test_a_rate_is_the_mean_between_two_readings() -> None:
     assert (counter.millicores, counter.span_ms) == (1_500, 10_000)
 
 
-def test_a_counter_that_fell_has_no_rate_until_the_next_reading() -> None:
-    counter = CpuCounter(100.0, 0)
-    counter.take(90.0, 10_000)  # not a reset to 0: 90 s in 10 s would be a spike
-    assert counter.millicores is None
-    counter.take(95.0, 20_000)
-    assert counter.millicores == 500
-
-
 def test_a_counter_that_leaves_0_may_have_begun_long_before() -> None:
     counter = CpuCounter(0.0, 0)
     counter.take(0.0, 10_000)
@@ -95,26 +87,3 @@ def test_a_rate_that_no_machine_has_is_none() -> None:
     counter = CpuCounter(1.0, 0)
     counter.take(1e300, 10_000)
     assert counter.millicores is None
-
-
-def _rate(counter: CpuCounter) -> int | None:
-    return counter.millicores
-
-
-def test_a_counter_with_another_start_time_has_no_rate_though_it_grew() -> None:
-    counter = CpuCounter(10.0, 0, began_s=1_000)
-    counter.take(55.0, 60_000, began_s=1_020)
-    assert counter.millicores is None
-    counter.take(60.0, 70_000, began_s=1_020)
-    assert counter.millicores == 500
-
-
-def test_a_point_that_goes_back_in_time_and_a_zero_point_are_dropped() -> None:
-    counter = CpuCounter(35.0, 35_000)
-    counter.take(35.1, 36_000)
-    counter.take(0.0, 37_000)
-    assert _rate(counter) is None
-    counter.take(34.9, 35_500)
-    assert _rate(counter) is None
-    counter.take(35.3, 38_000)
-    assert (_rate(counter), counter.span_ms) == (100, 2_000)

@@ -45,15 +45,6 @@ def test_thresholds_by_usage_become_those_of_rebalance() -> None:
     assert "by usage" in _low_node_utilization(imported)
 
 
-def test_without_metrics_utilization_the_report_says_that_it_went_by_requests() -> None:
-    top = "metricsProviders: [{source: KubernetesMetrics}]\n"
-    imported = import_text(_policy(_THRESHOLDS, top=top))
-    assert "by requests" in _low_node_utilization(imported)
-    assert "metricsUtilization is not set" in _low_node_utilization(imported)
-    assert "made for requests" in imported.text
-    assert imported.policy.rebalance.high_thresholds == {"cpu": 70, "memory": 80}
-
-
 @pytest.mark.parametrize(
     ("query", "thresholds", "lost"),
     [

@@ -83,14 +83,6 @@ def test_a_key_that_is_repeated_with_the_same_value_is_read_and_with_another_one
         assert "found a second time, also in line 8" in imported.errors[0]
 
 
-def test_a_template_is_an_error_that_names_helm_template() -> None:
-    text = "kind: ConfigMap\nmetadata: {namespace: {{ .Values.namespace }}}\n"
-    imported = import_text(text)
-    assert (imported.exit_code, imported.text) == (1, "")
-    assert imported.errors[0].startswith("standard input:2: ")
-    assert "`helm template`" in imported.errors[0]
-
-
 def test_two_configurations_that_contradict_each_other_are_an_error_with_both_lines() -> None:
     imported = import_text(f"{_TEXT}---\n{_TEXT.replace('cpu: 60', 'cpu: 70')}")
     assert imported.errors[0].startswith("standard input:20: ")

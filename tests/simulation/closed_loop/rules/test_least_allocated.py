@@ -2,10 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import Policy
-from simulation.closed_loop.rules.least_allocated import (
-    balanced_allocation,
-    least_allocated,
-)
+from simulation.closed_loop.rules.least_allocated import balanced_allocation, least_allocated
 from streams.placement.plugin import Score
 from streams.placement.registry import SCORES
 from streams.pods.kind import kind_of

@@ -10,7 +10,13 @@ from simulation.closed_loop.rules import (
     random_choice,
     target_load_packing,
 )
-from simulation.closed_loop.rules.view import PODS_MAX, NodesView, Rule, best, with_room
+from simulation.closed_loop.rules.view import (
+    PODS_MAX,
+    NodesView,
+    Rule,
+    choose_best,
+    find_nodes_with_room,
+)
 from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, Pair, request, view
 
 RULES: list[Rule] = [
@@ -23,14 +29,14 @@ def test_room_is_requests_against_allocatable_and_the_number_of_pods() -> None:
         (1000, GI), (999, GI), (1000, GI - 1), (1000, GI),
         pods=[0, 0, 0, PODS_MAX],
     )  # fmt: skip
-    assert with_room(request(1000), nodes).tolist() == [True, False, False, False]
+    assert find_nodes_with_room(request(1000), nodes).tolist() == [True, False, False, False]
 
 
 def test_the_best_is_drawn_among_equals_and_among_no_others() -> None:
     scores, room = np.array([5, 9, 9, 9]), np.array([True, True, False, True])
-    drawn = {best(scores, room, np.random.default_rng(seed)) for seed in range(30)}
+    drawn = {choose_best(scores, room, np.random.default_rng(seed)) for seed in range(30)}
     assert drawn == {1, 3}
-    assert best(scores, ~room & False, np.random.default_rng(0)) is None
+    assert choose_best(scores, ~room & False, np.random.default_rng(0)) is None
 
 
 _PAIR = st.tuples(st.integers(0, 64_000), st.integers(0, 64).map(lambda gib: gib * GI))
@@ -58,7 +64,7 @@ def test_a_rule_chooses_a_node_that_has_room_and_the_same_one_from_the_same_seed
     choose: Rule, nodes: NodesView, cpu: int, seed: int
 ) -> None:
     wanted = request(cpu)
-    room = with_room(wanted, nodes)
+    room = find_nodes_with_room(wanted, nodes)
     chosen = [choose(wanted, nodes, np.random.default_rng(seed)) for _ in range(2)]
     assert chosen[0] == chosen[1]
     assert (chosen[0] is None) == (not room.any()) or choose is greedy_oracle.choose

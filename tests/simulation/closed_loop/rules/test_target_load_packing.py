@@ -3,11 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from simulation.closed_loop.rules.target_load_packing import (
-    choose,
-    expected_percent,
-    packing_score,
-)
+from simulation.closed_loop.rules.target_load_packing import choose, expected_percent, packing_score
 from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, request, view
 
 

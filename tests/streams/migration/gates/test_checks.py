@@ -20,7 +20,6 @@ from tests.streams.cluster.builders import (
     policy_record,
     policy_text,
     replica,
-    request,
     workload,
 )
 from tests.streams.migration.harness import Moving, cluster
@@ -131,24 +130,6 @@ def test_the_evict_annotation_lifts_all_but_what_cannot_leave() -> None:
     assert verdict(annotations=INSIST | NEVER) is None
     assert verdict(annotations=INSIST, deleting_at_ms=at(0)) == "the pod is terminating"
     assert Protections(policy("")).has_evict_annotation(replica("a", annotations=INSIST))
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("karpenter.sh/do-not-disrupt", {"true": True, "false": False}),
-        ("cluster-autoscaler.kubernetes.io/safe-to-evict", {"false": True, "true": False}),
-        (EVICT, {"false": True, "true": False}),
-        (PREFER_NO_EVICTION, {"": True, "true": True, "false": False}),
-    ],
-)
-def test_an_annotation_that_asks_to_leave_a_pod_where_it_is_protects_it(
-    name: str, values: dict[str, bool]
-) -> None:
-    for value, protects in values.items():
-        why = verdict(annotations={name: value})
-        assert (why is not None) == protects
-        assert why is None or f"the pod has annotation {name}" in why
 
 
 def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
@@ -297,16 +278,6 @@ def test_unavailable_pods_count_those_not_ready_moving_and_missing() -> None:
     )
 
 
-def test_a_workload_that_would_move_whole_is_left_alone() -> None:
-    moving = cluster(policy_text(skipCheckExpectedReplicas=False), (replica("a"), "node-1"))
-    assert moving.propose("a") == (
-        "ReplicaSet default/web with 1 replica (inferred from the pods seen) is too small: 1 may "
-        "migrate and 1 be unavailable at once, which is all of them; skipCheckExpectedReplicas is false"
-    )
-    moving.say(workload(replicas=5))
-    assert moving.propose("a") is None
-
-
 @pytest.mark.parametrize(
     ("limit", "what"),
     [
@@ -440,14 +411,6 @@ def test_pods_of_other_schedulers_are_left_alone_or_evicted_directly() -> None:
     moving = cluster(policy_text("otherSchedulers: evictDirectly"), (other, "node-1"))
     assert moving.propose("a") is None
     assert moving.row("a").mode == "EvictDirectly"
-
-
-def test_a_pod_that_we_placed_ourselves_is_placed_again() -> None:
-    ours = replica("a", scheduler="loadstream", ready=False, phase="Pending")
-    moving = cluster(policy_text())
-    moving.say(request(ours), lifecycle("bound", ours, "node-1"))
-    assert moving.propose("a") is None
-    assert moving.row("a").mode == "ReservationFirst"
 
 
 def test_no_room_is_reserved_for_a_pod_that_nobody_here_could_place_again() -> None:

@@ -2,11 +2,9 @@
 
 import pytest
 
-from schemas.base.refusals import Refusal
-from streams.cluster.state import ClusterState
+from schemas.messages.dead_letters import DeadLetter
 from streams.migration.gates import named_objects
 from tests.streams.cluster.builders import (
-    CLUSTER,
     namespace,
     policy_record,
     policy_text,
@@ -75,17 +73,17 @@ def test_beyond_the_limit_a_namespace_is_refused_and_those_known_may_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(named_objects, "NAMESPACES_MAX", 1)
-    moving = Moving(ClusterState(CLUSTER))
+    moving = Moving()
     moving.say(policy_record(""), namespace("one"))
     refused = moving.ask(namespace("two"))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, DeadLetter)
     assert refused.category == "limit"
     assert refused.reason == "namespace two exceeds the limit of 1 per cluster"
     assert moving.ask(namespace("one", team="other")) == []
 
 
 def test_a_cluster_of_which_only_a_namespace_is_known_is_not_forgotten() -> None:
-    moving = Moving(ClusterState(CLUSTER))
+    moving = Moving()
     moving.later()
     moving.say(namespace())
     assert not moving.state.is_empty

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from streams.migration.gates.budgets import Budgets, count_left, describe
@@ -101,34 +99,6 @@ def test_a_list_that_is_complete_in_a_kind_and_names_none_of_it_removes_all() ->
         assert len(rows) == 1
         full_list(moving, f"with {kind}", kinds=(kind,))
         assert len(rows) == 0
-
-
-@pytest.mark.parametrize(
-    ("pod", "free"),
-    [
-        ({"phase": "Pending", "ready": False}, {"IfHealthyBudget", "AlwaysAllow"}),
-        ({"phase": "Running", "ready": True}, set()),
-        ({"phase": "Running", "ready": False}, {"AlwaysAllow"}),
-    ],
-)
-def test_a_budget_does_not_pay_for_pods_that_kubernetes_evicts_without_it(
-    pod: dict[str, Any], free: set[str]
-) -> None:
-    for policy in ("IfHealthyBudget", "AlwaysAllow"):
-        budgets = Budgets(CLUSTER)
-        spent = budget(0, unhealthy_pod_eviction_policy=policy)
-        budgets.apply(spent.model_copy(update={"current_healthy": 1}), 1)
-        unhealthy = replica("a", **pod)
-        assert (budgets.explain_exhausted(unhealthy) is None) == (policy in free)
-        budgets.charge(unhealthy)
-        assert count_left(budgets.find_covering(unhealthy)[0]) == (0 if policy in free else -1)
-
-
-def test_a_budget_with_all_its_healthy_pods_frees_those_that_are_not_ready() -> None:
-    budgets = Budgets(CLUSTER)
-    budgets.apply(budget(0), 1)
-    assert budgets.explain_exhausted(replica("a", ready=False)) is None
-    assert budgets.explain_exhausted(replica("a")) is not None
 
 
 def test_a_pod_that_has_not_begun_to_run_leaves_although_two_budgets_cover_it() -> None:

@@ -30,31 +30,6 @@ def test_a_refusal_names_each_requirement_once(
 
 
 @pytest.mark.parametrize(
-    ("fields", "name"),
-    [
-        ({"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}, "a gang"),
-        ({"annotations": {"gang.scheduling.koordinator.sh/name": "g"}}, "a gang"),
-        ({"labels": {"quota.scheduling.koordinator.sh/name": "q"}}, "an elastic quota"),
-        (
-            {"annotations": {"scheduling.koordinator.sh/reservation-affinity": "{}"}},
-            "a reservation",
-        ),
-        ({"labels": {"koordinator.sh/qosClass": "LSR"}}, "cpu binding"),
-        (
-            {"annotations": {RESOURCE_SPEC: '{"preferredCPUBindPolicy": "FullPCPUs"}'}},
-            "cpu binding",
-        ),
-        ({"containers": (container({"koordinator.sh/gpu-core": "50"}),)}, "devices"),
-    ],
-)
-def test_what_koordinators_scheduler_does_besides_is_refused_by_name(
-    fields: dict[str, Any], name: str
-) -> None:
-    expected = f"the pod requires {name} of Koordinator, which loadstream does not evaluate"
-    assert refusal(pod(**fields)) == expected
-
-
-@pytest.mark.parametrize(
     "fields",
     [
         {"labels": {"koordinator.sh/qosClass": "LS"}},

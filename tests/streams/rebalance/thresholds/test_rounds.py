@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
-from tests.streams.cluster.builders import BY_THRESHOLDS, CLUSTER, PERCENT, container
+from tests.streams.cluster.builders import CLUSTER, PERCENT, container
 from tests.streams.rebalance.harness import World, hot_world
 
 _POLICY = """
@@ -283,48 +283,6 @@ def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while
     send(8_000, _used("b", 2_500), _used("c", 2_000))
     world.round()
     assert world.pool.classes()["n"] == "high"
-
-
-@pytest.mark.parametrize(
-    ("said", "samples", "expected"),
-    [("", 2, "skipped"), ("", 3, "high"), ("", 0, "high"), ("\n  minSamples: 1", 1, "high")],
-)
-def test_a_node_is_judged_by_means_of_a_few_samples_and_not_by_one_or_two(
-    said: str, samples: int, expected: str
-) -> None:
-    world = World(BY_THRESHOLDS.replace("rebalance:", f"rebalance:{said}"))
-    world.node("n")
-    world.stale.add("n")
-    world.inventory.apply_metric(
-        NodeMetric(
-            cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, usage={"cpu": 9_000},
-            samples=samples,
-        )
-    )  # fmt: skip
-    world.round()
-    assert world.pool.classes()["n"] == expected
-
-
-@pytest.mark.parametrize(
-    ("second", "expected"),
-    [("notAvailable", {"notAvailable": 1, "workingSet": 1}), ("workingSet", {}), (None, {})],
-)
-def test_a_pool_whose_nodes_measure_memory_differently_says_so(
-    second: Any, expected: dict[str, int]
-) -> None:
-    world = World("rebalance: {highThresholds: {memory: 70}, lowThresholds: {memory: 40}}")
-    definitions: dict[str, Any] = {"a": "workingSet", "b": second}
-    for name, memory_is in definitions.items():
-        world.node(name)
-        world.stale.add(name)
-        world.inventory.apply_metric(
-            NodeMetric(
-                cluster=CLUSTER, node=name, updated_at_ms=world.now_ms, usage={"memory": 5},
-                memory_is=memory_is,
-            )
-        )  # fmt: skip
-    world.round()
-    assert world.pool.memory == expected
 
 
 def test_a_metric_without_pods_does_not_make_its_node_calm_for_prod_pods() -> None:

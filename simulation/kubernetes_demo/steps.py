@@ -1,11 +1,10 @@
-"""What happens in the demo, step by step, each until it has happened.
+"""The steps of the demo. Each step waits until it is complete.
 
-    1. nodes are there and measured       3. some nodes become hot
-    2. pods ask for nodes, all are bound  4. evictions relieve them; replacements land elsewhere
+    1. nodes are created and measured     3. some nodes become hot
+    2. pods ask for nodes and are bound   4. evictions relieve the hot nodes, replacements go elsewhere
 
-A step that takes too long is a finding of the summary and not an exception: what can be shown is
-shown. The story acts as the cluster's users would, and looks as they would: at the API server, and
-at loadstream's topics.
+A step that takes too long is a problem in the summary and no exception, so the demo shows the rest.
+The demo acts like a user of the cluster, and reads the API server and loadstream's topics.
 """
 
 import asyncio
@@ -24,10 +23,9 @@ from schemas.messages.metrics import NodeMetric
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.rounds import RebalanceRound
 from simulation.kubernetes_demo import load
-from simulation.kubernetes_demo.wire import Wire
+from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import Loadstream
 
-#: Topics that are read.
 READ_TOPICS = (
     "node-metrics",
     "placement-decisions",
@@ -35,32 +33,32 @@ READ_TOPICS = (
     "command-outcomes",
     "status",
 )
-#: Above this share of its CPU a node is hot; the policy's high threshold.
+#: A node is hot above this share of its CPU: the policy's high threshold.
 HOT_PERCENT = 70
-#: A share of the nodes becomes hot.
+#: One of so many nodes is heated.
 HOT_EVERY = 20
 _LOOK_S = 1.0
 
 
 @dataclass
-class Observed:
-    """What loadstream says in its topics: counts, and the newest metric of each node."""
+class Observations:
+    """What loadstream has written to its topics: counts, and the newest metric of each node."""
 
     cpu: dict[str, int] = field(default_factory=dict)
     """Mean CPU of each node, in millicores."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """What was to be done, and its outcome."""
+    """By command and outcome."""
     placed: int = 0
     commanded: int = 0
-    """Evictions that are to be carried out."""
+    """Eviction commands that are carried out."""
     dry: int = 0
-    """Evictions that are only to be noted."""
+    """Dry eviction commands."""
     newest_round: RebalanceRound | None = None
     why: str = ""
-    """Why the newest eviction was commanded."""
+    """Reason of the newest eviction command."""
 
-    def take(self, message: Any) -> None:
-        """Take a message of one of the topics."""
+    def add(self, message: Any) -> None:
+        """Add a message of one of the topics."""
         if isinstance(message, NodeMetric):
             if message.usage and "cpu" in message.usage:
                 self.cpu[message.node] = message.usage["cpu"]
@@ -78,7 +76,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the demo is, and how long a step may take."""
+    """Size of the demo, and the longest time of a step."""
 
     nodes: int = 200
     pods: int = 1_000
@@ -86,113 +84,111 @@ class Size:
 
 
 @dataclass
-class Look:
-    """What there was at one moment."""
+class Snapshot:
+    """The pods of the demo at one time."""
 
     at_s: float
     step: str
-    pods: Sequence[load.PodOfCluster]
+    pods: Sequence[load.DemoPod]
 
     @property
     def cpu(self) -> dict[str, int]:
-        """CPU that is really used on each node with pods, in millicores."""
-        return load.cpu_used(self.pods)
+        """CPU usage of each node with pods, in millicores."""
+        return load.sum_cpu(self.pods)
 
     @property
     def hot(self) -> list[str]:
-        """Nodes that use too much."""
         limit = load.NODE_MILLICORES * HOT_PERCENT / 100
         return sorted(node for node, used in self.cpu.items() if used > limit)
 
     @property
     def bound(self) -> int:
-        """Pods with a node."""
+        """Number of pods with a node."""
         return sum(bool(each.node) for each in self.pods)
 
 
 @dataclass
-class Story:
+class DemoRun:
     """One run of the demo."""
 
     server: ApiServer
-    wire: Wire
+    client: TopicClient
     processes: Sequence[Loadstream]
     size: Size
-    show: Callable[[Look, Observed], None]
-    observed: Observed = field(default_factory=Observed)
+    show: Callable[[Snapshot, Observations], None]
+    observed: Observations = field(default_factory=Observations)
     problems: list[str] = field(default_factory=list)
-    """What did not happen in time."""
-    looks: list[Look] = field(default_factory=list)
-    """The last one of each step."""
+    """Steps that took too long."""
+    snapshots: list[Snapshot] = field(default_factory=list)
+    """The last snapshot of each step."""
     made_hot: list[str] = field(default_factory=list)
     protected: set[str] = field(default_factory=set)
     """Uids of the pods on hot nodes that may not be evicted."""
     began_s: float = field(default_factory=time.monotonic)
     seconds: dict[str, float] = field(default_factory=dict)
-    """How long each step took."""
+    """Duration of each step."""
 
     async def run(self) -> None:
-        """All steps."""
         size = self.size
-        await self._step(
+        await self._run_step(
             "nodes are measured",
-            load.make_nodes(self.server, size.nodes),
-            lambda look: len(self.observed.cpu) >= size.nodes,
+            load.create_demo_nodes(self.server, size.nodes),
+            lambda snapshot: len(self.observed.cpu) >= size.nodes,
         )
-        await self._step(
+        await self._run_step(
             "pods are placed",
-            load.make_pods(self.server, size.pods),
-            lambda look: look.bound >= size.pods,
+            load.create_demo_pods(self.server, size.pods),
+            lambda snapshot: snapshot.bound >= size.pods,
         )
-        await self._step("nodes become hot", self._heat(), lambda look: bool(look.hot))
-        await self._step(
+        await self._run_step("nodes become hot", self._heat(), lambda snapshot: bool(snapshot.hot))
+        await self._run_step(
             "hot nodes are relieved",
             None,
-            lambda look: not look.hot and look.bound >= size.pods,
+            lambda snapshot: not snapshot.hot and snapshot.bound >= size.pods,
         )
 
     async def _heat(self) -> None:
         count = max(1, self.size.nodes // HOT_EVERY)
         while not (found := await self._pods()):
             await asyncio.sleep(_LOOK_S)
-        self.made_hot = await load.make_hot(self.server, found, count)
+        self.made_hot = await load.heat_nodes(self.server, found, count)
         self.protected = {
             each.uid
             for each in found
             if each.node in self.made_hot and each.workload == load.PROTECTED
         }
 
-    async def _step(
-        self, name: str, act: Awaitable[Any] | None, happened: Callable[[Look], bool]
+    async def _run_step(
+        self, name: str, act: Awaitable[Any] | None, happened: Callable[[Snapshot], bool]
     ) -> None:
-        """Act, and look until it has happened."""
+        """Start a step, and wait until it is complete."""
         began_s = time.monotonic()
         if act is not None:
             with suppress(TimeoutError):  # what is left of it is seen below
                 async with asyncio.timeout(self.size.step_s):
                     await act
         while True:
-            look = await self._look(name)
-            self.show(look, self.observed)
-            if happened(look):
+            snapshot = await self._take_snapshot(name)
+            self.show(snapshot, self.observed)
+            if happened(snapshot):
                 break
             if time.monotonic() - began_s > self.size.step_s:
                 self.problems.append(f"not within {self.size.step_s:.0f} s: {name}")
                 break
         self.seconds[name] = time.monotonic() - began_s
-        self.looks.append(look)
+        self.snapshots.append(snapshot)
 
-    async def _look(self, step: str) -> Look:
-        for message in await asyncio.to_thread(lambda: list(self.wire.receive(_LOOK_S))):
-            self.observed.take(message)
+    async def _take_snapshot(self, step: str) -> Snapshot:
+        for message in await asyncio.to_thread(lambda: list(self.client.receive(_LOOK_S))):
+            self.observed.add(message)
         for each in self.processes:
             each.check()
         found = await self._pods()
-        return Look(time.monotonic() - self.began_s, step, found)
+        return Snapshot(time.monotonic() - self.began_s, step, found)
 
-    async def _pods(self) -> list[load.PodOfCluster]:
-        """All pods; none if the API server is away for a moment."""
+    async def _pods(self) -> list[load.DemoPod]:
+        """Return all pods; none while the API server is away."""
         try:
-            return await load.pods(self.server)
+            return await load.list_pods(self.server)
         except (ApiError, ApiUnreachable):
             return []

@@ -1,8 +1,7 @@
-"""Files of published traces: found by their names, read as a stream, row by row.
+"""Files of published traces: found by their names, and read as a stream of rows.
 
-Traces are foreign and large. A row that cannot be read is counted and reported with file and line,
-and reading goes on; a file that is missing or is no text at all is an error that says what was
-looked for.
+Traces are large and come from others. A row that cannot be read is counted and reported with file and
+line, and reading continues. A missing or unreadable file is an error that says what was expected.
 """
 
 import gzip
@@ -15,9 +14,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-#: Malformed rows that are reported one by one; all of them are counted.
+#: Maximum number of malformed rows that are reported one by one.
 REPORTED_MAX = 5
-#: Longest line that is read as a row.
 LINE_CHARACTERS_MAX = 4096
 
 
@@ -26,7 +24,7 @@ class TraceError(ValueError):
 
 
 class RowError(ValueError):
-    """One row cannot be read; the message names the column, what was found and what is allowed."""
+    """A row cannot be read; the message has column, value and what is allowed."""
 
 
 @dataclass(slots=True)
@@ -36,27 +34,25 @@ class Malformed:
     file: str
     count: int = 0
     reported: list[str] = field(default_factory=list)
-    """The first of them: file, line and what is wrong."""
+    """The first rows: file, line and problem."""
 
     def add(self, line: int, message: str) -> None:
-        """Take in one row."""
         self.count += 1
         if len(self.reported) < REPORTED_MAX:
             self.reported.append(f"{self.file} line {line}: {message}")
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """Those that are reported, and how many more there are."""
+        """Return the reported rows, and the number of further ones."""
         more = self.count - len(self.reported)
         rows = f"{more} more row{'' if more == 1 else 's'}"
         return (*self.reported, *([f"{self.file}: {rows} that cannot be read"] if more else []))
 
 
 def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
-    """The file of a directory whose name matches one of the patterns; the first pattern goes first.
+    """Return the file of a directory that matches a pattern; earlier patterns take precedence.
 
-    Raises TraceError where there is none, or where several match and it is not clear which is
-    meant.
+    Raises TraceError if no file matches, or several files match one pattern.
     """
     if not directory.is_dir():
         raise TraceError(f"{directory} is no directory; expected one that holds {what}")
@@ -78,10 +74,10 @@ def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
 def read_rows(
     path: Path, columns: Sequence[str], malformed: Malformed
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of every row, in the order of `columns`.
+    """Yield line number and fields of every row, in the order of `columns`.
 
-    A first line that names columns says where they stand; without one they stand in the published
-    order, which is that of `columns`. Raises TraceError where the file cannot be read.
+    If the first line names columns, it defines their places. Otherwise rows have the published order,
+    which is that of `columns`. Raises TraceError if the file cannot be read.
     """
     places: list[int] = list(range(len(columns)))
     width = len(columns)
@@ -106,9 +102,9 @@ def read_rows(
             yield number, [fields[place] for place in places]
 
 
-def whole_number(column: str, text: str) -> int:
-    """A number of seconds, cores or pieces, at least 0; raises RowError."""
-    # A float as some writers make it ("12.0") is as good; more than 15 digits would be inexact.
+def parse_whole_number(column: str, text: str) -> int:
+    """Parse a whole number of at least 0. Raises RowError."""
+    # Some writers produce floats such as "12.0". More than 15 digits would be inexact.
     head, _, tail = text.partition(".")
     if not head.isascii() or not head.isdigit() or len(head) > 15 or tail.strip("0"):
         raise RowError(f"{column}: found {text[:40]!r}; expected a whole number, at least 0")
@@ -129,7 +125,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
     try:
         with (
             gzip.open(path) if path.suffix == ".gz" else path.open("rb") as plain,
-            # A mark of the byte order before the first line, as spreadsheets write it, is no text.
+            # Spreadsheets write a byte order mark before the first line.
             TextIOWrapper(plain, "utf-8-sig", errors="replace", newline="\n") as stream,
         ):
             yield stream

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.cluster.tracefiles import (
-    Malformed,
-    TraceError,
-    find_trace,
-    read_rows,
-)
+from simulation.closed_loop.trace_files import Malformed, TraceError, find_trace, read_rows
 
 
 def test_a_file_is_found_by_the_first_pattern_that_matches(tmp_path: Path) -> None:

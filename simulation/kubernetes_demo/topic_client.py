@@ -1,7 +1,7 @@
-"""The demo's connection to its broker: messages out, messages in.
+"""Sends and receives messages of the demo.
 
-All partitions are read from their beginning. A record that the broker does not take or has dropped,
-or a message that cannot be read, is an error, as each would falsify what is shown.
+All partitions are read from their beginning. A lost record or an unreadable message is an error, since
+the demo would show wrong numbers.
 """
 
 import time
@@ -17,12 +17,12 @@ from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
 
 
-class WireError(RuntimeError):
-    """The broker has dropped a record, or sent one that cannot be read."""
+class RecordLost(RuntimeError):
+    """The broker has dropped a record, or a message cannot be read."""
 
 
-class Wire:
-    """Sends and receives; a context manager. Each call may raise BrokerUnavailable."""
+class TopicClient:
+    """Sends and receives messages; a context manager. Each call may raise BrokerUnavailable."""
 
     def __init__(self, settings: KafkaSettings, topics: Sequence[str]) -> None:
         """`topics` are read."""
@@ -44,7 +44,7 @@ class Wire:
         self._sender.close()
 
     def receive(self, timeout_s: float) -> Iterator[Any]:
-        """Messages as they come, for so long; raises WireError."""
+        """Yield messages as they arrive, for `timeout_s` seconds. Raises RecordLost."""
         deadline_s = time.monotonic() + timeout_s
         left_s = timeout_s
         while True:
@@ -52,11 +52,11 @@ class Wire:
                 self._sender.flush()
             for record in self._reader.poll(max(0.0, left_s)):
                 if isinstance(record, Gap):
-                    raise WireError(str(record))
+                    raise RecordLost(str(record))
                 message = decode(record.topic, record.value)
                 if isinstance(message, Refusal):
                     place = f"{record.topic} partition {record.partition} offset {record.offset}"
-                    raise WireError(f"{place}: {message.reason}")
+                    raise RecordLost(f"{place}: {message.reason}")
                 yield message
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
