@@ -204,6 +204,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
             held = Held(pods[number], kind.demand, _NOW_MS)
             inventory.hold(placer.index.nodes[row].name, held, first_seen=True)
         inventory.apply_metric(metrics[number])
+        placer.refresh()  # as after each record
 
     choose(0)
     middle, least = median_us(choose, _WARM_REPEATS, before=between, warmup=warmup)

@@ -1,12 +1,7 @@
 """Rows of nodes and of the pods on them.
 
-A row of a node is written with each metric, and a row of a pod with each decision. Both are therefore
-assembled from parts that are encoded once and cached:
-
-- the state of a node, which stays the same for hours,
-- containers and other large fields of a pod, which all pods of a kind share.
-
-The bytes equal those of `schemas.topics.codec.encode` for the rows' classes.
+A row of a node is written with each metric. So the state of the node, which stays the same for hours,
+is encoded once and cached. The bytes equal those of `schemas.topics.codec.encode` for the rows' classes.
 """
 
 from typing import Any
@@ -26,21 +21,14 @@ from streams.pods.held import Held
 from streams.pods.kind import kind_of, share_parts
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
-from streams.usage.assigned_pods import AssignedPod
+from streams.usage.node_usage import AssignedPod
 
 #: Encoded states of nodes that are cached, and their bytes; the oldest one is dropped first.
 STATES_MAX, STATES_BYTES_MAX = 50_000, 32 * 1024 * 1024
 #: Bytes of a cache entry besides the text.
 _ENTRY_BYTES = 500
-#: Fields of a pod that contain messages and are the same for all pods of a kind.
-_LARGE = ("containers", "init_containers", "required_node_affinity", "tolerations")
-#: Encoded parts of pods that are cached, and their bytes.
-PARTS_MAX, PARTS_BYTES_MAX = 8_192, 32 * 1024 * 1024
-#: A part and its text take this many times the bytes of the text.
-_BYTES_PER_CHARACTER = 10
-#: By identity of the part; the entry keeps the part alive, so that its identity stays unique. Shared
-#: by all clusters, so that hundreds of clusters need no more memory than one.
-_PARTS: SizedCache[int, tuple[Any, orjson.Fragment]] = SizedCache(PARTS_BYTES_MAX, PARTS_MAX)
+#: Fields of a pod that are lists of messages.
+_LISTS = ("containers", "init_containers", "owners", "required_node_affinity", "tolerations")
 
 
 class NodeRows(TrackedRows[str, Node]):
@@ -136,12 +124,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
 
 
 def encode_held(held: Held, counted: AssignedPod | None) -> bytes:
-    """Return a held pod as `encode` of a `HeldPod` does.
-
-    Args:
-        held: the pod and why it is held.
-        counted: the state of the pod that estimation uses; None if it does not count.
-    """
+    """Return the bytes of `encode` of a `HeldPod`; `counted` is None if estimation ignores the pod."""
     values: dict[str, Any] = {
         "pod": _pod_values(held.pod),
         "assigned_at_ms": held.assigned_at_ms,
@@ -170,26 +153,10 @@ def encode_held(held: Held, counted: AssignedPod | None) -> bytes:
 
 def _pod_values(pod: Pod) -> dict[str, Any]:
     values = {name: value for name, value in pod.__dict__.items() if value is not None}
-    for name in _LARGE:
+    for name in _LISTS:
         if values.get(name):
-            values[name] = _encode_part(values[name])
-    if pod.owners:
-        values["owners"] = orjson.Fragment(_text(pod.owners))
+            values[name] = orjson.Fragment(b"[" + b",".join(map(encode, values[name])) + b"]")
     return values
-
-
-def _encode_part(part: tuple[BaseModel, ...]) -> orjson.Fragment:
-    cached = _PARTS.get(id(part))
-    if cached is not None:
-        return cached[1]
-    text = _text(part)
-    fragment = orjson.Fragment(text)
-    _PARTS.put(id(part), (part, fragment), _BYTES_PER_CHARACTER * len(text))
-    return fragment
-
-
-def _text(part: tuple[BaseModel, ...]) -> bytes:
-    return b"[" + b",".join(map(encode, part)) + b"]"
 
 
 def _fragment(part: Any) -> orjson.Fragment:

@@ -44,7 +44,7 @@ class ListCleanup:
             if node is None or node.state is None:
                 self.memory.moves.remove_node(name)
                 self.balancer.remove_node(name)
-        self.migrations.handle_nodes_gone(cause)
+        self.migrations.drains.remove_gone(cause)
 
     def remove_pods(self, cause: Cause) -> list[OutputMessage]:
         ending = self.inventory.lists.ending.get("pod-lifecycle")

@@ -31,6 +31,7 @@ from streams.placement import explain
 from streams.placement.excluded_requests import ExcludedRequests
 from streams.placement.exclusions import Exclusions
 from streams.placement.explain import Refusals
+from streams.placement.filters.unsupported import find_obstacle
 from streams.placement.pending import (
     NEW,
     REPORTS_PER_ATTEMPT_MAX,
@@ -41,8 +42,7 @@ from streams.placement.pending import (
 )
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
-from streams.placement.reservations import Reservations, choose_row
-from streams.placement.unplaceable import find_obstacle
+from streams.placement.reservations import Reservations
 from streams.pods.held import Held
 from streams.pods.kind import Kind, kind_of, share_parts
 from streams.stage.budget import Budget
@@ -128,7 +128,7 @@ class Placement:
         if held.decision_id != outcome.command_id or held.expires_at_ms is None:
             return []
         if outcome.result == "done":
-            self.inventory.confirm(outcome.pod.uid)
+            self.inventory.keep(outcome.pod.uid, None)
             return []
         self.inventory.release(outcome.pod.uid)
         if outcome.result == "dry":
@@ -283,7 +283,7 @@ class Placement:
         kind = kind_of(pod)
         waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
         group_waits = self.pending.find_group(kind) is not None
-        joins_group = group_waits and not self.migrations.has_room_for(pod)
+        joins_group = group_waits and not self.migrations.tracking.has_room_for(pod)
         if joins_group or self.inventory.context.paused:
             return self._join_group_untried(waiting, cause)
         if self.pending.has_woken():
@@ -303,9 +303,12 @@ class Placement:
 
     def _find_node(self, waiting: WaitingRequest, cause: Cause) -> tuple[Ranking, int | None]:
         """Return the kind's ranking and a row: of the node with the pod's room, or the best node."""
-        reserved_node = self.migrations.claim_room(waiting.request.pod, cause)
+        reserved_node = self.migrations.tracking.claim_room(waiting.request.pod, cause)
         ranking = self.placer.rank_to_place(waiting.kind)
-        return ranking, choose_row(ranking, self.inventory.nodes.get(reserved_node or ""))
+        node = self.inventory.nodes.get(reserved_node or "")
+        if node is not None and node.row >= 0 and ranking.passes(node.row):
+            return ranking, node.row
+        return ranking, ranking.best()
 
     def _retry(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         """Retry waiting pods in order of rank, until no node accepts any of them.

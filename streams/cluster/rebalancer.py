@@ -13,19 +13,21 @@ there may have been too few of these ticks; then the round is delayed until it i
 """
 
 import logging
-from functools import partial
+from collections.abc import Collection
 from zlib import crc32
 
 from schemas.policy import OVERUTILIZATION_RISK, Policy
-from streams.cluster.round_rules import RoundRules
 from streams.cluster.rounds import build_round, build_stopped_round
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
+from streams.migration.registry import is_live
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
+from streams.pods.held import Held
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.candidates import Phase
+from streams.rebalance.candidates import Candidate, Gate, Phase, Rules
 from streams.rebalance.outcome import NodeStanding, RoundOutcome
+from streams.stage.arrays import BoolArray
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
@@ -88,7 +90,8 @@ class Rebalancer:
         for row in self._migrations.list_uncommanded_moves():
             cool = _explain_cool(outcome, row.pool, row.source_node, row.watched)
             if cool is not None:
-                self._migrations.abort_cooled(row, cool, cause)
+                lifecycle = self._migrations.lifecycle
+                lifecycle.finish(row, cause, "Aborted", "NodeCooled", cool)
         begun = {row.pod.uid: row.migration_id for row in self._migrations.lifecycle.registry}
         return [build_round(cause, outcome, begun, dry_run=dry_run)]
 
@@ -136,14 +139,19 @@ class Rebalancer:
         return True
 
     def _round(self, cause: Cause) -> RoundOutcome:
-        self._migrations.begin_round()
-        rules = RoundRules(self._migrations, self._memory, self._exclusions, cause)
+        self._migrations.round_limits.begin()
+        rules = _RoundRules(self._migrations, self._memory, self._exclusions, cause)
         return self.balancer.round(cause.now_ms, rules)
 
     def _record_hot_nodes(self, outcome: RoundOutcome, now_ms: int) -> None:
         memory = self._memory
         memory.moves.record_hot_nodes(outcome.hot_names, now_ms)
-        memory.followed.note_round(partial(_is_hot, outcome))
+        for row in memory.followed.list_rows():
+            source_hot = _is_hot(outcome, row.pool, row.source_node, row.phase)
+            target_hot = None
+            if row.target_node is not None:
+                target_hot = _is_hot(outcome, row.pool, row.target_node, row.phase)
+            memory.followed.note_hot(row, source_hot, target_hot)
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -158,13 +166,53 @@ class Rebalancer:
             self.prepare(len(self._inventory.nodes))
 
 
+class _RoundRules(Rules):
+    """The rules of one round: those of migrations, earlier moves and exclusions."""
+
+    def __init__(
+        self, migrations: Migrations, memory: MoveMemory, exclusions: Exclusions, cause: Cause
+    ) -> None:
+        self._migrations, self._moves, self._cause = migrations, memory.moves, cause
+        self._exclusions = exclusions
+        rows = migrations.lifecycle.registry
+        self.leaving = frozenset(row.pod.uid for row in rows if is_live(row))
+
+    def explain_protection(self, held: Held) -> str | None:
+        return self._migrations.lifecycle.gates.protections.explain(held)
+
+    def list_avoided_nodes(self, held: Held) -> Collection[str]:
+        return self._exclusions.list_names(held.pod, self._cause.now_ms)
+
+    def list_cooling_nodes(self) -> Collection[str]:
+        return self._moves.list_cooling(self._cause.now_ms)
+
+    def explain_rest(self, held: Held, node: str, rest_ms: int) -> str | None:
+        owner, now_ms = held.pod.owner_key, self._cause.now_ms
+        return self._moves.explain_rest(owner, node, held.assigned_at_ms, rest_ms, now_ms)
+
+    def find_refusing_nodes(self, held: Held) -> BoolArray | None:
+        return self._migrations.lifecycle.rooms.find_refusing_nodes(held.pod)
+
+    def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
+        reason = self._moves.explain_freeze(held.pod.owner_key, self._cause.now_ms)
+        if reason is not None:
+            return Gate("RecentMoves", reason)
+        return self._migrations.hold_back(held, node, pool, self._cause.now_ms)
+
+    def gate(self, candidate: Candidate) -> Gate | None:
+        return self._migrations.propose(candidate, self._cause)
+
+
 def _explain_cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | None:
-    """How far a node is below its high thresholds; None: it is not, or the round has not judged it.
+    """Return why a node is no longer hot; None if it is hot or the round has not judged it.
 
     Only measured usage counts, which includes pods that are still leaving.
     """
     if name == OVERUTILIZATION_RISK:
-        return _calm(outcome, node)
+        by_risk = (pool for pool in outcome.pools if pool.name == OVERUTILIZATION_RISK)
+        if all(pool.get_class(node) != "normal" for pool in by_risk):
+            return None
+        return f"node {node} is no longer at risk: it costs less than a move must gain"
     standing = _find_standing(outcome, name, node, phase)
     if standing is None or standing.is_hot:
         return None
@@ -182,16 +230,6 @@ def _explain_cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> 
 def _is_hot(outcome: RoundOutcome, pool: str, node: str, phase: Phase) -> bool | None:
     standing = _find_standing(outcome, pool, node, phase)
     return None if standing is None or not standing.used else standing.is_hot
-
-
-def _calm(outcome: RoundOutcome, node: str) -> str | None:
-    """That a node is at risk no more; None: it is, or the round has not judged it by risk."""
-    by_risk = (pool for pool in outcome.pools if pool.name == OVERUTILIZATION_RISK)
-    if all(pool.get_class(node) != "normal" for pool in by_risk):
-        return None
-    return (
-        f"node {node} is at risk no more: with all of its pods it costs less than a move must gain"
-    )
 
 
 def _find_standing(

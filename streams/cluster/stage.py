@@ -150,15 +150,7 @@ class ClusterStage:
 
     def prepare(self) -> bool:
         """Prepare the next rounds, a few nodes per call; return False if there is nothing to do."""
-        return any(map(self._prepare, self.clusters.values()))
-
-    def _prepare(self, state: ClusterState) -> bool:
-        try:
-            return state.rebalancer.prepare()
-        except Exception:
-            # The round fails in the same way, and `clusters` handles that.
-            logger.exception("cluster %s: cannot prepare the next round", state.cluster)
-            return False
+        return any(state.rebalancer.prepare() for state in self.clusters.values())
 
     # --- metrics ----------------------------------------------------------------------------------
 

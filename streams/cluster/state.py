@@ -22,7 +22,7 @@ from schemas.messages.requests import SchedulingRequest
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy, PolicyError, read_policy
-from streams.cluster.collect_relay import CollectRelay
+from streams.cluster.batch_records import COLLECT_REPEAT_MS, build_collect_policy
 from streams.cluster.inventory_rows import NodeRows, PodRows
 from streams.cluster.list_cleanup import ListCleanup
 from streams.cluster.placement import Placement
@@ -108,7 +108,8 @@ class ClusterState:
             RequestRows(cluster, self.inventory, self.placement),
             GroupRows(cluster, self.inventory, self.placement),
         )
-        self.collect_relay = CollectRelay()
+        self.collect_sent_at_ms = 0
+        """Log time of the last collect policy that was sent; 0 before the first clock tick."""
         self.written_row = b""
         """The cluster's own row as last written; empty if there is none."""
         self._update_paused()
@@ -141,7 +142,7 @@ class ClusterState:
     def apply(self, message: Any, position: Position) -> Result:
         """Apply one record; return the messages that it causes, or a refusal."""
         if isinstance(message, ClockTick):
-            with self.inventory.numbers.if_asked():
+            with self.inventory.numbers.on_first_use():
                 result = self._apply_tick(message, position)
             self.placement.note_openings()
         else:
@@ -149,7 +150,8 @@ class ClusterState:
             result = self._apply(message, position)
             if self.inventory.opened and not isinstance(result, Refusal):
                 result = [*result, *self.placement.use_openings(self._cause(position))]
-        reports = self.migrations.take_messages()
+        self.placement.placer.refresh()
+        reports = self.migrations.lifecycle.take_messages()
         return [*result, *reports] if reports and not isinstance(result, Refusal) else result
 
     def _apply(self, message: Any, position: Position) -> Result:
@@ -223,7 +225,7 @@ class ClusterState:
     def _apply_request(self, request: SchedulingRequest, position: Position) -> Result:
         cause = self._cause(position)
         if request.withdrawn:
-            self.migrations.handle_withdrawn(request.pod.uid, cause)
+            self.migrations.tracking.handle_withdrawn(request.pod.uid, cause)
         return self.placement.handle_request(request, cause)
 
     def _apply_node(self, state: NodeState, position: Position) -> Result:
@@ -234,7 +236,7 @@ class ClusterState:
         if state.event == "removed":
             self.memory.moves.remove_node(state.node)
             self.rebalancer.balancer.remove_node(state.node)
-            self.migrations.handle_nodes_gone(self._cause(position))
+            self.migrations.drains.remove_gone(self._cause(position))
         return []
 
     def _check_node_limit(self, node: str) -> Refusal | None:
@@ -260,9 +262,8 @@ class ClusterState:
         self.migrations.handle_pod_change(change, cause)
         decisions = self._update_request(lifecycle, change, cause)
         observe(self.inventory, lifecycle)
-        self.memory.pod_changed(
-            pod, self.inventory.now_ms, arrived=change.arrived, over=change.over
-        )
+        if change.arrived and pod.node is not None:
+            self.memory.record_arrival(pod, pod.node, self.inventory.now_ms)
         return decisions
 
     def _update_request(
@@ -322,7 +323,7 @@ class ClusterState:
         self.policy_record = record
         self.policy_changed = True
         self.set_policy(policy)
-        return self.collect_relay.send(policy.collect, self._cause(position))
+        return [self._build_collect_policy(self._cause(position))]
 
     def _apply_tick(self, tick: ClockTick, position: Position) -> Result:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
@@ -338,10 +339,15 @@ class ClusterState:
         decisions = self.placement.tick(cause, share)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
-        collect = []
-        if self.policy_record is not None:
-            collect = self.collect_relay.tick(self.policy.collect, cause)
-        return [*gone, *decisions, *rounds, *outcomes, *collect]
+        outputs = [*gone, *decisions, *rounds, *outcomes]
+        is_due = cause.now_ms - self.collect_sent_at_ms >= COLLECT_REPEAT_MS
+        if self.policy_record is not None and is_due:
+            outputs.append(self._build_collect_policy(cause))
+        return outputs
+
+    def _build_collect_policy(self, cause: Cause) -> OutputMessage:
+        self.collect_sent_at_ms = cause.now_ms
+        return build_collect_policy(self.policy.collect, cause)
 
     # --- state ----------------------------------------------------------------------------------
 

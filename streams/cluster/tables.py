@@ -74,12 +74,7 @@ def settle(state: ClusterState) -> None:
 
 
 def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
-    """Restore the state of a cluster.
-
-    Args:
-        cluster: name of the cluster.
-        now_ms: log time; None before the first clock tick.
-        rows: all rows of the cluster, including its own row.
+    """Restore a cluster from all its rows; `now_ms` is None before the first clock tick.
 
     Raises:
         DamagedTable: a row cannot be read.
@@ -102,7 +97,7 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     for tracked in state.memory_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     state.rebalancer.restore(own.last_round_at_ms, own.round_ticks_ahead, own.hot_nodes)
-    state.collect_relay.sent_at_ms = own.collect_relayed_at_ms
+    state.collect_sent_at_ms = own.collect_relayed_at_ms
     for tracked in state.request_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     state.placement.pending.sequence = own.requests_seen
@@ -123,5 +118,5 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         last_round_at_ms=state.rebalancer.last_round_ms,
         round_ticks_ahead=state.rebalancer.preparation_ticks,
         hot_nodes=state.rebalancer.balancer.hot_nodes,
-        collect_relayed_at_ms=state.collect_relay.sent_at_ms,
+        collect_relayed_at_ms=state.collect_sent_at_ms,
     )

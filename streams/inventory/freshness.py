@@ -1,6 +1,6 @@
 """Which nodes have a fresh metric, and what the metrics lack.
 
-A metric expires by time alone, so the time of the next check is kept for each node.
+Metrics expire as time passes, so a heap has the time of each node's next check.
 """
 
 import heapq
@@ -11,55 +11,49 @@ from streams.usage.missing_usage import MissingUsage, find_missing_usage
 
 
 class Freshness:
-    """Counts of nodes that have a place."""
+    """Counts of nodes that have a row."""
 
     def __init__(self) -> None:
         self.nodes = 0
         """Number of nodes with a fresh metric."""
         self.missing: Counter[MissingUsage] = Counter()
-        """Number of nodes whose metrics lack something, by what they lack."""
+        """Number of nodes by the usage that their metrics lack."""
         self._filtered = self._scored = False
         self._at_risk: tuple[str, ...] = ()
         self._expiries: list[tuple[int, str]] = []
-        """A heap of times and nodes whose metrics may expire then."""
+        """A heap of times and names of nodes whose metrics may expire then."""
         self._expected: dict[str, int] = {}
-        """Time of the valid entry of each node; others in the heap are void."""
+        """Current time of each node; other entries of the heap are stale."""
 
     def apply_policy(self, *, filtered: bool, scored: bool, at_risk: tuple[str, ...]) -> None:
-        """Start again under another policy.
-
-        Args:
-            filtered: it filters by load.
-            scored: it scores by load.
-            at_risk: resources that it scores by risk.
-        """
+        """Start again under another policy, which filters or scores by load, or by risk of resources."""
         self._filtered, self._scored, self._at_risk = filtered, scored, at_risk
         self._expiries, self._expected = [], {}
-        self.nodes = 0  # no node has a place now
+        self.nodes = 0
         self.missing.clear()
 
     def enter(self, node: Node, now_ms: int) -> None:
-        """Count a node that has got a place."""
+        """Count a node that gets a row."""
         node.fresh = not node.usage.is_expired(now_ms)
         self.nodes += node.fresh
         node.missing = ()
         self.judge_missing(node)
 
     def leave(self, node: Node) -> None:
-        """Stop counting a node: it has no place any more."""
+        """Stop counting a node that loses its row."""
         self.nodes -= node.fresh
         self.missing.subtract(node.missing)
         node.missing = ()
 
     def expect(self, node: Node) -> None:
-        """Check a node when its metric expires."""
+        """Let `due` return a node when its metric expires."""
         at_ms = node.usage.expires_at_ms
         if at_ms is not None and at_ms < self._expected.get(node.name, at_ms + 1):
             self._expected[node.name] = at_ms
             heapq.heappush(self._expiries, (at_ms, node.name))
 
     def due(self, now_ms: int) -> list[str]:
-        """Return the names of nodes to check now; some have a newer metric."""
+        """Return the names of nodes to check now; some of them have a newer metric."""
         due = []
         while self._expiries and self._expiries[0][0] <= now_ms:
             at_ms, name = heapq.heappop(self._expiries)
@@ -76,17 +70,12 @@ class Freshness:
         node.fresh = fresh
 
     def find_missing(self, node: Node, *, fresh: bool) -> tuple[MissingUsage, ...]:
-        """Return what a node's metric lacks; also of a node without a place.
-
-        Args:
-            node: the node.
-            fresh: its metric has not expired.
-        """
-        # The score goes by no metric that has expired; the filter does where the policy says so.
-        old = fresh or not node.usage.estimator.args.filter_expired_node_metrics
+        """Return what a node's metric lacks; `fresh` tells whether the metric has not expired."""
+        # Scores ignore an expired metric. The filter uses it if the policy says so.
+        is_filtered = fresh or not node.usage.estimator.args.filter_expired_node_metrics
         return find_missing_usage(
             node.usage,
-            filtered=self._filtered and old,
+            filtered=self._filtered and is_filtered,
             scored=self._scored and fresh,
             at_risk=[name for name in self._at_risk if fresh and node.capacity.get(name, 0) > 0],
         )

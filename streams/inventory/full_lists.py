@@ -11,29 +11,29 @@ class FullLists:
 
     def __init__(self) -> None:
         self.begun: dict[str, tuple[str, int]] = {}
-        """Lists that have begun: their id, and the number of the record that began them."""
+        """Lists that have begun: id, and number of the record that began the list."""
         self.ending: dict[str, tuple[str, int]] = {}
-        """Lists that have ended, and whose missing objects are not all removed yet; like `begun`."""
+        """Lists that have ended, while objects that they lack are removed; like `begun`."""
 
     def begin(self, what: str, begin: ListBegin, sequence: int) -> None:
-        """Begin a list with record `sequence`; an unfinished one is abandoned."""
+        """Begin a list with record `sequence`, in place of an unfinished list."""
         self.begun[what] = (begin.list_id, sequence)
-        # Objects that only the list before lacks are there; the others go with this list.
+        # The new list decides about objects that the list before lacked.
         self.ending.pop(what, None)
 
     def resolve_id(self, what: str, list_id: str | None) -> str | None:
-        """Return the list that names a record's object; records after a list's end count as named."""
+        """Return the list that contains a record's object; after a list's end, that list."""
         if list_id is None and what in self.ending:
             return self.ending[what][0]
         return list_id
 
     def get_begun_id(self, what: str) -> str | None:
-        """Return the id of the list that has begun; it names objects that are first reported meanwhile."""
+        """Return the id of the list that has begun; it contains objects that appear meanwhile."""
         begun = self.begun.get(what)
         return None if begun is None else begun[0]
 
     def end(self, what: str, end: ListEnd) -> tuple[str, int] | None:
-        """End a list; return its id and begin, or None if it is not the list that began."""
+        """End a list; return its entry in `begun`, or None if another list has begun."""
         begun = self.begun.get(what)
         if begun is None or begun[0] != end.list_id:
             return None
@@ -42,14 +42,14 @@ class FullLists:
 
 
 def find_unlisted_nodes(nodes: Mapping[str, Node], list_id: str) -> Iterator[Node]:
-    """Yield nodes that Kubernetes has named and a list lacks, in the order of their names."""
+    """Yield nodes with a state that a list lacks, in the order of names."""
     for name in sorted(nodes):
         if nodes[name].state is not None and nodes[name].list_id != list_id:
             yield nodes[name]
 
 
 def find_unlisted_pods(nodes: Mapping[str, Node], list_id: str, begin: int) -> Iterator[str]:
-    """Yield uids of pods held since before record `begin` that a list lacks, in a stable order."""
+    """Yield uids of pods that a list lacks and that were held before record `begin`, in stable order."""
     for name in sorted(nodes):
         for uid, held in nodes[name].held.items():
             if held.for_replacement:

@@ -1,14 +1,13 @@
 """Nodes and pods of one cluster.
 
-Takes in node states and node metrics; `pod_events` takes in pods. A `Node` keeps its parts in step.
-What must agree across nodes is kept here: places in the index, where pods are, their owners, which
-metrics are fresh, and the names of changed table rows until they are written.
+`Inventory` applies node states and node metrics; `pod_events` applies records of pods. A `Node` updates its
+own parts. The inventory has what concerns several nodes: rows in the index, the node of each pod, owners,
+fresh metrics, and the names of changed table rows until they are written.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from weakref import proxy
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
@@ -16,7 +15,7 @@ from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node, RestoredPod
-from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
+from streams.inventory.node_index import Change, NodeIndex
 from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.anti_affinity import AntiAffinity
 from streams.pods.held import Held
@@ -25,60 +24,58 @@ from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
 from streams.usage.moving_thresholds import UsageHistory, compute_filter_thresholds
 
-#: Nodes that a tick forgets at most.
+#: Most nodes that a tick forgets.
 _FORGOTTEN_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Policy, time and pause of a cluster; its parts read them here and keep no copy."""
+    """Policy, log time and pause of a cluster."""
 
     policy: Policy
     now_ms: int = 0
-    """The log's time; 0 before its first tick."""
+    """Log time; 0 before the first clock tick."""
     begun: bool = False
-    """The clock has ticked."""
+    """Whether there was a clock tick."""
     paused: bool = False
-    """The cluster takes in records and decides nothing."""
+    """Whether the cluster applies records without deciding anything."""
 
 
 class Inventory:
-    """Nodes and pods of one cluster."""
-
     def __init__(self, policy: Policy) -> None:
         self.nodes: dict[str, Node] = {}
         self.index = NodeIndex()
-        """Places of the nodes that Kubernetes has named; see `lay_out`."""
-        self._unnamed: dict[str, None] = {}
-        """Nodes that Kubernetes has not named, or has removed."""
+        """Rows of the nodes with a state; see `lay_out`."""
+        self._stateless: dict[str, None] = {}
+        """Nodes without a state in Kubernetes: only pods or metrics name them, or they were removed."""
         self.where: dict[str, str] = {}
-        """Node on which a pod is held, by pod uid."""
+        """Name of the node that holds a pod, by uid of the pod."""
         self.owners = Owners()
         self.anti_affinity = AntiAffinity()
         self.cordoned: dict[str, None] = {}
-        """Nodes that take no new pods because they are being drained."""
+        """Nodes that get no new pods because they are being drained."""
         self.numbers = RecordNumbers()
         self.changed_nodes: dict[str, None] = {}
-        """Rows of table `nodes` to write."""
+        """Nodes whose rows in table `nodes` must be written (an ordered set)."""
         self.changed_pods: dict[tuple[str, str], None] = {}
-        """Items of table `reserved_pods` to write: node and uid of pods."""
+        """Node and uid of pods whose items in table `reserved_pods` must be written."""
         self.changed_lifetimes: dict[str, None] = {}
-        """Rows of table `pod_usage` to write, by node."""
+        """Nodes whose rows in table `pod_usage` must be written."""
         self.fleet_changed = False
-        """The row of table `fleet_usage` is to be written."""
+        """Whether the row of table `fleet_usage` must be written."""
         self.held_pods = 0
-        """Number of pods that take room; a pod that does so on two nodes counts twice."""
+        """Number of held pods; a pod that two nodes hold counts twice."""
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing read them last."""
         self.opened: dict[str, int] = {}
-        """Changes since placement read them last that may let a node take more, as bits, by node."""
+        """Changes, by node, that may let the node accept more pods, since placement read them last."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
         self.history = UsageHistory()
-        """Mean usage in the newest rounds, for thresholds that follow it."""
+        """Mean usage in recent rounds, for thresholds that follow the recent past."""
         self.fleet: Fleet | None = None
-        """Figures of the fleet; None: no plugin uses statistics of usage."""
+        """Usage of all pods of the cluster; None if no plugin uses statistics."""
         self._policy_parts: tuple[object, ...] = ()
         """Parts of the policy that nodes and columns depend on."""
         self.set_policy(policy)
@@ -87,22 +84,20 @@ class Inventory:
 
     @property
     def policy(self) -> Policy:
-        """The policy in force."""
         return self.context.policy
 
     @property
     def now_ms(self) -> int:
-        """The log's time; 0 before its first tick."""
+        """Log time; 0 before the first clock tick."""
         return self.context.now_ms
 
     def pause(self, paused: bool) -> None:
-        """Pause the cluster, or resume it."""
         self.context = replace(self.context, paused=paused)
 
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
-        """Use another policy; nodes are judged again if a part that they depend on has changed."""
+        """Apply a policy; nodes are recomputed if a part of it that they depend on has changed."""
         parts = (
             policy.compat,
             policy.when_overloaded,
@@ -116,7 +111,7 @@ class Inventory:
         self._average_ms = max(
             each.of_node.average_ms for each in policy.collect.by_section.values()
         )
-        """The longest window of means."""
+        """Length of the longest window of means in metrics."""
         if parts != self._policy_parts:
             self._policy_parts = parts
             self._apply_policy(policy)
@@ -124,7 +119,7 @@ class Inventory:
     def _apply_policy(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware, policy.compat)
         self.in_force = compute_filter_thresholds(policy, self.history, self.now_ms)
-        """Thresholds of the filter as they are now."""
+        """Current thresholds of the filter."""
         self.estimator.thresholds = self.in_force.thresholds
         by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
         self.freshness.apply_policy(
@@ -134,15 +129,15 @@ class Inventory:
             if by_risk
             else (),
         )
-        self.index.apply_policy(self.nodes.values())
+        self.index.clear(self.nodes.values())
         self._set_fleet(policy)
         for node in self.nodes.values():
             if node.set_estimator(self.estimator):
-                # Rounds look at estimates too.
+                # Rounds use estimates too.
                 self.touched[node.name] = None
             self.freshness.expect(node)
         self.layout_stale = True
-        """A node was added or removed since `lay_out` gave places."""
+        """Whether nodes were added or removed since the last `lay_out`."""
 
     def _set_fleet(self, policy: Policy) -> None:
         plugins, before = policy.plugins, self.fleet
@@ -157,17 +152,8 @@ class Inventory:
             if node.set_fleet(self.fleet):
                 self.changed_lifetimes[node.name] = None
 
-    def watch(self, watcher: NodeWatcher) -> None:
-        """Keep the arrays of `watcher` up to date; it is given all nodes again."""
-        # A weak reference: the watcher refers to the inventory, and reference cycles are not freed
-        # at once.
-        self.index.watcher = proxy(watcher)
-        for node in self.index.nodes:
-            self._take_place(node)
-        self.layout_stale = True
-
     def advance(self, now_ms: int) -> None:
-        """Set the time; metrics that have become too old are unknown from now on."""
+        """Set log time; metrics that have expired become unknown."""
         self.context = replace(self.context, now_ms=now_ms, begun=True)
         for node in map(self.nodes.get, self.freshness.due(now_ms)):
             if node is None:
@@ -180,7 +166,7 @@ class Inventory:
         self.move_thresholds()
 
     def move_thresholds(self) -> None:
-        """Update thresholds that follow the time or the usage history, after a tick or a round."""
+        """Update thresholds that follow the time of the week or recent usage, after a tick or a round."""
         if self.policy.moving_thresholds.filter is None:
             return
         self.in_force = compute_filter_thresholds(self.policy, self.history, self.now_ms)
@@ -192,7 +178,7 @@ class Inventory:
             self._touch(node, Change.METRIC)
 
     def renew_fleet(self) -> None:
-        """Compute the figures of the fleet again if it is time; called at each tick."""
+        """Recompute the usage of the cluster's pods if it is time; called at each tick."""
         if self.fleet is None or not self.fleet.is_due(self.now_ms):
             return
         self.fleet_changed = True
@@ -203,28 +189,28 @@ class Inventory:
         if self.fleet.renew(sums, tiny_request_sums, self.now_ms):
             for node in self.index.nodes:
                 if node.row >= 0:
-                    self.index.touch(node.row, Change.FLEET)
+                    self.index.touch(node, Change.FLEET)
 
     def lay_out(self) -> NodeIndex:
-        """Return the index, with a place for every node that Kubernetes has named."""
+        """Return the index, in which every node with a state has a row."""
         if self.layout_stale:
             nodes = [node for node in self.nodes.values() if node.state is not None]
             for node in nodes:
                 if node.row < 0:
-                    self.freshness.enter(node, self.now_ms)  # plugins that take it in ask for it
+                    self.freshness.enter(node, self.now_ms)
             self.index.layout(nodes)
             self.layout_stale = False
         return self.index
 
     @property
     def stale_nodes(self) -> int:
-        """Number of nodes with a place whose usage is unknown."""
+        """Number of nodes with a row and without a fresh metric."""
         return self.index.size - self.freshness.nodes
 
     # --- nodes ----------------------------------------------------------------------------------
 
     def apply_node(self, state: NodeState) -> None:
-        """Take over the state of a node from Kubernetes."""
+        """Apply a node's state in Kubernetes."""
         node = self.node(state.node)
         list_id = self.lists.resolve_id("node-state", state.list_id)
         if list_id is None and node.state is None and state.event != "removed":
@@ -236,17 +222,12 @@ class Inventory:
             return
         if node.state is None:
             self.layout_stale = True
-            self._unnamed.pop(node.name, None)
+            self._stateless.pop(node.name, None)
         node.describe(state)
         self._touch(node, Change.STATE | Change.METRIC)
 
     def apply_metric(self, metric: NodeMetric, *, again: bool = False) -> None:
-        """Take over a metric of a node, or its removal.
-
-        Args:
-            metric: replaces the metric of its node.
-            again: the metric was applied before, and the state is restored from rows.
-        """
+        """Apply a node metric; `again` tells whether it was applied before and is restored from a row."""
         node = self.node(metric.node)
         if node.set_metric(
             None if metric.removed else metric, average_ms=self._average_ms, extend=not again
@@ -259,23 +240,22 @@ class Inventory:
         self._forget_empty(node)
 
     def _remove(self, node: Node) -> None:
-        self._take_place(node)
+        self._take_row(node)
         node.describe(None)
         node.forget_usage()
         if self.fleet is not None:
             self.changed_lifetimes[node.name] = None
-        self._unnamed[node.name] = None
+        self._stateless[node.name] = None
         self.layout_stale = True
         self._forget_empty(node)
 
-    def _take_place(self, node: Node) -> None:
-        """Take back the place of a node, if it has one."""
+    def _take_row(self, node: Node) -> None:
         if node.row >= 0:
             node.row = -1
             self.freshness.leave(node)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
-        """Remove at most `most` nodes that the full list lacks; return whether none is left."""
+        """Remove at most `most` nodes that a full list lacks; return whether none is left."""
         removed = list(islice(find_unlisted_nodes(self.nodes, list_id), most))
         for node in removed:
             self.changed_nodes[node.name] = None
@@ -283,39 +263,38 @@ class Inventory:
         return len(removed) < most
 
     def _forget_empty(self, node: Node) -> None:
-        """Drop a node without state, pods and metric."""
         if node.state is None and not node.held and node.usage.metric is None:
             self.nodes.pop(node.name, None)
-            self._unnamed.pop(node.name, None)
+            self._stateless.pop(node.name, None)
             self.changed_nodes[node.name] = None
             if self.fleet is not None:
                 self.changed_lifetimes[node.name] = None
 
     def forget_gone(self) -> None:
-        """Forget the metrics of removed nodes without pods once they are too old; called at ticks.
+        """Forget expired metrics of nodes without state and pods; called at each tick.
 
-        New nodes have new names, so removed ones would fill the cluster up.
+        Otherwise they would accumulate, because new nodes have new names.
         """
         nodes, now_ms = self.nodes, self.now_ms
         removed = [
             name
-            for name in self._unnamed
+            for name in self._stateless
             if not nodes[name].held and nodes[name].usage.is_outdated(now_ms)
         ]
-        # By name: a restored state does not know the order in which they came.
+        # By name, because a restored state does not have the original order.
         for name in sorted(removed)[:_FORGOTTEN_MAX]:
             self._forget_metric(name)
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is left but old metrics of nodes that Kubernetes has not named."""
+        """Whether nothing is left but expired metrics of nodes without a state."""
         return not (self.where or self.lists.begun or self.lists.ending or self.cordoned) and all(
             node.state is None and node.usage.is_expired(self.now_ms)
             for node in self.nodes.values()
         )
 
     def forget_metrics(self) -> None:
-        """Drop all metrics; an empty inventory has no nodes then."""
+        """Forget all metrics; an empty inventory then has no nodes."""
         for name in list(self.nodes):
             self._forget_metric(name)
 
@@ -323,16 +302,16 @@ class Inventory:
         self.apply_metric(NodeMetric(cluster="-", node=name, removed=True))
 
     def node(self, name: str) -> Node:
-        """Return a node by name; it is created if it is not known yet."""
+        """Return a node by name; it is created if it does not exist."""
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(name, self.estimator, self.fleet)
             node.cordoned = name in self.cordoned
-            self._unnamed[name] = None
+            self._stateless[name] = None
         return node
 
     def cordon(self, name: str, *, cordoned: bool) -> None:
-        """Let a node take no new pods, or take them again; it need not be known yet."""
+        """Let a node get no new pods, or get them again; the node need not exist yet."""
         if cordoned:
             self.cordoned[name] = None
         else:
@@ -349,12 +328,12 @@ class Inventory:
         if node.row >= 0:
             if change != Change.PODS:
                 self.freshness.judge_missing(node)
-            self.index.touch(node.row, change)
+            self.index.touch(node, change)
 
     # --- pods -----------------------------------------------------------------------------------
 
     def held(self, uid: str) -> tuple[Node, Held] | None:
-        """Return the node on which a pod is held, and the held pod."""
+        """Return the node that holds a pod, and the held pod; None if no node holds it."""
         name = self.where.get(uid)
         if name is None:
             return None
@@ -362,12 +341,9 @@ class Inventory:
         return node, node.held[uid]
 
     def hold(self, name: str, held: Held, *, first_seen: bool) -> None:
-        """Take room for a pod on a node. The caller releases room that it has elsewhere.
+        """Hold a pod on a node; the caller releases its room elsewhere.
 
-        Args:
-            name: the node.
-            held: the pod and why it is held.
-            first_seen: count it for estimation from now, even if nothing about it has changed.
+        `first_seen` restarts the pod's time for estimation even if the pod has not changed.
         """
         uid = held.pod.uid
         if not held.place:
@@ -378,7 +354,6 @@ class Inventory:
         self._touch(node, Change.PODS, opens=False)
 
     def _register(self, name: str, held: Held) -> Node:
-        """Note where a pod is about to be held; return the node."""
         node = self.node(name)
         before = node.held.get(held.pod.uid)
         if before is None:
@@ -391,13 +366,13 @@ class Inventory:
         return node
 
     def restore_held(self, name: str, pods: Sequence[RestoredPod]) -> None:
-        """Take room for all pods of a node as a table row has them."""
+        """Hold all pods of a table row."""
         for pod in pods:
             self._register(name, pod.held)
         self.node(name).restore(pods)
 
     def release(self, uid: str, name: str | None = None) -> Held | None:
-        """Give a pod's room back, on the node where it was held last or on the given one."""
+        """Release a pod's room on a node, by default the one that held it last; return the held pod."""
         name = name or self.where.get(uid)
         node = None if name is None else self.nodes.get(name)
         if node is None:
@@ -418,25 +393,20 @@ class Inventory:
         self._forget_empty(node)
         return held
 
-    def confirm(self, uid: str) -> None:
-        """Keep a reservation for good: the pod is on its node."""
-        self.keep(uid, None)
-
     def keep(self, uid: str, expires_at_ms: int | None) -> None:
-        """Change when a pod's room is given up; None: never."""
-        found = self.held(uid)
-        if found is not None:
-            node, held = found
+        """Change the end of a pod's reservation; None confirms the pod."""
+        node_and_held = self.held(uid)
+        if node_and_held is not None:
+            node, held = node_and_held
             self._amend(node, replace(held, expires_at_ms=expires_at_ms))
 
     def mark_listed(self, uid: str, list_id: str) -> None:
-        """Note the full list that named a pod last."""
-        found = self.held(uid)
-        if found is not None:
-            node, held = found
+        """Note the last full list that contains a pod."""
+        node_and_held = self.held(uid)
+        if node_and_held is not None:
+            node, held = node_and_held
             self._amend(node, replace(held, list_id=list_id))
 
     def _amend(self, node: Node, held: Held) -> None:
-        """Replace a held pod by one with the same pod and demand."""
         node.held[held.pod.uid] = held
         self.changed_pods[node.name, held.pod.uid] = None

@@ -1,9 +1,9 @@
-"""One node: what Kubernetes says of it, the pods held there, their usage and its statistics.
+"""One node: its state in Kubernetes, held pods, expected usage, and statistics.
 
-A pod is held from the moment at which a decision reserves its room, or at which it is seen bound,
-until it is finished, deleted or given up. `hold` and `release` keep all parts of a node in step: the
-sums of requests and limits, the usage that is expected of pods (`usage`), and mean and variance of
-the node's usage (`statistics`). So no decision walks over pods.
+A node holds a pod from the decision that reserves its room, or from the record that shows the pod on the
+node, until the pod has finished or is deleted, or its reservation ends. `hold` and `release` update sums of
+requests and limits, expected usage (`usage`), and mean and variance of usage (`statistics`). So decisions
+need not iterate over pods.
 """
 
 from collections import Counter
@@ -24,97 +24,71 @@ from streams.usage.metric import drop_lifetimes
 from streams.usage.missing_usage import MissingUsage
 from streams.usage.node_usage import ExpectedNodeUsage
 
-#: Pods that have left a node and are remembered, more than a node has.
+#: Most pods that are remembered after they have left a node: more than a node holds.
 GONE_MAX = 512
 
 
 class GonePod(NamedTuple):
-    """A pod that has left its node, whose usage the node's means still contain."""
+    """A pod that has left its node, while the means in metrics still include its usage."""
 
     at_ms: int
     usage: Mapping[str, int]
-    """Its usage in the newest metric when it left."""
+    """Usage in the last metric before it left."""
 
 
 class RestoredPod(NamedTuple):
-    """A pod of a node as a table row has it."""
+    """A pod of a node, restored from a table row."""
 
     held: Held
     counted: Pod
-    """The pod as it counts for estimation."""
+    """State of the pod that estimation uses."""
     counted_at_ms: int | None
-    """Since when; None: it does not count."""
+    """Time of that state; None if estimation ignores the pod."""
 
 
 class Node:
-    """State of one node; rows of plugin columns are derived from it."""
-
-    __slots__ = (
-        "allocatable",
-        "assumed",
-        "capacity",
-        "cordoned",
-        "fresh",
-        "gone",
-        "held",
-        "installed",
-        "limited",
-        "limits",
-        "list_id",
-        "missing",
-        "name",
-        "ports",
-        "requested",
-        "row",
-        "state",
-        "statistics",
-        "unlimited",
-        "usage",
-    )
-
     def __init__(self, name: str, estimator: Estimator, fleet: Fleet | None = None) -> None:
-        """Start with nothing but a name; `fleet`: None if no plugin uses statistics."""
+        """`fleet` is None if no plugin uses statistics."""
         self.name = name
         self.row = -1
-        """Row in the columns; -1 while Kubernetes has not named the node."""
+        """Row in arrays over nodes; -1 if the node has none."""
         self.state: NodeState | None = None
         self.list_id: str | None = None
-        """The full list that named it last."""
+        """The last full list that contains the node."""
         self.cordoned = False
-        """It is being drained and takes no new pods, whatever Kubernetes says."""
+        """Whether the node is being drained, and gets no new pods."""
         self.fresh = False
-        """Its metric is young enough to be believed."""
+        """Whether the metric has not expired."""
         self.missing: tuple[MissingUsage, ...] = ()
-        """What the policy looks at and its metric lacks."""
+        """Usage that the policy needs and the metric lacks."""
         self.allocatable: dict[str, int] = {}
-        """Millicores, bytes, pieces: what pods may request."""
+        """Amounts that pods may request: millicores, bytes, pieces."""
         self.capacity: Mapping[str, int] = {}
-        """The same before overcommitment: what usage is a share of."""
+        """Allocatable before overcommitment; usage is a share of it."""
         self.installed: Mapping[str, int] = {}
-        """What the machine has, by resource; empty: not known."""
+        """Capacity of the machine; empty if it is unknown."""
         self.held: dict[str, Held] = {}
-        """By pod uid."""
+        """By uid of the pod."""
         self.gone: tuple[GonePod, ...] = ()
         self.requested: Counter[str] = Counter()
-        """Sum of the requests of the pods held, per resource."""
+        """Sum of requests of held pods by resource."""
         self.assumed: Counter[str] = Counter()
-        """Sum of what scores by requests add for containers without any, per resource."""
+        """Sum of what scores by requests assume for containers without a request."""
         self.limits: Counter[str] = Counter()
-        """Sum of the limits of the pods held that have one, per resource."""
+        """Sum of limits."""
         self.limited: Counter[str] = Counter()
-        """How many of the pods held have a limit, per resource."""
+        """Number of pods with a limit."""
         self.unlimited: Counter[str] = Counter()
-        """Sum of the requests of the pods held that have no limit, per resource."""
+        """Sum of requests of pods without a limit."""
         self.ports: Counter[tuple[str, int, str]] = Counter()
-        """Host ports taken: protocol, port, address."""
+        """Host ports in use: protocol, port, address."""
         self.usage = ExpectedNodeUsage(estimator)
         self.statistics = None if fleet is None else NodeStatistics(fleet)
-        """None: no plugin uses them."""
 
     # --- Kubernetes and metrics -----------------------------------------------------------------
 
     def describe(self, state: NodeState | None) -> None:
-        """Take over what Kubernetes says; None: the node was removed."""
+        """Apply the state in Kubernetes; None if the node was removed."""
         self.state = state
         self.allocatable = {} if state is None else parse_amounts(state.allocatable)
         self.installed = {} if state is None else parse_amounts(state.capacity)
@@ -124,7 +98,7 @@ class Node:
         self.update_thresholds()
 
     def forget_usage(self) -> None:
-        """Drop the metric and all that was learned of the usage: another node of its name may come."""
+        """Drop metric and statistics: a later node with the same name is another node."""
         self.gone = ()
         self.usage.set_metric(None)
         if self.statistics is not None:
@@ -138,9 +112,9 @@ class Node:
         """Replace the metric; return whether it extended the lifetimes of pods.
 
         Args:
-            metric: None: it is gone.
-            average_ms: length of the window that its means are over.
-            extend: False: the lifetimes contain it already.
+            metric: the metric; None if it was removed.
+            average_ms: length of the window of its means.
+            extend: False if the lifetimes already include the metric.
         """
         self.usage.set_metric(None if metric is None else drop_lifetimes(metric))
         if self.gone:
@@ -154,19 +128,18 @@ class Node:
     # --- policy ---------------------------------------------------------------------------------
 
     def set_estimator(self, estimator: Estimator) -> bool:
-        """Use another policy; return False if it estimates all pods like the one before."""
+        """Apply another policy; return whether estimates of pods may change."""
         changed = self.usage.set_estimator(estimator)
         self.update_thresholds()
         return changed
 
     def update_thresholds(self) -> None:
-        """Take over the estimator's thresholds, except where the node has its own."""
         self.usage.set_profile(self.capacity, {} if self.state is None else self.state.annotations)
 
     def set_fleet(self, fleet: Fleet | None) -> bool:
-        """Use other arguments of statistics; return whether lifetimes of pods were dropped.
+        """Apply other arguments of statistics; return whether lifetimes of pods were dropped.
 
-        Lifetimes go on under arguments for the same resources.
+        Lifetimes are kept if the arguments have the same resources.
         """
         before = self.statistics
         if fleet is None:
@@ -182,21 +155,22 @@ class Node:
     # --- pods -----------------------------------------------------------------------------------
 
     def hold(self, held: Held, now_ms: int, *, recount: bool = False) -> None:
-        """Take room for a pod; a pod that is held already is replaced.
+        """Hold a pod, or replace a held one.
 
-        Args:
-            held: the pod.
-            now_ms: time of the log.
-            recount: count the pod for estimation from now even if nothing about it has changed.
+        `recount` restarts the pod's time for estimation even if the pod has not changed.
         """
-        self._take_room(held)
+        self._remove(held.pod.uid)
+        self.held[held.pod.uid] = held
+        self._count(held.demand, 1)
+        if self.statistics is not None:
+            self.statistics.add(held)
         if recount:
             self.usage.assign(held.pod, held.demand, now_ms)
         else:
             self.usage.update(held.pod, held.demand, now_ms)
 
     def restore(self, pods: Sequence[RestoredPod]) -> None:
-        """Take room for all pods of the node as a table row has them; sums are added up once."""
+        """Hold all pods of a table row."""
         counted = []
         for held, pod, counted_at_ms in pods:
             self.held[held.pod.uid] = held
@@ -209,8 +183,8 @@ class Node:
             self.statistics.sum_up(self.held.values())
 
     def release(self, uid: str, now_ms: int = 0) -> Held | None:
-        """Give a pod's room back at a time of the log; None: it was not held."""
-        held = self._give_back(uid)
+        """Release a pod's room; return the held pod, or None if it was not held."""
+        held = self._remove(uid)
         if held is not None:
             self.usage.unassign(uid)
             self._note_gone(held.pod, now_ms)
@@ -225,14 +199,7 @@ class Node:
                 self.gone = (*self.gone, GonePod(now_ms, measured.usage))
                 return
 
-    def _take_room(self, held: Held) -> None:
-        self._give_back(held.pod.uid)
-        self.held[held.pod.uid] = held
-        self._count(held.demand, 1)
-        if self.statistics is not None:
-            self.statistics.add(held)
-
-    def _give_back(self, uid: str) -> Held | None:
+    def _remove(self, uid: str) -> Held | None:
         held = self.held.pop(uid, None)
         if held is not None:
             self._count(held.demand, -1)

@@ -1,4 +1,4 @@
-"""Lifecycle records of pods: a pod takes room, moves, or gives its room back."""
+"""Lifecycle records of pods: a pod gets room, moves, or releases its room."""
 
 from dataclasses import dataclass
 
@@ -12,38 +12,42 @@ from streams.pods.kind import kind_of, share_parts
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
-    """One pod before and after a record."""
+    """A pod before and after a record."""
 
     before: Held | None
-    """The pod as it was held; None: it was not, or its request waits."""
+    """None if no node held the pod."""
     after: Pod
     arrived: bool
-    """The record puts it on the node that it names: it was elsewhere, or only reserved there."""
+    """Whether the record is the first one that shows the pod on its node."""
     over: bool
-    """It is deleted or has finished."""
+    """Whether the pod was deleted or has finished."""
 
 
 def is_over(record: PodLifecycle) -> bool:
-    """Tell whether the pod is deleted or has finished."""
     return record.event in ("deleted", "finished") or record.pod.has_finished
 
 
 def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
-    """Return what a record changes; call it before `observe`."""
+    """Return what a record changes; call before `observe`."""
     pod = record.pod
-    found = inventory.held(pod.uid)
+    node, before = inventory.held(pod.uid) or (None, None)
     over = is_over(record)
-    here = found is not None and found[0].name == pod.node and found[1].expires_at_ms is None
+    was_here = (
+        node is not None
+        and before is not None
+        and node.name == pod.node
+        and before.expires_at_ms is None
+    )
     return PodChange(
-        before=None if found is None else found[1],
+        before=before,
         after=pod,
-        arrived=not over and pod.node is not None and not here,
+        arrived=not over and pod.node is not None and not was_here,
         over=over,
     )
 
 
 def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
-    """Take over a lifecycle record."""
+    """Apply a lifecycle record."""
     pod = lifecycle.pod
     found = inventory.held(pod.uid)
     if is_over(lifecycle):
@@ -65,7 +69,7 @@ def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
 def _nominate(
     inventory: Inventory, lifecycle: PodLifecycle, name: str, found: tuple[Node, Held] | None
 ) -> None:
-    """Hold room until the pod is bound, nominated elsewhere, or gone; not against our decision."""
+    """Reserve room for a pod that another scheduler has nominated, unless loadstream has placed it."""
     if found is not None and not found[1].is_nominated:
         return
     if found is not None and found[0].name != name:

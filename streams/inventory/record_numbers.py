@@ -1,15 +1,13 @@
-"""Numbers of the records that a cluster applies, and places of the pods that they bring."""
+"""Numbers of the records that a cluster applies, and order of the pods that they bring."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Number of bits that tell apart the places of pods of one record.
+#: Bits for the pods of one record in `Held.place`.
 _PLACES_PER_RECORD_BITS = 20
 
 
 class RecordNumbers:
-    """Increasing numbers; `sequence` is part of the cluster's row, and places follow from it."""
-
     def __init__(self) -> None:
         self._sequence = 0
         self._due = False
@@ -19,7 +17,7 @@ class RecordNumbers:
     def sequence(self) -> int:
         """Number of the record that is being applied.
 
-        A tick gets a number when it is first read, so a tick that changes nothing leaves no trace.
+        A tick gets its number on first use, so a tick that changes nothing changes no number.
         """
         if self._due:
             self.begin()
@@ -30,17 +28,16 @@ class RecordNumbers:
         self._sequence, self._due = number, False
 
     def begin(self) -> None:
-        """Begin a record."""
         self.sequence = self._sequence + 1
 
     @contextmanager
-    def if_asked(self) -> Iterator[None]:
-        """Apply a tick within this context."""
+    def on_first_use(self) -> Iterator[None]:
+        """Number a record on first use within this context."""
         self._due = True
         yield
         self._due = False
 
     def next_place(self) -> int:
-        """Return a place greater than all before; it is the same after a restart."""
+        """Return a number above all earlier ones; it is the same after a restart."""
         self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
         return self._last_place

@@ -13,7 +13,6 @@ reports the reason.
 migrations         entry point: proposals, requests, outcomes and ticks
 lifecycle          changes and reports migrations
 registry           all migrations, and the numbers that limits count
-proposal           a pod that a round, a user or a drain wants to move
 requests           users' requests
 drains             nodes that are being emptied
 gates              what stops or delays a migration: limits, budgets, protections

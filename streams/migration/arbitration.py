@@ -13,7 +13,7 @@ A migration begins unless a gate stops it. Source: docs/reference/upstream.md M9
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.migration.lifecycle import MigrationLifecycle
-from streams.migration.proposal import Proposal
+from streams.migration.registry import Proposal
 from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 from streams.rebalance.costs import eviction_keys

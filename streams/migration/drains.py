@@ -12,8 +12,7 @@ from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
 from streams.inventory.node import Node
 from streams.migration.gates.checks import find_pool
 from streams.migration.lifecycle import MigrationLifecycle
-from streams.migration.proposal import Proposal
-from streams.migration.registry import MIGRATIONS_MAX, is_commanded, is_live
+from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
 from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 from streams.stage.budget import Budget

@@ -29,8 +29,7 @@ from streams.migration.gates.protections import Protections
 from streams.migration.gates.rate_limits import Limiters
 from streams.migration.gates.workloads import Workloads
 from streams.migration.move_events import MoveEvents
-from streams.migration.proposal import Proposal
-from streams.migration.registry import Registry
+from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.stage.cause import Cause, reference
 from streams.stage.records import OutputMessage
@@ -187,7 +186,6 @@ class MigrationLifecycle:
         return after
 
     def record_command(self, row: MigrationRow, replicas: int) -> None:
-        """Record that a command was sent for a pod whose owner has this many pods."""
         self._events.append(partial(self._move_events.record_command, row, replicas))
 
     def finish(

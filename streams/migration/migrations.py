@@ -17,7 +17,6 @@ from schemas.messages.namespaces import (
     PriorityClassState,
 )
 from schemas.messages.outcomes import CommandOutcome
-from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
@@ -28,8 +27,7 @@ from streams.migration.execution import Execution
 from streams.migration.gates.round_limits import RoundLimits
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.move_events import MoveEvents
-from streams.migration.proposal import Proposal, build_proposal
-from streams.migration.registry import MIGRATIONS_MAX, is_commanded, is_live
+from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.migration.requests import UserRequests
 from streams.migration.tracking import Tracking
@@ -38,9 +36,7 @@ from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
 from streams.pods.held import Held
 from streams.rebalance.candidates import Candidate, Gate
-from streams.stage.arrays import BoolArray
 from streams.stage.cause import Cause
-from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
 
@@ -65,7 +61,7 @@ class Migrations:
         self.drains = Drains(self.lifecycle)
         self._arbitration = Arbitration(self.lifecycle)
         self._execution = Execution(self.lifecycle)
-        self._tracking = Tracking(self.lifecycle)
+        self.tracking = Tracking(self.lifecycle)
         self._requests = UserRequests(self.lifecycle, self.drains)
         lifecycle = self.lifecycle
         self.tracked_rows: tuple[TrackedRows[Any, Any], ...] = (
@@ -82,20 +78,19 @@ class Migrations:
 
     # --- proposals --------------------------------------------------------------------------------
 
-    def begin_round(self) -> None:
-        self.round_limits.begin()
-
-    def explain_protection(self, held: Held) -> str | None:
-        """Return why a pod may never be evicted; None if it may be."""
-        return self.lifecycle.gates.protections.explain(held)
-
-    def find_refusing_nodes(self, pod: Pod) -> BoolArray:
-        """Return a mask of the nodes that refuse a replacement of the pod."""
-        return self.lifecycle.rooms.find_refusing_nodes(pod)
-
     def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
         """Create the migration of a pod that `hold_back` let pass; return the gate that stops it."""
-        proposal = build_proposal(candidate)
+        proposal = Proposal(
+            pod=candidate.held.pod,
+            node=candidate.node,
+            pool=candidate.pool,
+            reason=candidate.reason,
+            trigger="rebalance",
+            target=candidate.target,
+            watched=candidate.phase,
+            mode=candidate.mode,
+            source_hot=candidate.source_hot,
+        )
         node_and_held = self.lifecycle.inventory.held(proposal.pod.uid)
         mode = self.lifecycle.gates.choose_mode(
             candidate.held if node_and_held is None else node_and_held[1], proposal.mode
@@ -143,17 +138,6 @@ class Migrations:
             if row.trigger == "rebalance" and is_live(row) and not is_commanded(row)
         ]
 
-    def abort_cooled(self, row: MigrationRow, text: str, cause: Cause) -> None:
-        """Abort a move from a node that has cooled."""
-        self.lifecycle.finish(row, cause, "Aborted", "NodeCooled", text)
-
-    def of_pod(self, uid: str) -> MigrationRow | None:
-        """Return the migration of a pod; it may have ended while its command can still be carried out."""
-        return self.lifecycle.registry.find_by_pod(uid)
-
-    def leaving(self, node: str) -> list[MigrationRow]:
-        return [row for row in self.lifecycle.registry.list_by_node(node) if is_live(row)]
-
     # --- records ----------------------------------------------------------------------------------
 
     def handle_request(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
@@ -161,26 +145,18 @@ class Migrations:
 
     def handle_outcome(self, outcome: CommandOutcome, cause: Cause) -> None:
         if outcome.command == "evict":
-            self._tracking.handle_outcome(outcome, cause)
+            self.tracking.handle_outcome(outcome, cause)
 
     def handle_pod_change(self, change: PodChange, cause: Cause) -> None:
         if self.lifecycle.registry:
-            self._tracking.handle_pod_change(change, cause)
+            self.tracking.handle_pod_change(change, cause)
         if change.over:
             self.lifecycle.gates.protections.forget(change.after.uid)
 
     def handle_gone(self, uid: str, cause: Cause) -> None:
         """Handle a pod that a full list lacks, or that did not exist when it was bound."""
-        self._tracking.handle_gone(uid, cause)
+        self.tracking.handle_gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
-
-    def handle_nodes_gone(self, cause: Cause) -> None:
-        self.drains.remove_gone(cause)
-
-    def handle_withdrawn(self, uid: str, cause: Cause) -> None:
-        """Handle the withdrawal of a scheduling request."""
-        if self.lifecycle.registry:
-            self._tracking.handle_withdrawn(uid, cause)
 
     def apply_object(
         self,
@@ -209,20 +185,12 @@ class Migrations:
         lifecycle.workloads.end_list(list_id, begin, complete="workload" in kinds)
         lifecycle.budgets.end_list(list_id, begin, complete="disruption-budget" in kinds)
 
-    def has_room_for(self, pod: Pod) -> bool:
-        """Whether room is reserved for a pod that waits for a node."""
-        return bool(self.lifecycle.registry) and self._tracking.has_room_for(pod)
-
-    def claim_room(self, pod: Pod, cause: Cause) -> str | None:
-        """Release the room that is reserved for a pod, and return its node; None if there is none."""
-        return self._tracking.claim_room(pod, cause) if self.lifecycle.registry else None
-
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, cause: Cause, passed_ms: int) -> None:
         """End, arbitrate and execute migrations; `passed_ms` is the log time since the last tick."""
         self.lifecycle.limiters.advance(passed_ms, cause.now_ms)
-        self._tracking.tick(cause)
+        self.tracking.tick(cause)
         self.lifecycle.limiters.drop_full(cause.now_ms)
         if self.lifecycle.inventory.context.paused:
             return
@@ -234,10 +202,6 @@ class Migrations:
             progress.mark_changed()
             self._arbitration.run(cause)
         self._execution.run(cause)
-
-    def take_messages(self) -> list[OutputMessage]:
-        """Return the messages since the last call, and update the history of moves."""
-        return self.lifecycle.take_messages()
 
     def set_policy(self, policy: Policy) -> None:
         """Apply a policy; commands that were sent are not taken back."""

@@ -1,4 +1,4 @@
-"""All migrations of a cluster, as rows, and the numbers that limits count.
+"""All migrations of a cluster, as rows, the numbers that limits count, and proposals to migrate.
 
 A migration that has ended stays in the registry while its command may still be carried out: until then
 its pod must not get another command, and the migration counts for limits. A pod has at most one
@@ -8,7 +8,8 @@ migration. Numbers are updated as rows come and go, so limits cost the same with
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from schemas.messages.migrations import LIVE, MigrationRow
+from schemas.messages.migrations import LIVE, MigrationRow, Mode, Trigger, Watched
+from schemas.messages.pods import Pod
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most migrations of a cluster at a time.
@@ -30,6 +31,28 @@ def is_commanded(row: MigrationRow) -> bool:
     return row.command_expires_at_ms is not None or row.evicted_at_ms is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A pod that a round, a user or a drain wants to move."""
+
+    pod: Pod
+    node: str
+    pool: str
+    reason: str
+    trigger: Trigger
+    target: str | None = None
+    watched: Watched = "node"
+    mode: Mode | None = None
+    """None for the policy's default."""
+    ttl_ms: int | None = None
+    """Time until the deadline; None for the policy's default."""
+    ignore_windows: bool = False
+    source_hot: bool = False
+    """Whether the source node is above its high thresholds."""
+    dry_run: bool = False
+    """Whether the migration is dry even if the policy's evictions are not."""
+
+
 @dataclass(slots=True)
 class MigrationGroup:
     """Migrations of one node, namespace or owner: uids of pods by id of the migration."""
@@ -39,24 +62,18 @@ class MigrationGroup:
     """Migrations that are `is_moving`."""
     untried: dict[str, str] = field(default_factory=dict)
     """Migrations without a command so far."""
-    version: int = 0
-    """The registry's version at the last change of the numbers, which no other group has."""
 
-    def put(self, row: MigrationRow, version: int) -> None:
-        before = len(self.uids), len(self.moving), len(self.untried)
+    def put(self, row: MigrationRow) -> None:
         self.uids[row.migration_id] = row.pod.uid
         for is_member, uids in ((is_moving(row), self.moving), (not row.attempts, self.untried)):
             if is_member:
                 uids[row.migration_id] = row.pod.uid
             else:
                 uids.pop(row.migration_id, None)
-        if before != (len(self.uids), len(self.moving), len(self.untried)):
-            self.version = version
 
-    def drop(self, row: MigrationRow, version: int) -> None:
+    def drop(self, row: MigrationRow) -> None:
         for uids in (self.uids, self.moving, self.untried):
             uids.pop(row.migration_id, None)
-        self.version = version
 
     def select(self, *, waiting_too: bool) -> dict[str, str]:
         """Return all migrations, or those that are moving."""
@@ -124,7 +141,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         if before is not None and before.owner != row.owner:
             self._leave_groups(before)
         for index, key in self._keys(row):
-            index.setdefault(key, MigrationGroup()).put(row, self.version)
+            index.setdefault(key, MigrationGroup()).put(row)
         if before is None:
             self._by_uid[row.pod.uid] = row.migration_id
         elif before.replacement is not None and before.replacement != row.replacement:
@@ -143,7 +160,7 @@ class Registry(TrackedRows[str, MigrationRow]):
 
     def _leave_groups(self, row: MigrationRow) -> None:
         for index, key in self._keys(row):
-            index[key].drop(row, self.version)
+            index[key].drop(row)
             if not index[key].uids:
                 del index[key]
 

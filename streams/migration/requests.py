@@ -5,8 +5,6 @@ evicted gets a migration that fails at once, so that its status is reported like
 migrations.
 """
 
-from collections.abc import Callable
-
 from schemas.base.message import EPOCH_MS_MAX
 from schemas.base.refusals import Refusal
 from schemas.messages.migrations import DrainRow, MigrationRequest, MigrationRow
@@ -15,8 +13,7 @@ from schemas.policy.durations import format_duration_ms
 from streams.migration.drains import Drains
 from streams.migration.gates.checks import UNRESERVABLE, find_pool
 from streams.migration.lifecycle import MigrationLifecycle
-from streams.migration.proposal import Proposal
-from streams.migration.registry import MIGRATIONS_MAX, is_live
+from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_live
 from streams.migration.tracking import PAUSED_MAX_MS
 from streams.rebalance.candidates import Gate
 from streams.stage.cause import Cause
@@ -42,12 +39,13 @@ class UserRequests:
             if what is None:
                 return _refuse(request, "migration_id and pod are missing; allowed is one of them")
             return _refuse(request, f"no migration of {what} is under way")
-        act: dict[str, Callable[[MigrationRow, MigrationRequest, Cause], Refusal | None]] = {
-            "pause": self._pause,
-            "resume": self._resume,
-            "abort": self._abort,
-        }
-        return act[request.action](row, request, cause)
+        if request.action == "pause":
+            return self._pause(row, request, cause)
+        if request.action == "resume":
+            return self._resume(row, request, cause)
+        message = _describe_result("aborted", row, request)
+        self.lifecycle.finish(row, cause, "Aborted", "Aborted", message)
+        return None
 
     def _find_row(self, request: MigrationRequest) -> MigrationRow | None:
         registry = self.lifecycle.registry
@@ -152,11 +150,6 @@ class UserRequests:
             deadline_ms=min(row.deadline_ms + longer_ms, EPOCH_MS_MAX),
         )  # fmt: skip
         self.lifecycle.rooms.extend(row)
-        return None
-
-    def _abort(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
-        message = _describe_result("aborted", row, request)
-        self.lifecycle.finish(row, cause, "Aborted", "Aborted", message)
         return None
 
 

@@ -42,12 +42,6 @@ class Deadlines:
     def drop(self, name: str) -> None:
         self._newest.pop(name, None)
 
-    def find_earliest(self) -> str:
-        """Return the name with the earliest deadline, the first by name among equals."""
-        while self._newest.get(self._entries[0][1]) != self._entries[0][0]:
-            heapq.heappop(self._entries)
-        return self._entries[0][1]
-
     def clear(self) -> None:
         self._entries.clear()
         self._newest.clear()

@@ -4,10 +4,9 @@ A pod does not say which pod it replaces. Of an owner's evictions, the oldest on
 replacement takes the owner's next new pod. No decision depends on the outcomes.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from schemas.messages.moves import FollowedEvictionRow, Phase
+from schemas.messages.moves import FollowedEvictionRow
 from schemas.messages.pods import Pod, PodRef
 from schemas.policy import Policy
 from streams.stage.records import OutputMessage
@@ -15,9 +14,6 @@ from streams.stage.tracked_rows import TrackedRows
 
 #: Most evictions that are followed at once; beyond it the oldest ones are reported early.
 FOLLOWED_MAX = 10_000
-
-#: Tells whether a node is above the high thresholds of a pool; None: it was not measured.
-IsHot = Callable[[str, str, Phase], bool | None]
 
 
 class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
@@ -66,19 +62,21 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
             )
         )
 
-    def note_round(self, is_hot: IsHot) -> None:
-        """Note whether sources and targets are hot in a round."""
-        for row in list(self.rows.values()):
-            hot_after = {"source_hot_after": is_hot(row.pool, row.source_node, row.phase)}
-            if row.target_node is not None:
-                hot_after["target_hot_after"] = is_hot(row.pool, row.target_node, row.phase)
-            changed = {
-                name: hot
-                for name, hot in hot_after.items()
-                if hot is not None and hot != getattr(row, name)
-            }
-            if changed:
-                self.put(row.model_copy(update=changed))
+    def list_rows(self) -> list[FollowedEvictionRow]:
+        return list(self.rows.values())
+
+    def note_hot(
+        self, row: FollowedEvictionRow, source_hot: bool | None, target_hot: bool | None
+    ) -> None:
+        """Note whether source and target are hot in a round; None if the round has not judged them."""
+        hot_after = {"source_hot_after": source_hot, "target_hot_after": target_hot}
+        changed = {
+            name: hot
+            for name, hot in hot_after.items()
+            if hot is not None and hot != getattr(row, name)
+        }
+        if changed:
+            self.put(row.model_copy(update=changed))
 
     def tick(self, now_ms: int, as_of: dict[str, Any]) -> list[OutputMessage]:
         """Return the outcomes of evictions that were followed for long enough, oldest first."""

@@ -78,13 +78,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
     ) -> None:
         """Record that a pod is commanded to leave a hot node; too many moves freeze its owner.
 
-        Args:
-            owner: see `Pod.owner_key`.
-            node: the node that it leaves.
-            now_ms: log time.
-            why: reason of the move, for readers of the row.
-            dry_run: whether the command is dry.
-            replicas: number of the owner's pods; each of them may move once.
+        Each of the owner's `replicas` may move once.
         """
         if not self.enabled:
             return
@@ -190,17 +184,10 @@ class Moves(TrackedRows[str, RecentMovesRow]):
     def explain_rest(
         self, owner: str, node: str, since_ms: int, rest_ms: int, now_ms: int
     ) -> str | None:
-        """Return why a pod is not moved again; None unless a move has brought it lately.
+        """Return why a pod that is on a node since `since_ms` is not moved; None unless a move brought it lately.
 
-        A pod that came to the target of a move after its departure counts as the replacement. It rests
-        for `loopWindowSeconds` at most.
-
-        Args:
-            owner: see `Pod.owner_key`.
-            node: the pod's node.
-            since_ms: time since when it is there.
-            rest_ms: how long a pod rests after a move.
-            now_ms: log time.
+        A pod that came to the target of a move after its departure counts as the replacement. It rests for
+        `rest_ms`, and for `loopWindowSeconds` at most.
         """
         row = self.rows.get(owner)
         if row is None or not self.enabled:

@@ -37,18 +37,6 @@ class MoveMemory:
         self.moves.record_arrival(owner, node, now_ms)
         self.followed.note_arrival(owner, pod, node)
 
-    def pod_changed(self, pod: Pod, now_ms: int, *, arrived: bool, over: bool) -> None:
-        """Handle a record of a pod.
-
-        Args:
-            pod: the pod's new state.
-            now_ms: log time.
-            arrived: whether the record is the first one with its node.
-            over: whether the pod was deleted or has finished.
-        """
-        if pod.node is not None and arrived and not over:
-            self.record_arrival(pod, pod.node, now_ms)
-
     def tick(self, now_ms: int, as_of: dict[str, Any]) -> list[OutputMessage]:
         """Drop old rows; return the outcomes of moves that were followed for long enough."""
         self.moves.tick(now_ms)

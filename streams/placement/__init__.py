@@ -11,14 +11,12 @@ replacement pod gets the room that a migration holds for it.
 pending            requests that wait for a node, grouped by kind of pod
 placer             chooses the best node for a kind of pod; recomputes changed nodes only
 ranking            results of all filters and scores for one kind of pod
-exact_ranking      the ranking of a policy with a single exact score
 normalize          stretches raw scores to 0..100
 avoided_nodes      filter PreferNoSchedule: nodes that are used last
 least_overloaded   the score without the load filter
 exclusions         nodes that one pod must stay away from
 excluded_requests  pods that wait alone because of exclusions
 reservations       expiry of reservations
-unplaceable        pods that no node can take
 explain            decisions as messages
 plugin             base classes of filters and scores
 registry           finds plugins by name

@@ -2,7 +2,7 @@
 
 These are nodes with a taint of effect PreferNoSchedule that the pod does not tolerate, and nodes that
 an autoscaler is about to remove. If no other node accepts a pod, the placer ranks without this filter.
-Policies cannot name it: the placer adds it to TaintToleration unless `compat` is koordinator.
+Policies cannot name it: the registry adds it to TaintToleration unless `compat` is koordinator.
 """
 
 from collections.abc import Iterable

@@ -36,7 +36,6 @@ class Interned(Generic[Value]):
         self._count()
 
     def __len__(self) -> int:
-        """Number of distinct values."""
         return len(self._id_of)
 
     def __contains__(self, value: object) -> bool:

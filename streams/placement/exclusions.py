@@ -9,7 +9,8 @@ other nodes is used. Two sorts of nodes are excluded:
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
@@ -26,7 +27,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 _NO_ROWS: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExcludedNodes:
     """Rows of nodes that a pod must not be placed on."""
 
@@ -37,10 +38,10 @@ class ExcludedNodes:
 
     terms: int = 0
     """Number of anti-affinity terms that were evaluated."""
-    rows: frozenset[int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", self.left | self.repelling)
+    @cached_property
+    def rows(self) -> frozenset[int]:
+        return self.left | self.repelling
 
     def best(self, ranking: Ranking) -> int | None:
         """Return the row with the highest total that is not excluded; None if there is none."""

@@ -158,24 +158,18 @@ def build_waiting(
     retry_after_ms: int,
     note: str = "",
 ) -> OutputMessage:
-    if refusals is None:
-        return _decision(
-            cause, pod, "waiting", note, attempt=attempt, retry_after_ms=retry_after_ms
-        )
-    return _decision(
-        cause,
-        pod,
-        "waiting",
-        note or refusals.message,
-        attempt=attempt,
-        nodes=refusals.nodes,
-        stale_nodes=refusals.stale_nodes,
-        refused_by=refusals.refused_by,
-        reasons=[{"reason": reason, "nodes": nodes} for reason, nodes in refusals.reasons],
-        retry_after_ms=retry_after_ms,
-        load_thresholds=refusals.load_thresholds,
-        **_missing_fields(refusals.missing),
-    )
+    fields: dict[str, Any] = {"attempt": attempt, "retry_after_ms": retry_after_ms}
+    if refusals is not None:
+        note = note or refusals.message
+        fields |= {
+            "nodes": refusals.nodes,
+            "stale_nodes": refusals.stale_nodes,
+            "refused_by": refusals.refused_by,
+            "reasons": [{"reason": reason, "nodes": nodes} for reason, nodes in refusals.reasons],
+            "load_thresholds": refusals.load_thresholds,
+            **_missing_fields(refusals.missing),
+        }
+    return _decision(cause, pod, "waiting", note, **fields)
 
 
 def build_ended(

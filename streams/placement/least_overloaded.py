@@ -10,15 +10,16 @@ import numpy as np
 from schemas.policy import LOAD_AWARE
 from streams.inventory.node import Node
 from streams.placement.filters.load_aware import LoadAwareFilter, Prepared
-from streams.placement.plugin import ExactScore
+from streams.placement.plugin import Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import FloatArray
 
 
-class LeastOverloaded(ExactScore):
+class LeastOverloaded(Score):
     """Prefers nodes by the share of the filter's threshold that is left."""
 
     name = LOAD_AWARE
+    normalised = True
 
     def __init__(self, load_filter: LoadAwareFilter) -> None:
         self._filter = load_filter
@@ -29,18 +30,9 @@ class LeastOverloaded(ExactScore):
     def prepare(self, kind: Kind) -> Prepared:
         return self._filter.prepare(kind)
 
-    def merits(self, prepared: Prepared) -> FloatArray:
+    def scores(self, prepared: Prepared) -> FloatArray:
         rows = range(self._filter.size)
         return np.array([self._filter.spare(prepared, row) for row in rows], dtype=np.float64)
 
-    def merit(self, prepared: Prepared, row: int) -> float:
-        return self._filter.spare(prepared, row)
-
-    def scores(self, prepared: Prepared) -> FloatArray:
-        return self.merits(prepared)
-
     def score(self, prepared: Prepared, row: int) -> float:
-        return self.merit(prepared, row)
-
-    def raw_of(self, merit: float) -> float:
-        return merit
+        return self._filter.spare(prepared, row)

@@ -10,25 +10,22 @@ filter, the pod is placed by a ranking without the filter. Without the load filt
 one least above its thresholds. Moves never use these rankings.
 """
 
-from collections.abc import Callable, Sequence
+import numpy as np
 
-from schemas.policy import LOAD_AWARE, Policy
+from schemas.policy import LOAD_AWARE
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.avoided_nodes import PreferNoSchedule
-from streams.placement.exact_ranking import ExactRanking
 from streams.placement.exclusions import ExcludedNodes
 from streams.placement.filters.load_aware import LoadAwareFilter
-from streams.placement.filters.taints import TaintToleration
 from streams.placement.least_overloaded import LeastOverloaded
-from streams.placement.plugin import ExactScore, Filter, Plugin, Score
+from streams.placement.plugin import Filter, Plugin, Score
 from streams.placement.ranking import Ranking
 from streams.placement.registry import build_filters, build_scores
 from streams.pods.kind import Kind
 from streams.stage.arrays import IntArray
 from streams.stage.sized_cache import SizedCache
-from streams.usage.estimate import Estimator
 
 #: Units of a budget for ranking all nodes, for a kind whose filters cost no more than usual.
 UNITS_PER_KIND = 3
@@ -39,55 +36,62 @@ RANKINGS_BYTES_MAX = 128 * 1024 * 1024
 #: Bytes of a ranking for each node: totals, raw scores, which filter refuses it.
 _BYTES_PER_NODE = 24
 
-#: The filters that a policy enables, and its scores with their weights.
-Plugins = tuple[Sequence[Filter], Sequence[tuple[Score, int]]]
-
-
-def build_plugins(policy: Policy, estimator: Estimator) -> Plugins:
-    filters = build_filters(policy, estimator)
-    if policy.compat == "loadstream" and policy.plugins.filters(TaintToleration.name):
-        filters.append(PreferNoSchedule())
-    return filters, build_scores(policy, estimator)
-
 
 class Placer:
     """Columns of all plugins over the nodes of an inventory, and a ranking for each kind of pod."""
 
-    def __init__(
-        self, inventory: Inventory, plugins: Callable[[Policy, Estimator], Plugins] = build_plugins
-    ) -> None:
-        """Watch the nodes of an inventory; `plugins` builds the plugins of its policy."""
+    def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
         self.index = inventory.index
-        self._build_plugins = plugins
-        self.apply_policy()
-        inventory.watch(self)
+        self._nodes: list[Node] = []
+        """Nodes by row of the columns."""
+        self._generation = -1
+        """Generation of the index that the columns belong to."""
+        self._position = 0
+        """Position in the log of changes up to which the columns are current."""
+        self._build_plugins()
 
-    def apply_policy(self) -> None:
-        """Build the plugins of the inventory's policy."""
-        filters, scores = self._build_plugins(self.inventory.policy, self.inventory.estimator)
-        self.filters, self.scores = tuple(filters), tuple(scores)
-        self._plugins: tuple[Plugin, ...] = (*self.filters, *(score for score, _ in scores))
+    def _build_plugins(self) -> None:
+        policy, self._estimator = self.inventory.policy, self.inventory.estimator
+        self.filters = build_filters(policy, self._estimator)
+        self.scores = build_scores(policy, self._estimator)
+        self._plugins: list[Plugin] = [*self.filters, *(score for score, _ in self.scores)]
         self._refresh_by_change = [
             [plugin.refresh for plugin in self._plugins if plugin.watches & change]
             for change in range(Change.ALL + 1)
         ]
         self._giving_way = [PreferNoSchedule.name]
-        if self.inventory.policy.when_overloaded == "leastBad":
+        if policy.when_overloaded == "leastBad":
             self._giving_way.append(LOAD_AWARE)
         self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
+        self._nodes = []
 
-    def relayout(self, source: IntArray) -> None:
-        """Move rows of all plugins; rankings are computed again."""
+    def refresh(self) -> None:
+        """Update the columns: after each record, so that no record has to update many nodes."""
+        inventory, index = self.inventory, self.index
+        if inventory.estimator is not self._estimator:
+            self._build_plugins()
+        if index.generation != self._generation:
+            self._relayout()
+        entries = index.log[max(0, self._position - index.log_start) :]
+        if self._position < index.log_start:
+            entries = [(node, Change.ALL) for node in index.nodes]
+        for node, change in entries:
+            if node.row >= 0:
+                for refresh in self._refresh_by_change[change]:
+                    refresh(node.row, node, inventory.now_ms)
+        self._position = index.log_end
+
+    def _relayout(self) -> None:
+        """Move the rows of all plugins; rankings are computed again."""
+        old_rows = {id(node): row for row, node in enumerate(self._nodes)}
+        self._nodes = self.index.nodes
+        rows = [old_rows.get(id(node), -1) for node in self._nodes]
+        source: IntArray = np.array(rows, dtype=np.int64)
         for plugin in self._plugins:
             plugin.relayout(source)
         self._rankings.clear()
-
-    def refresh(self, row: int, node: Node, change: int) -> None:
-        """Refresh the columns of the plugins that watch a change of a node."""
-        now_ms = self.inventory.now_ms
-        for refresh in self._refresh_by_change[change]:
-            refresh(row, node, now_ms)
+        self._generation = self.index.generation
 
     def rank(self, kind: Kind) -> Ranking:
         """Return the up-to-date ranking of a kind by all filters."""
@@ -99,9 +103,7 @@ class Placer:
     def rank_to_place(self, kind: Kind, excluded: ExcludedNodes | None = None) -> Ranking:
         """Return the ranking for placing a pod: without filters that can give way, if no node passes.
 
-        Args:
-            kind: kind of the pod.
-            excluded: nodes that this pod must stay away from.
+        `excluded` nodes count as nodes that do not pass.
         """
         strict = ranking = self.rank(kind)
         for count, name in enumerate(self._giving_way, start=1):
@@ -124,20 +126,20 @@ class Placer:
 
     def _get(self, kind: Kind, giving_way: int) -> Ranking:
         """Return the ranking of a kind without the first `giving_way` of the filters that can give way."""
+        self.refresh()
         key = kind.key + bytes([giving_way])
         ranking = self._rankings.renew(key)
         if ranking is None:
             without = self._giving_way[:giving_way]
             filters = [plugin for plugin in self.filters if plugin.name not in without]
-            scores = self.scores
+            scores: list[tuple[Score, int]] = self.scores
             if LOAD_AWARE in without:
-                scores = tuple(
+                scores = [
                     (LeastOverloaded(plugin), 1)
                     for plugin in self.filters
                     if isinstance(plugin, LoadAwareFilter)
-                )
-            exact = len(scores) == 1 and isinstance(scores[0][0], ExactScore)
-            ranking = (ExactRanking if exact else Ranking)(self.index, filters, scores, kind)
+                ]
+            ranking = Ranking(self.index, filters, scores, kind)
             # The results of `Plugin.prepare` take about as many bytes as the kind.
             size = _BYTES_PER_NODE * self.index.size + 2 * kind.size
             self._rankings.put(key, ranking, size)

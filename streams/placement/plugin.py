@@ -12,8 +12,6 @@ results; a property test checks this for every registered plugin.
     reasons(prepared, rows)  filter: reasons of all rows that `mask` refuses
     scores(prepared)         score: shape (nodes,), int32 0..100 (float64 if `normalised`)
     score(prepared, row)     score: the score of one row
-    merits(prepared)         exact score: shape (nodes,), float64, in the order of raw scores
-    merit(prepared, row)     exact score: the merit of one row
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +24,7 @@ from numpy.typing import NDArray
 from schemas.policy import Policy
 from streams.inventory.node import Node
 from streams.pods.kind import Kind
-from streams.stage.arrays import BoolArray, FloatArray, IntArray
+from streams.stage.arrays import BoolArray, IntArray
 from streams.usage.estimate import Estimator
 
 
@@ -130,25 +128,3 @@ class Score(Plugin):
     @abstractmethod
     def score(self, prepared: Any, row: int) -> float:
         """Return the score of one node; an int unless `normalised`."""
-
-
-class ExactScore(Score):
-    """A score that can rank nodes by merits, if no other score is enabled.
-
-    Merits are finite, and in the order of raw scores: nodes with different raw scores have different
-    merits. They are not stretched, and not added to other scores.
-    """
-
-    normalised = True
-
-    @abstractmethod
-    def merits(self, prepared: Any) -> FloatArray:
-        """Return the merits of all nodes, in an array that the caller may change."""
-
-    @abstractmethod
-    def merit(self, prepared: Any, row: int) -> float:
-        """Return the merit of one node."""
-
-    @abstractmethod
-    def raw_of(self, merit: float) -> float:
-        """Return the raw score that belongs to a merit."""

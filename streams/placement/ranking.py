@@ -1,13 +1,20 @@
 """Results of all filters and scores on all nodes, for one kind of pod.
 
-A ranking is computed once for all nodes. Afterwards it reads the log of changed rows and recomputes
-these rows only. The result equals that of a new ranking.
+A ranking is computed once for all nodes. Afterwards it reads the log of changed nodes and recomputes
+their rows only. The result equals that of a new ranking.
+
+Totals are weighted sums of scores from 0 to 100. A policy with a single, normalised score needs no
+common scale: totals are then the raw scores, and scores are computed only for the nodes that a
+decision names. Otherwise all nodes would have to be scored again whenever the best node changes,
+which happens with each placement. The best node is the same in both ways, because it alone scores
+100. Raw scores also distinguish runners-up whose scores are equal.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +34,6 @@ REFUSED = -1
 _UNKNOWN = -1
 _NO_TOTALS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 _NO_REASONS: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
-#: All changes of a node, as a plain int.
-_ALL = int(Change.ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +45,7 @@ class Term:
     weight: int
 
 
-class _RelevantFilter(NamedTuple):
-    """A filter that may refuse pods of the kind."""
-
-    number: int
-    """Position among all filters, from 1."""
-    reason: Callable[[Any, int], str | None]
-    prepared: Any
-    watches: int
-
-
 class Ranking:
-    _refused: float = REFUSED
-    """Total of a node that some filter refuses."""
-
     def __init__(
         self,
         index: NodeIndex,
@@ -65,8 +57,18 @@ class Ranking:
         self.kind = kind
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
-        self._relevant_filters: list[list[_RelevantFilter]] | None = None
-        """Filters that may refuse this kind, by the change of a node; None before the first change."""
+        self._by_raw = len(scores) == 1 and scores[0][0].normalised
+        """Whether totals are raw scores."""
+        self._refused: float = -inf if self._by_raw else REFUSED
+        """Total of a node that some filter refuses."""
+        self._lowest: float | None = None
+        """Lowest raw score of the nodes that pass; None if it has to be computed."""
+        self._relevant_filters = [
+            (number, plugin.reason, prepared)
+            for number, (plugin, prepared) in enumerate(self._filters, start=1)
+            if plugin.concerns(prepared)
+        ]
+        """Filters that may refuse this kind, with their positions among all filters, from 1."""
         self.strict: Ranking | None = None
         """The ranking by all filters, if this one is without some of them."""
         self.generation = -1
@@ -112,9 +114,15 @@ class Ranking:
 
     def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[Any]:
         totals: NDArray[Any] | None = None
-        some_normalised = any(plugin.normalised for plugin, _, _ in self._scores)
         self._fixed: NDArray[np.int32] | None = None
-        if some_normalised:
+        if self._by_raw:
+            plugin, prepared, _ = self._scores[0]
+            totals = plugin.scores(prepared)
+            if passes is not None and left < totals.size:
+                np.putmask(totals, ~passes, self._refused)
+            self._lowest = None
+            return totals
+        if any(plugin.normalised for plugin, _, _ in self._scores):
             self._fixed = np.zeros(self._index.size, dtype=np.int32)
         for plugin, prepared, weight in self._scores:
             scores = plugin.scores(prepared)
@@ -147,33 +155,23 @@ class Ranking:
         if self.generation != index.generation or self.position < index.log_start:
             self.compute()
         else:
-            rows = index.log[self.position - index.log_start :]
-            if len(rows) > max(8, index.size * _RECOMPUTE_SHARE):
+            entries = index.log[self.position - index.log_start :]
+            if len(entries) > max(8, index.size * _RECOMPUTE_SHARE):
                 self.compute()
-            elif len(rows) == 1:
-                self._revise(rows)
-            elif rows:
-                changes: dict[int, int] = {}
-                for row, change in rows:
-                    changes[row] = changes.get(row, 0) | change
-                self._revise(changes.items())
+            elif entries:
+                self._revise(dict.fromkeys(node.row for node, _ in entries))
         self.generation = index.generation
         self.position = index.log_end
 
-    def _revise(self, changes: Iterable[tuple[int, int]]) -> None:
-        """Recompute changed rows; `changes` are pairs of row and change."""
+    def _revise(self, rows: Iterable[int]) -> None:
         refusals = self._refusals if self._refusals is not None else self._index_refusals()
-        asked = (
-            self._relevant_filters if self._relevant_filters is not None else self._index_filters()
-        )
         stretched = False
-        for row, change in changes:
+        for row in rows:
             before = refusals[row]
             after = 0
             reason = None
-            # If the node passed all filters, only filters that watch the change can refuse it now.
-            for number, ask, prepared, _ in asked[_ALL if before else change]:
-                reason = ask(prepared, row)
+            for number, explain, prepared in self._relevant_filters:
+                reason = explain(prepared, row)
                 if reason is not None:
                     after = number
                     break
@@ -191,6 +189,9 @@ class Ranking:
 
     def _rescore(self, row: int, *, refused: bool) -> bool:
         """Score one row; return whether bounds of a normalised score may have moved."""
+        if self._by_raw:
+            self._replace_raw(row, refused=refused)
+            return False
         moved = False
         fixed = total = 0
         was_in = self._totals[row] != REFUSED
@@ -216,6 +217,15 @@ class Ranking:
                 self._fixed_at[row] = fixed
         return moved
 
+    def _replace_raw(self, row: int, *, refused: bool) -> None:
+        plugin, prepared, _ = self._scores[0]
+        before = self._totals[row]
+        after = self._refused if refused else plugin.score(prepared, row)
+        self._totals[row] = after
+        lowest = self._lowest
+        if lowest is not None and (before == lowest or (not refused and after < lowest)):
+            self._lowest = None
+
     def _restretch(self) -> None:
         """Compute all totals from the raw scores again, if bounds of normalised scores have moved."""
         passes = self.totals != REFUSED
@@ -238,17 +248,6 @@ class Ranking:
             _refuse(totals, passes)
         self.totals = totals
         self._totals = totals.data
-
-    def _index_filters(self) -> list[list[_RelevantFilter]]:
-        relevant = [
-            _RelevantFilter(number, plugin.reason, prepared, plugin.watches)
-            for number, (plugin, prepared) in enumerate(self._filters, start=1)
-            if plugin.concerns(prepared)
-        ]
-        self._relevant_filters = [
-            [item for item in relevant if item.watches & change] for change in range(_ALL + 1)
-        ]
-        return self._relevant_filters
 
     def _index_refusals(self) -> bytearray:
         """Return the number of the first filter that refuses each row, from 1; 0 if the row passes."""
@@ -322,10 +321,16 @@ class Ranking:
 
     def total(self, row: int) -> int:
         """Return the weighted total of a node, or `REFUSED`."""
-        return int(self._totals[row])
+        if not self._by_raw:
+            return int(self._totals[row])
+        if not self.passes(row):
+            return REFUSED
+        return sum(term.score * term.weight for term in self.terms(row))
 
     def terms(self, row: int) -> tuple[Term, ...]:
         """Return the scores of a node that passes."""
+        if self._by_raw:
+            return (self._stretch_raw(row),)
         terms = []
         score: float
         fixed = self._fixed if self._fixed is not None else self.totals
@@ -341,6 +346,15 @@ class Ranking:
                 score = stretch(raw.item(row), *self._bounds[index])
             terms.append(Term(plugin.name, int(score), weight))
         return tuple(terms)
+
+    def _stretch_raw(self, row: int) -> Term:
+        plugin, _, weight = self._scores[0]
+        best = self.best()
+        assert best is not None  # noqa: S101 - the caller's node passes
+        if self._lowest is None:
+            self._lowest = float(self.totals[self.totals != self._refused].min())
+        score = stretch(self._totals[row], self._lowest, self._totals[best])
+        return Term(plugin.name, score, weight)
 
     def reasons(self) -> Counter[str]:
         """Return the number of refused nodes by reason."""

@@ -12,6 +12,8 @@ from types import ModuleType
 
 from schemas.policy import BUILT_IN, KnownPlugins, Policy
 from streams.placement import filters, scores
+from streams.placement.avoided_nodes import PreferNoSchedule
+from streams.placement.filters.taints import TaintToleration
 from streams.placement.plugin import Filter, Plugin, Score
 from streams.usage.estimate import Estimator
 
@@ -45,7 +47,10 @@ KNOWN = KnownPlugins(tuple(FILTERS), tuple(SCORES), BUILT_IN.balance)
 
 
 def build_filters(policy: Policy, estimator: Estimator) -> list[Filter]:
-    return [FILTERS[item.name](policy, estimator) for item in policy.plugins.filter]
+    built = [FILTERS[item.name](policy, estimator) for item in policy.plugins.filter]
+    if policy.compat == "loadstream" and policy.plugins.filters(TaintToleration.name):
+        built.append(PreferNoSchedule())
+    return built
 
 
 def build_scores(policy: Policy, estimator: Estimator) -> list[tuple[Score, int]]:

@@ -9,15 +9,7 @@ from typing import NamedTuple
 
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.ranking import Ranking
 from streams.pods.held import Held
-
-
-def choose_row(ranking: Ranking, node: Node | None) -> int | None:
-    """Return the row of a node if it passes, else of the best node; None if no node passes."""
-    if node is not None and node.row >= 0 and ranking.passes(node.row):
-        return node.row
-    return ranking.best()
 
 
 class _End(NamedTuple):

@@ -1,10 +1,10 @@
-"""A pod as the decision core sees it. Pure.
+"""Pods as decisions see them.
 
 demand         requests, limits and host ports, summed as Kubernetes sums them
-priority       Koordinator's classes of pods, and what each class requests of a node
-kind           kinds of pods: pods that every filter and score treats alike
-limits         what one pod may ask for at most
-owners         which pods belong to one controller
-anti_affinity  which pods the held ones keep away from their nodes
-held           a pod that takes room on a node
+priority       Koordinator's priority classes, and the resources that each class requests
+kind           groups of pods that every filter and score treats alike
+limits         limits of one pod
+owners         pods by controller
+anti_affinity  required anti-affinity of held pods
+held           a pod with its room on a node
 """

@@ -1,7 +1,7 @@
-"""Required anti-affinity of the pods that are held: which nodes a new pod must stay away from.
+"""Required anti-affinity of held pods: which nodes a new pod must stay away from.
 
-Terms are found by the labels that they ask for, so a request looks only at terms that may match it. A
-request that meets too many of them is kept away by all of them, which bounds the time that it takes.
+Terms are indexed by the labels that their selectors require, so a pod is compared only with terms that may
+select it. If these are too many, all of them count as matches, which bounds the time of a request.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from schemas.messages.pods import Pod, PodAffinityTerm
 
-#: Terms that are compared with one pod; of more than these each counts as if it matched.
+#: Most terms that are compared with one pod. If there are more, each of them counts as a match.
 COMPARED_MAX = 256
 
 #: Namespace of the pod that has a term, and the term as text.
@@ -17,7 +17,7 @@ _Key = tuple[str, str]
 
 
 class HeldTerm:
-    """A term of held pods."""
+    """A term that held pods of one namespace have."""
 
     __slots__ = ("_term", "nodes", "topology_key", "values")
 
@@ -25,12 +25,12 @@ class HeldTerm:
         self._term = term
         self.topology_key = term.topology_key
         self.values: tuple[tuple[str, str | None], ...] = tuple(_find_values(term))
-        """Labels of which a pod must have one; none as value: any value. Empty: no label is needed."""
+        """A selected pod has one of these labels; None is any value. Empty if no label is required."""
         self.nodes: Counter[str] = Counter()
-        """Pods that have the term, by node."""
+        """Number of pods with the term by node."""
 
     def matches(self, pod: Pod, namespace: str) -> bool:
-        """Whether a pod must stay away; `namespace` is that of the pods which have the term."""
+        """Tell whether the term selects a pod; `namespace` is that of the pods with the term."""
         term = self._term
         namespaces = term.namespaces or (namespace,)
         if not term.all_namespaces and pod.namespace not in namespaces:
@@ -39,7 +39,7 @@ class HeldTerm:
 
 
 def _find_values(term: PodAffinityTerm) -> Iterator[tuple[str, str | None]]:
-    """Labels of one requirement of a term's selector, of which each pod that it selects has one."""
+    """Yield the labels of one requirement of the selector; each selected pod has one of them."""
     if term.selector is None:
         return
     for label in term.selector.match_labels.items():
@@ -63,7 +63,7 @@ class AntiAffinity:
         self._unlabelled: dict[_Key, None] = {}
 
     def add(self, pod: Pod, node: str) -> None:
-        """A pod is held on a node."""
+        """Add the terms of a pod that is held on a node."""
         for term in pod.required_anti_affinity:
             key = pod.namespace, term.model_dump_json()
             held = self._terms.get(key)
@@ -74,7 +74,7 @@ class AntiAffinity:
             held.nodes[node] += 1
 
     def drop(self, pod: Pod, node: str) -> None:
-        """A pod is not held on a node any more."""
+        """Remove the terms of a pod that is no longer held on a node."""
         for term in pod.required_anti_affinity:
             key = pod.namespace, term.model_dump_json()
             held = self._terms[key]
@@ -95,7 +95,7 @@ class AntiAffinity:
         return [self._by_label.setdefault(label, {}) for label in held.values]
 
     def find_terms(self, pod: Pod) -> list[HeldTerm]:
-        """The terms that keep a pod away."""
+        """Return the terms that select a pod."""
         if not self._terms:
             return []
         keys = dict(self._unlabelled)

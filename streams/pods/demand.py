@@ -1,10 +1,12 @@
-"""Demand of a pod: requests and limits summed as Kubernetes sums them.
+"""Demand of a pod: requests and limits, summed as Kubernetes sums them.
 
-For each resource the sum is the larger of (containers + sidecars) and the largest init container in
-order (its own figure + the sidecars started before it), plus the pod's overhead; overhead counts
-for a limit only where there is a limit. Quantities are added exactly and rounded up once
-(docs/reference/upstream.md A6.5). Scores by requests assume a small request for containers without a request
-of cpu or memory (K3); it is kept apart from the requests.
+    sum = max(containers + sidecars,
+              max over init containers of (init container + sidecars that started before it))
+          + overhead
+
+Overhead counts for a limit only if there is a limit. Quantities are added exactly and rounded up once
+(docs/reference/upstream.md A6.5). Scores by requests assume a small request for containers without a
+request for cpu or memory (K3); it is kept apart from the requests.
 """
 
 from collections.abc import Mapping
@@ -23,17 +25,17 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class PodDemand:
     """Requests and limits of a whole pod: cpu in millicores, other resources in their base unit.
 
-    A resource is a key as soon as some container names it, even with 0.
+    A resource that some container names is a key, even if its amount is 0.
     """
 
     requests: Mapping[str, int]
     limits: Mapping[str, int]
     assumed: Mapping[str, int]
-    """Assumed requests of containers without a request, in scores by requests; amounts above 0 only."""
+    """What scores by requests assume for containers without a request; amounts above 0 only."""
     host_ports: tuple[HostPort, ...]
 
     best_effort: bool
-    """No container has a request or limit of cpu or memory; overhead does not matter."""
+    """Whether no container has a request or limit of cpu or memory; overhead does not count."""
 
 
 def pod_demand(pod: Pod) -> PodDemand:
@@ -66,7 +68,6 @@ def _sidecars(pod: Pod) -> tuple[Container, ...]:
 
 
 def _compute_assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
-    """Return what the assumed requests of containers add to a pod's requests."""
     containers = (*pod.containers, *pod.init_containers)
     if all(each.requests.keys() >= ASSUMED_REQUESTS.keys() for each in containers):
         return {}

@@ -1,52 +1,52 @@
-"""A pod that takes room on a node."""
+"""Pods with their room on a node."""
 
 from dataclasses import dataclass
 
 from schemas.messages.pods import Pod
 from streams.pods.demand import PodDemand
 
-#: A pod is to be gone this long after its time to end is over, in ms.
+#: A terminating pod should be gone this long after its grace period.
 REMOVAL_MS = 30_000
 
 
 def is_overdue(pod: Pod, now_ms: int) -> bool:
-    """Tell whether a pod still terminates although its grace period is over: it may never go."""
+    """Tell whether a terminating pod has exceeded its grace period; it may never go."""
     return pod.deleting_at_ms is not None and now_ms - pod.deleting_at_ms > REMOVAL_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A pod that takes room on a node."""
+    """A pod with its room on a node."""
 
     pod: Pod
     demand: PodDemand
     assigned_at_ms: int
     decision_id: str | None = None
-    """The placement decision that reserved the room."""
+    """Id of the placement decision that reserved the room."""
     expires_at_ms: int | None = None
-    """The room is given up then, unless the pod's lifecycle confirms it before; None: confirmed."""
+    """End of the reservation; None if the pod is confirmed to be on the node."""
     requested_at_ms: int | None = None
-    """When the pod asked for a node, if a decision of ours put it here."""
+    """Time of the scheduling request, if a decision of loadstream placed the pod."""
     attempt: int = 0
-    """How many attempts to place or to bind it had failed by then."""
+    """Number of failed attempts to place or bind the pod before."""
     sequence: int = 0
-    """How many records of the cluster had been applied when it was taken in."""
+    """Number of records that the cluster had applied when the pod was held."""
     list_id: str | None = None
-    """The full list that named it last."""
+    """The last full list that contains the pod."""
     place: int = 0
-    """Orders the pods of a node: those taken in later have greater ones. 0: not held yet."""
+    """Order of arrival among the pods of a cluster; 0 before the pod is held."""
 
     @property
     def for_replacement(self) -> bool:
-        """The room is kept for a pod that its owner has not made yet; no list of pods can name it."""
+        """Whether the room is for a replacement that does not exist yet, so no full list contains it."""
         return self.expires_at_ms is not None and self.decision_id is None and not self.is_nominated
 
     @property
     def is_nominated(self) -> bool:
-        """Another scheduler holds the room, for a pod that is not bound yet."""
+        """Whether another scheduler has reserved the room for a pod that is not bound yet."""
         return self.pod.node is None and self.pod.nominated_node is not None
 
     def compute_age_minutes(self, now_ms: int) -> int:
-        """Return for how many whole minutes the pod has been on its node; below 0: it was not yet."""
+        """Return the whole minutes since the pod came to its node; below 0 before that."""
         since_ms = self.pod.scheduled_at_ms
         return (now_ms - (self.assigned_at_ms if since_ms is None else since_ms)) // 60_000

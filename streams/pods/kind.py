@@ -1,7 +1,7 @@
-"""Kinds of pods: pods of one kind are interchangeable for every filter and score.
+"""Kinds of pods: every filter and score treats the pods of one kind alike.
 
-A kind contains all properties of a pod that a decision depends on, so pods of one kind share one
-ranking. Names, uids and times are not part of it.
+A kind has all properties of a pod that filters and scores depend on, so pods of one kind share a ranking.
+Names, uids and times are not part of a kind.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _FIELDS = {
     "tolerations",
     "unsupported",
 }
-#: Those of them whose values pods of one kind share in memory: equal, and never changed.
+#: Fields whose values pods of one kind share in memory; they are never changed.
 _SHARED = (
     "containers",
     "init_containers",
@@ -36,36 +36,35 @@ _SHARED = (
     "required_node_affinity",
     "tolerations",
 )
-#: Only these annotations change a decision.
+#: Prefix of the annotations that filters and scores depend on.
 _ANNOTATION_PREFIX = "scheduling.koordinator.sh/"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What pods of one kind have in common."""
+    """The common properties of the pods of one kind."""
 
     key: bytes
-    """Digest of everything below; equal keys mean interchangeable pods."""
+    """Digest of the properties."""
     pod: Pod
-    """The common part of all pods of the kind, from which plugins read requirements."""
+    """A pod with the common properties only."""
     demand: PodDemand
     priority_class: PriorityClass
     daemon: bool
-    """Owned by a DaemonSet."""
+    """Whether a DaemonSet owns the pods."""
     size: int = 0
     """Approximate size in bytes."""
 
     @cached_property
     def prod(self) -> bool:
-        """The pod is of the prod class."""
         return self.priority_class == "prod"
 
 
-#: The parts of a pod that its kind depends on, as they are written.
-_Asked = tuple[object, ...]
-#: Cached kinds. Several texts may mean one kind.
-_KNOWN: SizedCache[_Asked, Kind] = SizedCache(bytes_max=32 * 1024 * 1024, entries_max=8_192)
-#: Size of a pod in memory, in bytes per character of its text.
+#: Kinds by the properties as they are written: several spellings may mean one kind.
+_KNOWN: SizedCache[tuple[object, ...], Kind] = SizedCache(
+    bytes_max=32 * 1024 * 1024, entries_max=8_192
+)
+#: Bytes that a pod takes in memory per character of its JSON text.
 _BYTES_PER_CHARACTER = 12
 #: Labels and owners that pods share in memory.
 _FIRST: SizedCache[tuple[object, ...], Any] = SizedCache(
@@ -82,7 +81,7 @@ def kind_of(pod: Pod) -> Kind:
     """
     daemon = any(owner.kind == "DaemonSet" for owner in pod.owners)
     spec = pod.__pydantic_serializer__.to_json(pod, include=_FIELDS, exclude_defaults=True)
-    asked = (
+    written = (
         spec,
         tuple(item for item in pod.annotations.items() if item[0].startswith(_ANNOTATION_PREFIX)),
         *(pod.labels.get(label) for label in CLASS_LABELS),
@@ -90,14 +89,14 @@ def kind_of(pod: Pod) -> Kind:
         pod.qos_class,
         daemon,
     )
-    kind = _KNOWN.get(asked)
+    kind = _KNOWN.get(written)
     if kind is None:
-        kind = _made(pod, daemon)
-        _KNOWN.put(asked, kind, kind.size)
+        kind = _build_kind(pod, daemon)
+        _KNOWN.put(written, kind, kind.size)
     return kind
 
 
-def _made(pod: Pod, daemon: bool) -> Kind:
+def _build_kind(pod: Pod, daemon: bool) -> Kind:
     demand = pod_demand(pod)
     of_class = priority_class(pod, demand)
     common = _common(pod)
@@ -117,7 +116,7 @@ def _made(pod: Pod, daemon: bool) -> Kind:
 
 
 def _common(pod: Pod) -> Pod:
-    """Return the pod without its individual parts: a kind outlives the pods that it was made from."""
+    """Return the pod without its individual fields, which the kind must not keep in memory."""
     return pod.model_copy(
         update={
             "labels": {key: pod.labels[key] for key in CLASS_LABELS if key in pod.labels},
@@ -134,11 +133,10 @@ def _common(pod: Pod) -> Pod:
 
 
 def share_parts(pod: Pod, kind: Kind) -> Pod:
-    """Return the pod, with its large parts shared with other pods.
+    """Replace large fields of a pod by equal ones that other pods share, and return the pod.
 
-    Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few
-    kinds and owners. The pod itself is changed, to equal values: a copy would cost more than all
-    the rest.
+    Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few kinds and
+    owners. The pod is changed in place, because a copy would cost more than everything else.
     """
     own, common = pod.__dict__, kind.pod.__dict__
     for field in _SHARED:
@@ -153,7 +151,6 @@ def share_parts(pod: Pod, kind: Kind) -> Pod:
 
 
 def _intern(key: tuple[object, ...], value: Any) -> Any:
-    """Return the first value that was passed with an equal key."""
     first = _FIRST.get(key)
     if first is None:
         _FIRST.put(key, value, _BYTES_PER_CHARACTER * len(str(key)))

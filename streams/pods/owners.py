@@ -1,7 +1,7 @@
-"""Which pods belong to one controller, and which of them are not ready.
+"""Pods by controller, and which of them are not ready.
 
-Updated as pods come and go, so that a limit per workload does not walk over the cluster. The
-reservation of a replacement belongs to no owner.
+Updated as pods come and go, so that limits per workload need not search the cluster. Room for a replacement
+pod has no owner.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ class Owners:
         self._owner_of: dict[str, str] = {}
         """uid of the controller of each pod, by the pod's uid."""
         self.version = 0
-        """Grows with every pod that is added or dropped."""
+        """Grows with every change."""
 
     def add(self, pod: Pod) -> None:
-        """Add a held pod, or take over its new state, which may name another controller."""
+        """Add a held pod, or update it; its controller may have changed."""
         self.version += 1
         owner = pod.controller
         if owner is None or self._owner_of.get(pod.uid) != owner.uid:
@@ -38,7 +38,6 @@ class Owners:
             _drop(self._unready, owner.uid, pod.uid)
 
     def drop(self, uid: str) -> None:
-        """Remove a pod that is not held any more."""
         self.version += 1
         owner_uid = self._owner_of.pop(uid, None)
         if owner_uid is not None:

@@ -1,11 +1,11 @@
-"""Koordinator's classes of pods, and under which names a class requests resources of a node.
+"""Koordinator's priority classes, and the resources that each class requests.
 
-A pod's class follows from a label, else from its priority band, else from its quality of service.
-So a pod always has a class: an ordinary pod with any cpu or memory request or limit is prod, a pod
-without is batch. Source: docs/reference/upstream.md A2.8 and A6.1.
+A pod's class follows from a label, else from its priority, else from its quality of service. An ordinary
+pod with a request or limit of cpu or memory is prod, and a pod without is batch.
+Source: docs/reference/upstream.md A2.8 and A6.1.
 
-Pods of class batch and mid request resources of their own in place of cpu and memory, and pods of
-class free request nothing. Source: docs/reference/upstream.md A4.1, A4.2.
+Pods of class batch and mid request other resources instead of cpu and memory, and pods of class free
+request nothing. Source: docs/reference/upstream.md A4.1, A4.2.
 """
 
 from typing import Literal
@@ -42,7 +42,6 @@ _BY_QOS: dict[str, PriorityClass] = {
 
 
 def priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
-    """Return the class of a pod."""
     label = pod.labels.get(PRIORITY_CLASS_LABEL)
     if label is not None:
         by_label = _BY_LABEL.get(label)
@@ -62,14 +61,14 @@ def priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
 
 # --- requests of a class ------------------------------------------------------------------------
 
-#: Expected use of a pod without requests and limits: 250 millicores, 200 MiB; not scaled.
+#: Expected usage of a pod without requests and limits: 250 millicores, 200 MiB; not scaled.
 FLAT = {
     "cpu": 250,
     "memory": 200 * 1024 * 1024,
     "kubernetes.io/batch-cpu": 250,
     "kubernetes.io/batch-memory": 200 * 1024 * 1024,
 }
-#: The resources that a class requests in place of cpu and memory.
+#: Resources that a class requests instead of cpu and memory.
 _TRANSLATED: dict[PriorityClass, dict[str, str]] = {
     "batch": {"cpu": "kubernetes.io/batch-cpu", "memory": "kubernetes.io/batch-memory"},
     "mid": {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
@@ -78,7 +77,7 @@ _TRANSLATED: dict[PriorityClass, dict[str, str]] = {
 
 
 def translate_resource(resource: str, of_class: PriorityClass) -> str | None:
-    """Return the name under which a class requests a resource of its node; None: it does not."""
+    """Return the resource that a class requests instead of a resource; None if it requests none."""
     if of_class == "prod":
         return resource
     return _TRANSLATED[of_class].get(resource)
@@ -91,9 +90,9 @@ def resolve_demand(resource: str, demand: PodDemand, of_class: PriorityClass) ->
 
 
 def find_request(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
-    """Return a pod's request of a resource of its node, else its limit; 0: it names neither.
+    """Return a pod's request of a resource, else its limit, else 0.
 
-    The name under which the class requests the resource comes first, then the name for all pods.
+    The name that the class uses comes first, then the name of the resource.
     """
     for name in (translate_resource(resource, of_class) or "", resource):
         amount = demand.requests.get(name, 0) or demand.limits.get(name, 0)

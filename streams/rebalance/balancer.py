@@ -100,11 +100,8 @@ class Balancer:
             policy.descheduling.node_selector,
         )
         if columns_key != self._columns_key:
-            columns = Columns(*columns_key)
-            if self._columns_key is not None:
-                columns.inherit(self.columns)
             self._columns_key = columns_key
-            self.columns: Columns = columns
+            self.columns = Columns(*columns_key)
 
     @property
     def tracked_rows(self) -> tuple[TrackedRows[str, Any], ...]:
@@ -117,13 +114,7 @@ class Balancer:
     def round(
         self, now_ms: int, rules: Rules | None = None, *, paused: bool = False
     ) -> RoundOutcome:
-        """Make a round.
-
-        Args:
-            now_ms: log time.
-            rules: which pods may leave; by default all.
-            paused: only record mean usage, for thresholds that follow the recent past.
-        """
+        """Make a round; a paused round only records mean usage, for thresholds that follow it."""
         inventory = self.inventory
         self.columns.refresh(inventory)
 

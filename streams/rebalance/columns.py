@@ -19,7 +19,6 @@ from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.node_affinity import NodeAffinity
 from streams.placement.filters.taints import TaintToleration
 from streams.rebalance.node_arrays import NodeFigures, Universe
-from streams.rebalance.packed_pods import PackedPods
 from streams.stage.arrays import BoolArray, IntArray
 
 
@@ -53,8 +52,6 @@ class Columns:
         self.names: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         """Names of the nodes, shape (nodes,)."""
         self._rows: dict[str, int] = {}
-        self.ranked: dict[str, PackedPods] = {}
-        """Pods of the columns before, by node, until nodes get rows."""
         self._generation = -1
         """Generation of the node index to which the rows belong."""
         self.capacity: IntArray
@@ -75,11 +72,6 @@ class Columns:
         self.taints = TaintToleration()
         self.free = FreeAmounts()
         self._allocate(0)
-
-    def inherit(self, before: "Columns") -> None:
-        """Reuse the sort keys of pods, which do not depend on the policy."""
-        if before.universe.differences == self.universe.differences:
-            self.ranked = {figures.name: figures.pods for figures in before.nodes} | before.ranked
 
     def row(self, name: str) -> int | None:
         return self._rows.get(name)
@@ -150,10 +142,9 @@ class Columns:
         kept = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
         before = self.arrays()
         self.nodes = [
-            self._new(node.name) if old is None else old
+            NodeFigures(node.name, self.universe) if old is None else old
             for node, old in zip(nodes, kept, strict=True)
         ]
-        self.ranked.clear()
         self._rows = {node.name: row for row, node in enumerate(nodes)}
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
@@ -163,9 +154,6 @@ class Columns:
         self.affinity.relayout(source)
         self.taints.relayout(source)
         self.free.relayout(source)
-
-    def _new(self, name: str) -> NodeFigures:
-        return NodeFigures(name, self.universe, self.ranked.get(name))
 
     def arrays(self) -> tuple[IntArray | BoolArray, ...]:
         return (

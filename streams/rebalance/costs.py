@@ -4,11 +4,8 @@ These six keys depend only on the pod, so they are computed once per pod. Rounds
 Source: docs/reference/upstream.md B4.2, B5.2.
 """
 
-from collections.abc import Mapping
-from functools import lru_cache
-
 from schemas.base.quantities import parse_nanos
-from schemas.messages.pods import Container, Pod
+from schemas.messages.pods import Pod
 from streams.pods.demand import PodDemand
 from streams.pods.priority import QOS_CLASS_LABEL, priority_class
 
@@ -21,11 +18,6 @@ CLASS_RANKS = {"free": 1, "batch": 2, "mid": 3, "prod": 4}
 _QOS_RANKS = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
 _KOORDINATOR_QOS_RANKS = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
-#: Most cached results of `quality_of_service`.
-_REMEMBERED_MAX = 4_096
-#: Results for pods with more containers are not cached: they are few, and need most memory.
-_REMEMBERED_CONTAINERS_MAX = 16
-
 #: Priority class, spec.priority, Kubernetes' and Koordinator's quality of service, deletion cost,
 #: eviction cost.
 Keys = tuple[int, int, int, int, int, int]
@@ -71,36 +63,16 @@ def cost(text: str | None) -> int:
 
 def quality_of_service(pod: Pod) -> str:
     """Compute Kubernetes' quality of service of a pod from its containers, as ComputePodQOS does."""
-    containers = (
-        *map(_requests_and_limits, pod.containers),
-        *map(_requests_and_limits, pod.init_containers),
-    )
-    quality = _quality if len(containers) <= _REMEMBERED_CONTAINERS_MAX else _quality.__wrapped__
-    return quality(containers)
-
-
-_Amounts = tuple[tuple[str, str], ...]
-
-
-def _requests_and_limits(container: Container) -> tuple[_Amounts, _Amounts]:
-    return _native(container.requests), _native(container.limits)
-
-
-def _native(amounts: Mapping[str, str]) -> _Amounts:
-    return tuple((name, amounts[name]) for name in ("cpu", "memory") if name in amounts)
-
-
-@lru_cache(maxsize=_REMEMBERED_MAX)
-def _quality(containers: tuple[tuple[_Amounts, _Amounts], ...]) -> str:
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
     limited = True
-    for requested, allowed in containers:
-        for total, amounts in ((requests, requested), (limits, allowed)):
-            for name, text in amounts:
-                if parse_nanos(text) > 0:
-                    total[name] = total.get(name, 0) + parse_nanos(text)
-        limited &= sum(parse_nanos(text) > 0 for _, text in allowed) == 2
+    for container in (*pod.containers, *pod.init_containers):
+        for total, amounts in ((requests, container.requests), (limits, container.limits)):
+            for name in ("cpu", "memory"):
+                amount = parse_nanos(amounts.get(name, "0"))
+                if amount > 0:
+                    total[name] = total.get(name, 0) + amount
+                limited &= amount > 0 or total is requests
     if not requests and not limits:
         return "BestEffort"
     return "Guaranteed" if limited and requests == limits else "Burstable"

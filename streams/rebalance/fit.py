@@ -4,7 +4,7 @@ Checks required node affinity, node selector and taints with placement's filters
 free room, including moves that the round has planned.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streams.placement.filters.node_affinity import required_affinity
@@ -15,47 +15,30 @@ from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
 from streams.stage.arrays import BoolArray, IntArray
 
-#: Resource and amount.
-Requests = tuple[tuple[str, int], ...]
-
-
-class TargetRoom:
-    """Free room of the targets by requests, less the round's planned moves."""
-
-    def __init__(self, columns: Columns, rows: IntArray) -> None:
-        self._columns, self._rows = columns, rows
-        self._amounts: dict[str, IntArray] = {}
-
-    def of(self, resource: str) -> IntArray:
-        """Return the free amounts of a resource, shape (targets,); planned moves change the array."""
-        if resource not in self._amounts:
-            self._amounts[resource] = self._columns.free.column(resource)[self._rows]
-        return self._amounts[resource]
-
 
 class TargetGroup:
     """Pods with the same requests that the same targets accept."""
 
-    def __init__(self, mask: BoolArray, requests: Requests, free: TargetRoom) -> None:
-        """`mask` has the targets that affinity and taints allow, shape (targets,)."""
-        self.mask, self._requests, self._free = mask, requests, free
+    def __init__(self, mask: BoolArray, requests: Sequence[tuple[int, IntArray]]) -> None:
+        """`requests` are amounts, and the free amounts of the targets, which planned moves change."""
+        self.mask, self._requests = mask, requests
 
     def fitting(self) -> BoolArray:
         """Return the targets that can run one more of the pods, shape (targets,)."""
         able = self.mask.copy()
-        for resource, amount in self._requests:
-            able &= self._free.of(resource) >= amount
+        for amount, free in self._requests:
+            able &= free >= amount
         return able
 
     def fits(self, position: int) -> bool:
         return bool(self.mask[position]) and all(
-            self._free.of(resource).item(position) >= amount for resource, amount in self._requests
+            free.item(position) >= amount for amount, free in self._requests
         )
 
     def take(self, position: int) -> None:
         """Use the room of a target for one of the pods."""
-        for resource, amount in self._requests:
-            self._free.of(resource)[position] -= amount
+        for amount, free in self._requests:
+            free[position] -= amount
 
 
 class Fit:
@@ -70,18 +53,14 @@ class Fit:
         node_fit: bool = True,
         as_koordinator: bool = False,
     ) -> None:
-        """Start without groups.
+        """Start without groups, for targets with these rows; `allowed` has those of each phase, shape (targets,).
 
-        Args:
-            columns: all nodes.
-            rows: rows of the targets.
-            allowed: targets of each phase, shape (targets,).
-            node_fit: False if every pod fits everywhere.
-            as_koordinator: compare requests of 0 too, and not the number of pods.
+        `as_koordinator` compares requests of 0 too, and not the number of pods.
         """
         self._columns, self._rows = columns, rows
         self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator
-        self._free = TargetRoom(columns, rows)
+        self._free: dict[str, IntArray] = {}
+        """Free amounts of the targets by resource, less planned moves; shape (targets,)."""
         self._groups: dict[tuple[Phase, int, int, int, int], TargetGroup] = {}
         self._units = 0
         self._asked: list[Held] = []
@@ -112,7 +91,7 @@ class Fit:
 
     def _make(self, held: Held, phase: Phase) -> TargetGroup:
         if not self._node_fit:
-            return TargetGroup(self._allowed[phase], (), self._free)
+            return TargetGroup(self._allowed[phase], ())
         mask = self._allowed[phase].copy()
         affinity, tolerations = required_affinity(held.pod), Tolerations(held.pod.tolerations)
         filters: tuple[tuple[Filter, Any], ...] = (
@@ -124,7 +103,10 @@ class Fit:
             matching = plugin.mask(prepared)
             if matching is not None:
                 mask &= matching[self._rows]
-        if self._as_koordinator:
-            return TargetGroup(mask, tuple(held.demand.requests.items()), self._free)
-        wanted = {name: amount for name, amount in held.demand.requests.items() if amount > 0}
-        return TargetGroup(mask, tuple(sorted({**wanted, "pods": 1}.items())), self._free)
+        requests = dict(held.demand.requests)
+        if not self._as_koordinator:
+            requests = {name: amount for name, amount in requests.items() if amount > 0}
+            requests["pods"] = 1
+        for name in requests.keys() - self._free.keys():
+            self._free[name] = self._columns.free.column(name)[self._rows]
+        return TargetGroup(mask, [(amount, self._free[name]) for name, amount in requests.items()])

@@ -51,12 +51,10 @@ class Universe:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Position by name of the resource."""
         return {name: index for index, name in enumerate(self.resources)}
 
     @cached_property
     def pods(self) -> int:
-        """Position of `pods`."""
         return self.index["pods"]
 
 
@@ -66,24 +64,7 @@ _NOTHING: Mapping[str, int] = {}
 class NodeFigures:
     """Figures of one node."""
 
-    __slots__ = (
-        "_measured",
-        "capacity",
-        "known",
-        "metric",
-        "name",
-        "node",
-        "pending",
-        "pods",
-        "prod_usage",
-        "state",
-        "universe",
-        "updated_ms",
-        "usage",
-    )
-
-    def __init__(self, name: str, universe: Universe, pods: PackedPods | None = None) -> None:
-        """`pods` are those of the node as packed before, if the order of pods is the same."""
+    def __init__(self, name: str, universe: Universe) -> None:
         self.name = name
         self.node: Node | None = None
         self.state: NodeState | None = None
@@ -94,7 +75,7 @@ class NodeFigures:
         """Per resource: the metric has it, or the node's capacity is 0."""
         self.updated_ms = -1
         """Time of the metric; -1 without a metric of the node."""
-        self.pods = pods or PackedPods(())
+        self.pods = PackedPods(())
         self.universe = universe
         self._measured: tuple[IntArray, list[bool]] | None = None
 
@@ -204,14 +185,7 @@ class NodeFigures:
         prod: list[int],
         gone: Sequence[Mapping[str, int]],
     ) -> None:
-        """Raise usage to that of the whole node, and note resources that the metric lacks.
-
-        Args:
-            metric: the metric.
-            usage: sum of the metric's parts by resource; raised in place.
-            prod: usage of prod pods by resource; raised in place.
-            gone: usage of pods that have left lately, which the node's usage includes.
-        """
+        """Raise usage in place to that of the whole node less that of `gone` pods; note unknown resources."""
         universe = self.universe
         whole, system = metric.usage or {}, metric.system_usage
         for index, name in enumerate(universe.resources):
@@ -238,8 +212,6 @@ class NodeFigures:
 
 class _Measured:
     """Usage of a node's pods by its metric: sums per resource of all pods, and of prod pods."""
-
-    __slots__ = ("live", "prod")
 
     def __init__(self, node: Node, pods: PackedPods, resources: tuple[str, ...]) -> None:
         metric, vectors = node.usage.metric, node.usage.vectors

@@ -30,29 +30,10 @@ def _is_prod(held: Held) -> bool:
 class PackedPods:
     """Properties of one node's pods that do not depend on a metric."""
 
-    __slots__ = (
-        "_keys",
-        "_known",
-        "bound",
-        "held",
-        "names",
-        "pods",
-        "prod",
-        "prods",
-        "source",
-        "terminating",
-    )
-
     def __init__(
         self, source: Sequence[Held], before: "PackedPods | None" = None, *, by_uid: bool = False
     ) -> None:
-        """Pack pods.
-
-        Args:
-            source: the node's pods in the order of arrival.
-            before: earlier pods of the node; results for unchanged pods are reused.
-            by_uid: sort the pods by uid, so that the order of arrival does not matter.
-        """
+        """Pack pods in the order of arrival, or `by_uid`; results for unchanged pods of `before` are reused."""
         self.source = list(source)
         self.held = sorted(source, key=_uid) if by_uid else self.source
         self.pods = [held.pod for held in self.held]

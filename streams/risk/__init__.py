@@ -1,9 +1,9 @@
-"""Statistics of usage, and the cost of a node that may be overutilized. Pure.
+"""Statistics of usage, and the cost of a node that may be overutilized.
 
 lifetimes        usage of one pod over its lifetime, and its recent average
 usage_shares     what one pod adds to mean and variance of its node
-node_statistics  lifetimes of the pods of one node, and mean and variance that follow
-fleet_usage      what the pods of a cluster use of their requests: expected of unmeasured pods
-overutilization  cost of mean and variance: the probability of being hot, and the expected excess
-normal_table     the normal distribution, the same numbers on every processor
+node_statistics  lifetimes of the pods of one node, and mean and variance of its usage
+fleet_usage      usage of all pods as shares of their requests, which is expected of unmeasured pods
+overutilization  cost of mean and variance: probability of being hot, and expected excess
+normal_table     the normal distribution with equal numbers on every processor
 """

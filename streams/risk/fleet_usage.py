@@ -38,7 +38,7 @@ RECOMPUTE_INTERVAL_MS = 300_000
 USAGE_MINUTES_MIN = 5
 #: and for variance and spread after this many.
 VARIANCE_MINUTES_MIN = 15
-#: Fewer pods than this say too little about variance and spread.
+#: Fewer pods than this do not determine variance and spread.
 VARIANCE_PODS_MIN = 30
 #: A pod counts as if it used at most five times its demand, so that no single pod dominates.
 USAGE_MAX_PPM = 5_000_000
@@ -73,7 +73,7 @@ def measure_pod(minutes: int, mean: int, deviation: int, demand: int) -> tuple[i
 
     Args:
         minutes: how long the pod has been measured.
-        mean: mean usage, in thousandths of the resource's unit; below 0: not measured.
+        mean: mean usage, in thousandths of the resource's unit; below 0 if it was not measured.
         deviation: standard deviation of the usage, in thousandths of the unit.
         demand: the pod's demand, in units.
     """
@@ -151,31 +151,22 @@ def decode_fleet_usage(
 
 
 class Fleet:
-    """Arguments of the risk score and figures of one cluster's fleet, which all its nodes use."""
-
-    __slots__ = ("_least", "args", "figures", "renewed_at_ms", "resources")
+    """Arguments of the risk score, and usage of all pods of one cluster; its nodes share this object."""
 
     def __init__(self, args: OverutilizationRiskArgs, before: "Fleet | None" = None) -> None:
-        """Start with the priors of the policy, or with the figures of `before`.
-
-        Args:
-            args: of the score by risk.
-            before: the fleet under earlier arguments; not used if these have other resources.
-        """
+        """Start with the priors, or with the figures under earlier arguments with the same resources."""
         self.args = args
         self.resources = tuple(resource.name for resource in args.resources)
         self.renewed_at_ms: int | None = None
-        """The log's time at which the figures were computed; None: they are priors."""
+        """Log time when the figures were computed; None if they are priors."""
         self.figures: tuple[FleetUsage, ...]
-        """By resource."""
         if before is None or before.renewed_at_ms is None or before.resources != self.resources:
             self.figures = get_prior_usage(args)
         else:
             self.figures, self.renewed_at_ms = before.figures, before.renewed_at_ms
-        self._least = tuple((each, max(1, FLAT.get(each, 0))) for each in self.resources)
+        self._least = tuple((name, max(1, FLAT.get(name, 0))) for name in self.resources)
 
     def is_due(self, now_ms: int) -> bool:
-        """Tell whether it is time to compute the figures again."""
         return self.renewed_at_ms is None or now_ms - self.renewed_at_ms >= RECOMPUTE_INTERVAL_MS
 
     def renew(
@@ -184,7 +175,7 @@ class Fleet:
         tiny_request_sums: Iterable[tuple[int, ...]],
         now_ms: int,
     ) -> bool:
-        """Compute the figures from the sums of all nodes; return whether they have changed."""
+        """Recompute the figures from the sums of all nodes; return whether they have changed."""
         figures = compute_fleet_usage(node_sums, self.args, tiny_request_sums)
         self.renewed_at_ms = now_ms
         if figures == self.figures:
@@ -197,8 +188,8 @@ class Fleet:
         of_class = priority_class(pod, demand)
         return tuple([resolve_demand(resource, demand, of_class) for resource in self.resources])
 
-    def select_asked(self, sums: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
-        """Return a pod's sums with 0 for resources of which it requests less than the default."""
+    def select_requested(self, sums: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
+        """Return a pod's sums, with 0 for resources of which it requests less than the default."""
         requests = demand.requests
         for resource, least in self._least:
             if requests.get(resource, 0) < least:
@@ -210,5 +201,5 @@ class Fleet:
             find_request(resource, demand, of_class) >= least for resource, least in self._least
         ]
         return [
-            each if enough[index // SUMS_PER_RESOURCE] else 0 for index, each in enumerate(sums)
+            amount if enough[index // SUMS_PER_RESOURCE] else 0 for index, amount in enumerate(sums)
         ]

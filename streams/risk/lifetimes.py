@@ -9,23 +9,20 @@ deviations s_a and s_b are merged by the rule of Chan, Golub and LeVeque (1979):
 
 A lifetime counts at most one week: after that, each new window displaces as many older minutes.
 
-A mean over days tells little about the next hour: usage follows the time of day, and pods surge. So
-an average is kept that forgets within `recentMinutes`. Whether its distance from the mean lasts is
-learned per pod. With d the next window's usage less the mean, and e the recent average less the
-mean,
+A mean over days does not predict the next hour: usage depends on the time of day, and pods surge. So a
+recent average is kept, which forgets within `recentMinutes`. For each pod, the share of its distance from
+the mean that lasts is learned. Let d be the next window's usage - mean, and e the recent average - mean:
 
     lasting = sum of d e / sum of e^2        (least squares through the origin, within 0 and 1)
 
-Chance alone explains a part of that: with n windows, the variance v of usage and the mean s of e^2,
-it gives `lasting` a variance of v / (n s). What remains is
+Chance explains a part of it: with n windows, the variance v of usage and the mean s of e^2, `lasting` has
+the variance v / (n s). The remaining part is
 
     believed = lasting (1 - v / (n s lasting^2))     (positive-part James-Stein, at least 0)
 
-The mean that is expected next is mean + believed e, with a variance that is lower by believed^2 s.
-For a pod whose usage goes up and down from one window to the next this is its mean. Sums are means
-that forget after a day.
-
-Everything is an integer, so every machine computes the same values.
+The expected mean is mean + believed e, and the expected variance is lower by believed^2 s. For a pod whose
+usage fluctuates from window to window, the expected mean is the mean. Sums are means that forget after a
+day. All numbers are integers, so every machine computes the same values.
 """
 
 from collections.abc import Sequence
@@ -40,15 +37,15 @@ from schemas.messages.metrics import NodeMetric
 MINUTES_MAX = 10_080
 #: Means and deviations are kept in thousandths of a unit.
 PARTS = 1_000
-#: Length of the window of the averages in metrics; a lifetime is extended once in that time.
+#: Length of the window of averages in metrics; a lifetime is extended once per window.
 WINDOW_MINUTES = 5
 #: Figures of one resource in `Lifetime.recent`.
 RECENT_FIGURES = 3
-#: In `Lifetime.usage`: the resource was not measured.
+#: Stands in `Lifetime.usage` for a resource that was not measured.
 NOT_MEASURED = -1
-#: What is learned of the recent average is forgotten within a day.
+#: `lasting` and s forget within a day.
 _MEMORY_MINUTES = 1_440
-#: The part of a variance that cannot be explained by the recent average: a quarter.
+#: At least 1 / 4 of a variance is not explained by the recent average.
 _UNEXPLAINED = 4
 _MILLION = 1_000_000
 
@@ -60,8 +57,8 @@ class Lifetime(NamedTuple):
     usage: tuple[int, ...]
     """Mean and standard deviation of each resource, in thousandths of its unit; length 2 resources."""
     recent: tuple[int, ...] = ()
-    """Of each resource the recent average, the root of s (both in thousandths of the unit), and
-    `lasting` in millionths; length 3 resources. Empty: the policy does not use it."""
+    """Recent average, root of s (both in thousandths of the unit), and `lasting` in millionths, per
+    resource; length 3 resources. Empty if the policy does not use recent averages."""
 
 
 def start_lifetime(minutes: int, usage: Sequence[int]) -> Lifetime:
@@ -69,8 +66,7 @@ def start_lifetime(minutes: int, usage: Sequence[int]) -> Lifetime:
 
     Args:
         minutes: length of the window.
-        usage: mean usage of each resource in the window, in units; `NOT_MEASURED` where it is
-            unknown.
+        usage: mean usage of each resource in the window in units, or `NOT_MEASURED`.
     """
     figures: list[int] = []
     for mean in usage:
@@ -84,8 +80,8 @@ def extend_lifetime(lifetime: Lifetime | None, minutes: int, usage: Sequence[int
     Args:
         lifetime: usage before the window.
         minutes: length of the window, at least 1.
-        usage: mean usage of each resource in the window, in units; where it is `NOT_MEASURED`, what
-            is known of the resource stays.
+        usage: mean usage of each resource in the window in units. Figures of resources that are
+            `NOT_MEASURED` do not change.
     """
     window = start_lifetime(minutes, usage)
     if lifetime is None:
@@ -132,8 +128,8 @@ def update_recent(
     Args:
         lifetime: usage before the window, or in the window if it is the first.
         minutes: length of the window, at least 1.
-        usage: mean usage of each resource in the window, in units; None: it was not measured, nor
-            was a resource that is `NOT_MEASURED`.
+        usage: mean usage of each resource in the window in units, or `NOT_MEASURED`; None if nothing
+            was measured.
         recent_minutes: time within which the recent average forgets most of a window, at least 1.
     """
     lifetime_minutes, lifetime_usage, before = lifetime
@@ -143,7 +139,7 @@ def update_recent(
     if usage is None:
         return before
     seen = min(lifetime_minutes, _MEMORY_MINUTES)
-    # Until the lifetime is longer than that, its mean is the recent average.
+    # While the lifetime is shorter than `recent_minutes`, the recent average is its mean.
     horizon = max(minutes, min(recent_minutes, lifetime_minutes + minutes))
     recent: list[int] = []
     for index, used in enumerate(usage):
@@ -170,7 +166,7 @@ def update_recent(
 
 
 def expect_usage(lifetime: Lifetime) -> Lifetime:
-    """Return the lifetime with the mean and deviation that are expected next."""
+    """Return the lifetime with the expected mean and deviation."""
     minutes, usage, recent = lifetime
     if not recent:
         return lifetime
@@ -193,7 +189,7 @@ def expect_usage(lifetime: Lifetime) -> Lifetime:
 
 
 def _believe(lasting: int, variance: int, squares: int) -> int:
-    """Return `believed` in millionths; `squares`: sum of e^2 over all windows."""
+    """Return `believed` in millionths; `squares` is the sum of e^2 over all windows."""
     if not lasting or not squares:
         return 0
     return max(0, lasting - variance * _MILLION * _MILLION // (squares * lasting))
@@ -218,9 +214,9 @@ def check_lifetime_columns(metric: NodeMetric) -> Refusal | None:
 
 
 def read_lifetimes(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str, str], Lifetime]:
-    """Return the lifetimes of pods in a metric, by namespace and name.
+    """Return the lifetimes in a metric by namespace and name of the pod.
 
-    Pods are left out if they were measured for no time or lack one of the resources.
+    Pods without measured minutes, or without one of the resources, are left out.
     """
     columns = metric.lifetimes
     if columns is None or not columns.mean.keys() >= set(resources) <= columns.deviation.keys():

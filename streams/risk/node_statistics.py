@@ -1,18 +1,17 @@
-"""Mean and variance of what one node is going to use: sums over the pods that it holds.
+"""Mean and variance of the expected usage of one node, as sums over its pods.
 
-The sums are linear in the fleet's figures (`usage_shares`), so these may change at any time. Pods
-are added and subtracted exactly, so the order of events does not matter.
+The sums are linear in the usage of the cluster's pods (`usage_shares`), which may therefore change at any
+time. Pods are added and subtracted exactly, so the order of events does not matter.
 
-A pod counts by its lifetime, as that is expected to go on. Lifetimes are extended once in a window
-of five minutes: from the lifetimes in the metric, or else from its averages. A younger pod counts by
-the newest metric alone. Metrics name pods by namespace and name, so a pod counts as unmeasured in
-its first minute: the figure may be that of an earlier pod of that name.
+A pod counts by its lifetime. Lifetimes are extended once per window of five minutes: from the lifetimes in
+the metric, or else from its averages. A younger pod counts by the newest metric alone. Metrics identify
+pods by namespace and name, so a pod counts as unmeasured in its first minute: the usage may be that of an
+earlier pod with the same name.
 
-The system part is usage that belongs to no pod of which there is a record, host applications
-included; it counts as a pod that requests nothing. A resource that a metric lacks is unknown: what was
-known of it stays, as on a node without a metric. If a metric has usage of the node and none of pods, the whole node is the system
-part. The pods of such a node add only the uncertainty of their variance, also pods with a lifetime
-from earlier metrics.
+The system part is the usage that belongs to no known pod, including host applications. It counts as a pod
+without requests. If a metric lacks a resource, the earlier figures of the resource are kept. If a metric
+has usage of the node and none of its pods, the whole node is the system part, and its pods add only the
+uncertainty of their variance, even if they have a lifetime from earlier metrics.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,60 +41,51 @@ _PodName = tuple[str, str]
 
 
 class NodeStatistics:
-    """Lifetimes of the pods of one node, and mean and variance that follow from them."""
-
-    __slots__ = (
-        "_figures", "_figures_of", "_lacking", "_metric_ms", "_metric_pods", "_sums", "_whole",
-        "_young",
-        "extended_at_ms", "fleet", "fleet_sums", "lifetimes", "reported", "tiny_request_sums", "whole",
-    )  # fmt: skip
+    """Lifetimes of the pods of one node, and mean and variance of its usage."""
 
     def __init__(self, fleet: Fleet) -> None:
-        """Start without pods and metrics."""
         self.fleet = fleet
         self.lifetimes: dict[str, Lifetime] = {}
-        """By pod uid, and of the system part; includes pods that have gone since the last window."""
+        """By uid of the pod, or `SYSTEM`; includes pods that have left since the last window."""
         self.extended_at_ms: int | None = None
         """Update time of the metric that extended the lifetimes last."""
         self.whole = False
-        """In that metric the whole node was the system part."""
+        """Whether the whole node was the system part in that metric."""
         self.reported = False
-        """That metric had lifetimes of pods."""
+        """Whether that metric had lifetimes of pods."""
         self._young: dict[str, Lifetime] = {}
-        """Pods without a lifetime that the newest metric has measured."""
+        """Usage of pods without a lifetime in the newest metric."""
         self._metric_ms: int | None = None
         """Update time of the newest metric."""
         self._metric_pods: Sequence[PodMetric] = ()
-        """Its pods."""
         self._lacking: Sequence[str] = ()
-        """Resources of which it says nothing."""
+        """Resources that the newest metric lacks."""
         self._whole = False
-        """In the newest metric the whole node is the system part."""
+        """Whether the whole node is the system part in the newest metric."""
         self._sums = (0,) * (shares.SUMS * len(fleet.resources))
         self._figures: list[tuple[float, float]] = []
         self._figures_of: tuple[tuple[int, ...], tuple[FleetUsage, ...]] = ((), ())
-        """Sums and fleet figures that `_figures` were computed from: most metrics change neither."""
+        """Sums and fleet usage from which `_figures` was computed; most metrics change neither."""
         self.fleet_sums = self.tiny_request_sums = ZERO_SUMS * len(fleet.resources)
-        """Sums of the node's pods for `compute_fleet_usage`; the second of pods with tiny requests."""
+        """Sums for `compute_fleet_usage`: over all pods, and over pods with tiny requests."""
 
     # --- results --------------------------------------------------------------------------------
 
     def figures(self) -> list[tuple[float, float]]:
-        """Return mean and variance by resource, in units and their squares; not to be changed."""
+        """Return mean and variance by resource, in units and squares of units; do not change the list."""
         sums, fleet = self._sums, self.fleet.figures
         if self._figures_of[1] is not fleet or self._figures_of[0] != sums:
             self._figures, self._figures_of = shares.compute_figures(sums, fleet), (sums, fleet)
         return self._figures
 
     def compute_figures(self, held: Held) -> list[tuple[float, float]]:
-        """Return what one pod of the node adds to them."""
+        """Return what one pod of the node adds to mean and variance."""
         share = self._share(held, self.fleet.resolve_demand(held.pod, held.demand))
         return shares.compute_figures(share, self.fleet.figures)
 
     # --- pods -----------------------------------------------------------------------------------
 
     def add(self, held: Held) -> None:
-        """Add a pod that takes room."""
         usage = None if held.pod.uid in self.lifetimes else self._find_usage(held.pod)
         share, fleet_sums, tiny_request_sums = self._count(held, usage)
         self._sums = tuple(map(add, self._sums, share))
@@ -105,7 +95,6 @@ class NodeStatistics:
             self.tiny_request_sums = tuple(map(add, self.tiny_request_sums, tiny_request_sums))
 
     def remove(self, held: Held) -> None:
-        """Subtract a pod that gives its room back, as it was added."""
         demand = self.fleet.resolve_demand(held.pod, held.demand)
         self._sums = tuple(map(sub, self._sums, self._share(held, demand)))
         lifetime = self.lifetimes.get(held.pod.uid)
@@ -122,11 +111,7 @@ class NodeStatistics:
     ) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Return what a pod adds to the node's sums, to `fleet_sums` and to `tiny_request_sums`.
 
-        The last two may be empty.
-
-        Args:
-            held: the pod.
-            usage: its usage in the newest metric, which counts if it has no lifetime.
+        The last two may be empty. `usage` of the newest metric counts if the pod has no lifetime.
         """
         demand = self.fleet.resolve_demand(held.pod, held.demand)
         lifetime = self.lifetimes.get(held.pod.uid)
@@ -139,7 +124,7 @@ class NodeStatistics:
         return self._share(held, demand), (), ()
 
     def _share(self, held: Held, demand: Sequence[int]) -> tuple[int, ...]:
-        """Return what a pod adds to the sums: a function of the pod, its lifetime and the metric."""
+        """Return what a pod adds to the node's sums; depends on pod, lifetime and metric only."""
         if self.whole and self._is_within_whole(held):
             return shares.compute_whole_node_share(demand, self._expect(SYSTEM), self.fleet.args)
         uid = held.pod.uid
@@ -153,10 +138,10 @@ class NodeStatistics:
         return None if lifetime is None else expect_usage(lifetime)
 
     def _is_within_whole(self, held: Held) -> bool:
-        """Tell whether a pod's usage is part of the whole node's lifetime.
+        """Tell whether a pod's usage is part of the lifetime of the whole node.
 
-        It is until the system part is another one, however the newest metric measures the pod, so
-        that nothing counts twice.
+        This lasts until the next window, even if the newest metric measures the pod: otherwise its usage
+        would count twice.
         """
         at_ms = self.extended_at_ms or 0
         if self._whole:
@@ -166,16 +151,13 @@ class NodeStatistics:
     def _measure_for_fleet(
         self, held: Held, lifetime: Lifetime, demand: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int]]:
-        """Return what a pod with a lifetime adds to `fleet_sums` and to `tiny_request_sums`.
-
-        The second is empty if the pod requests enough of every resource.
-        """
+        """Return what a pod adds to `fleet_sums` and to `tiny_request_sums`, which may be empty."""
         sums: list[int] = []
         usage = lifetime.usage
         for index, amount in enumerate(demand):
             sums += measure_pod(lifetime.minutes, usage[2 * index], usage[2 * index + 1], amount)
-        asked = self.fleet.select_asked(sums, held.pod, held.demand)
-        return asked, () if asked is sums else tuple(map(sub, sums, asked))
+        counted = self.fleet.select_requested(sums, held.pod, held.demand)
+        return counted, () if counted is sums else tuple(map(sub, sums, counted))
 
     # --- metrics and policy ---------------------------------------------------------------------
 
@@ -187,13 +169,13 @@ class NodeStatistics:
         *,
         extend: bool,
     ) -> bool:
-        """Take over a new metric; return whether it extended the lifetimes.
+        """Apply a new metric; return whether it extended the lifetimes.
 
         Args:
-            metric: None: it was removed, and lifetimes stay as they are.
+            metric: the metric; None if it was removed, which does not change lifetimes.
             held: all pods of the node.
-            gone: usage of pods that have left and that the metric's means still contain.
-            extend: False: the lifetimes contain it already, if they should.
+            gone: usage of pods that have left and that the metric's means still include.
+            extend: False if the lifetimes already include the metric.
         """
         pods = list(held)
         whole = _is_whole(metric)
@@ -210,22 +192,16 @@ class NodeStatistics:
             self.sum_up(pods)
         else:
             # Only pods without a lifetime count by the newest metric.
-            young = [each for each in pods if each.pod.uid not in self.lifetimes]
-            for each in young:
-                self.remove(each)
+            young = [pod for pod in pods if pod.pod.uid not in self.lifetimes]
+            for pod in young:
+                self.remove(pod)
             self._set_metric(metric)
-            for each in young:
-                self.add(each)
+            for pod in young:
+                self.add(pod)
         return extend
 
     def set_fleet(self, fleet: Fleet, metric: NodeMetric | None, held: Iterable[Held]) -> bool:
-        """Use other arguments for the same resources; return whether the lifetimes lost anything.
-
-        Args:
-            fleet: the arguments, and the figures of the fleet.
-            metric: the newest one.
-            held: all pods of the node.
-        """
+        """Apply other arguments with the same resources; return whether recent averages were dropped."""
         self.fleet = fleet
         forgotten = self._forget_recent()
         self._set_metric(metric)
@@ -241,30 +217,27 @@ class NodeStatistics:
         whole: bool,
         reported: bool,
     ) -> None:
-        """Take over lifetimes as they were written."""
+        """Restore lifetimes from a row."""
         self.lifetimes, self.extended_at_ms = lifetimes, extended_at_ms
         self.whole, self.reported = whole, reported
         self._forget_recent()
         self.sum_up(held)
 
     def sum_up(self, held: Iterable[Held]) -> None:
-        """Add up all pods again."""
+        """Recompute all sums."""
         self._young = {}
         system = shares.compute_system_share(self._expect(SYSTEM), len(self.fleet.resources))
         pods = list(held)
-        young = any(each.pod.uid not in self.lifetimes for each in pods)
+        young = any(pod.pod.uid not in self.lifetimes for pod in pods)
         usages = self._read_usages() if young else {}
-        counts = [
-            self._count(each, usages.get((each.pod.namespace, each.pod.name)) if young else None)
-            for each in pods
-        ]
+        counts = [self._count(pod, usages.get((pod.pod.namespace, pod.pod.name))) for pod in pods]
         none = ZERO_SUMS * len(self.fleet.resources)
         self._sums = _add_up([system, *(share for share, _, _ in counts)])
         self.fleet_sums = _add_up([none, *(sums for _, sums, _ in counts if sums)])
         self.tiny_request_sums = _add_up([none, *(sums for _, _, sums in counts if sums)])
 
     def _forget_recent(self) -> bool:
-        """Drop recent averages that the policy does not use; return whether there were any."""
+        """Drop recent averages if the policy does not use them; return whether there were any."""
         if self.fleet.args.recent_minutes or not any(
             lifetime.recent for lifetime in self.lifetimes.values()
         ):
@@ -281,7 +254,7 @@ class NodeStatistics:
         self._whole = _is_whole(metric)
 
     def _read_usages(self) -> dict[_PodName, tuple[int, ...]]:
-        """Return the usage of all pods in the newest metric; the last of equal names counts."""
+        """Return the usage of all pods in the newest metric; the last one of equal names counts."""
         return {
             (pod.namespace, pod.name): self._read_usage(pod)
             for pod in self._metric_pods
@@ -310,7 +283,7 @@ class NodeStatistics:
         now_ms, last_ms = metric.updated_at_ms, self.extended_at_ms
         if now_ms is None or last_ms is None:
             return now_ms is not None
-        # Columns without any pod come with averages, each of which counts once.
+        # Without reported lifetimes, averages count, once per window.
         if reported:
             return now_ms > last_ms
         # A node that reported lifetimes before will report them again, so wait one window longer.
@@ -323,34 +296,27 @@ class NodeStatistics:
         gone: Sequence[Mapping[str, int]],
         reported: Mapping[_PodName, Lifetime],
     ) -> None:
-        """Extend the lifetimes by a metric.
-
-        Args:
-            metric: the newest one, which has been read by `_set_metric`.
-            held: all pods of the node.
-            gone: usage of pods that have left.
-            reported: lifetimes in the metric.
-        """
+        """Extend the lifetimes by the newest metric; `reported` are the lifetimes in it."""
         now_ms = metric.updated_at_ms or 0
         window = self._window_minutes(now_ms)
         usages = self._read_usages()
         lifetimes: dict[str, Lifetime] = {}
-        for each in held:
-            uid, name = each.pod.uid, (each.pod.namespace, each.pod.name)
-            before, age = self.lifetimes.get(uid), each.compute_age_minutes(now_ms)
+        for pod in held:
+            uid, name = pod.pod.uid, (pod.pod.namespace, pod.pod.name)
+            before, age = self.lifetimes.get(uid), pod.compute_age_minutes(now_ms)
             used = usages.get(name) if age > 0 else None
             after, minutes = reported.get(name), min(age, window)
-            # A lifetime that is longer than the pod has been there is that of an earlier pod.
+            # A lifetime that exceeds the pod's age is that of an earlier pod with the same name.
             if after is None or after.minutes > age + 1:
                 after = before if used is None else extend_lifetime(before, minutes, used)
             if after is not None:
                 lifetimes[uid] = self._follow_recent(before, after, minutes, used)
-        # Usage of the system part is not comparable if pods were in it before, or are now.
+        # A system part that includes pods is not comparable with one that does not.
         before = self.lifetimes.get(SYSTEM) if self.whole == self._whole else None
         after, system = before, None
         if metric.usage is not None:
-            names = {(each.pod.namespace, each.pod.name) for each in held}
-            pods = [each.usage for each in metric.pods if (each.namespace, each.name) in names]
+            names = {(pod.pod.namespace, pod.pod.name) for pod in held}
+            pods = [part.usage for part in metric.pods if (part.namespace, part.name) in names]
             system = compute_system_usage(
                 metric, self.fleet.resources, [*pods, *gone], whole_node=self._whole
             )
@@ -370,10 +336,9 @@ class NodeStatistics:
         return Lifetime(after.minutes, after.usage, recent)
 
     def _window_minutes(self, now_ms: int) -> int:
-        """Return for how many minutes the averages of a metric count.
+        """Return the minutes that the averages of a metric count: those since the last extension.
 
-        These are the minutes since the metric before, at most a window: a node that reports
-        lifetimes may average over less.
+        They are at most a window, because a node that reports lifetimes may average over less.
         """
         if self.extended_at_ms is None:
             return WINDOW_MINUTES
@@ -381,12 +346,12 @@ class NodeStatistics:
 
 
 def find_lacking(metric: NodeMetric, resources: Sequence[str]) -> tuple[str, ...]:
-    """Return the resources of which a metric says nothing, neither of the node nor of its parts."""
+    """Return the resources that a metric has neither for the node nor for one of its parts."""
     usage = metric.usage or {}
     if all(name in usage for name in resources):
         return ()
-    parts = [metric.system_usage, *(each.usage for each in metric.pods)]
-    parts += [each.usage for each in metric.host_applications]
+    parts = [metric.system_usage, *(pod.usage for pod in metric.pods)]
+    parts += [host.usage for host in metric.host_applications]
     return tuple(
         [
             name
@@ -403,19 +368,19 @@ def compute_system_usage(
     *,
     whole_node: bool,
 ) -> list[int]:
-    """Return the mean usage of the system part, in units, one entry per resource.
+    """Return the mean usage of the system part in units, or `NOT_MEASURED`, one entry per resource.
 
-    It is at least what the node uses beyond its pods: pods without a record are part of it.
+    It is at least the usage of the node less that of its pods, because unknown pods are part of it.
 
     Args:
         metric: the metric.
-        resources: names, in the order of the result; `NOT_MEASURED` where the metric says nothing.
-        pods: usage of pods of which there is, or was lately, a record.
-        whole_node: all usage of the node counts as the system's.
+        resources: names in the order of the result.
+        pods: usage of pods that are known, or were lately.
+        whole_node: whether all usage of the node counts.
     """
     node_usage: Mapping[str, int] = metric.usage or {}
     lacking = find_lacking(metric, resources)
-    parts = [metric.system_usage, *(each.usage for each in metric.host_applications)]
+    parts = [metric.system_usage, *(host.usage for host in metric.host_applications)]
     system = []
     for name in resources:
         used = node_usage.get(name, 0)
@@ -429,7 +394,7 @@ def compute_system_usage(
 
 
 def _is_whole(metric: NodeMetric | None) -> bool:
-    """Tell whether a metric has usage of the node and none of pods."""
+    """Tell whether a metric has usage of the node and none of its pods."""
     return (
         metric is not None
         and metric.usage is not None

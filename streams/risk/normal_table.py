@@ -1,14 +1,14 @@
-"""The standard normal distribution on a fixed grid, the same numbers on every processor.
+"""The standard normal distribution on a fixed grid, with equal numbers on every processor.
 
-`math.erf` and `exp` of C libraries may differ in their last bit from machine to machine, and then a
-replay would differ too. So the values are computed in decimal arithmetic, whose results are exactly
-defined, and rounded once to doubles. Code that uses them is limited to + - x / and sqrt, which IEEE
-754 defines exactly. A test compares the table with its digest and with `math.erf`.
+The last bits of `math.erf` and `exp` depend on the C library, so a replay on another machine could differ.
+Therefore the values are computed in decimal arithmetic, whose results are exactly defined, and rounded once
+to doubles. Code that uses them is limited to + - x / and sqrt, which IEEE 754 defines exactly. A test
+compares the table with its digest and with `math.erf`.
 
-Between grid points, with u the share of the step, the distribution Phi and the expected excess
-G(z) = phi(z) + z Phi(z) are extrapolated by their derivatives: Phi' = phi, G' = Phi. The error is
-less than 2e-6 for Phi and 1e-8 for G. Beyond the grid's end Phi is 1 and G is z, by the same formula;
-before its beginning both keep their first values, next to 0.
+Between grid points, the distribution Phi and the expected excess G(z) = phi(z) + z Phi(z) are extrapolated
+by their derivatives: Phi' = phi, G' = Phi. The error is less than 2e-6 for Phi and 1e-8 for G. After the end
+of the grid Phi is 1 and G is z, by the same formula. Before its beginning both keep their first values,
+which are almost 0.
 """
 
 from decimal import Context, Decimal, localcontext
@@ -47,8 +47,8 @@ def normal_table() -> NormalTable:
         step = Decimal(1) / STEPS
         unit = (2 * _pi()).sqrt()
         half = Decimal(1) / 2
-        # By symmetry only z >= 0 is computed. Phi grows by the integral of phi over a step: that of
-        # its Taylor series around the step's middle, even terms up to the fourth.
+        # By symmetry, only z >= 0 is computed. Phi grows by the integral of phi over a step: of its Taylor
+        # series around the middle of the step, with even terms up to the fourth.
         upper, density, beyond = [half], [1 / unit], half
         for index in range(ZERO):
             middle = (index + half) * step
@@ -67,7 +67,7 @@ def normal_table() -> NormalTable:
         distribution = [1 - p for p in reversed(upper[1:])] + upper
         excess = below[:0:-1] + above
         growth = [d * step for d in (*density[:0:-1], *density)]
-        # The last piece has no end: Phi = 1 and G = z.
+        # After the last point, Phi = 1 and G = z.
         distribution[-1], growth[-1], excess[-1] = Decimal(1), Decimal(0), Decimal(REACH)
         return NormalTable(_doubles(distribution), _doubles(growth), _doubles(excess))
 
@@ -79,7 +79,7 @@ def _doubles(values: list[Decimal]) -> FloatArray:
 
 
 def _pi() -> Decimal:
-    """By Machin's formula."""
+    # Machin's formula.
     return 4 * (4 * _arctan_of_one_over(5) - _arctan_of_one_over(239))
 
 

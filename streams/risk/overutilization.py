@@ -8,12 +8,12 @@ which it is hot, mu and var the mean and variance of its usage, and w the weight
     cost = Phi(z) + w (sd phi(z) + (mu - h C) Phi(z)) / C
          = Phi(z) + w (sd / C) G(z)           with G(z) = phi(z) + z Phi(z)
 
-The first term is the probability of being hot. The second term is the expected usage beyond the hot
-share, as a share of the node; without it a node that is hot already would be filled up. Figures here
-are shares of the node: `mean` is mu / C - h and `variance` is var / C^2 + 0.02^2.
+The first term is the probability of being hot. The second term is the expected usage above the hot share,
+as a share of the node; without it, more pods would cost nothing on a node that is already hot. Figures are
+shares of the node: `mean` is mu / C - h, and `variance` is var / C^2 + 0.02^2.
 
 Mean and variance are scaled (`Scale`), so that z is in steps of the table and the standard deviation
-contains the weight: this saves passes over the nodes.
+includes the weight. This saves numpy operations over all nodes.
 
 The cost of one node and the costs of all nodes are computed by the same operations in the same order,
 so they are equal, on every machine (see `normal_table`).
@@ -29,18 +29,18 @@ import numpy as np
 from streams.risk.normal_table import LAST, STEPS, ZERO, normal_table
 from streams.stage.arrays import FloatArray
 
-#: Standard deviation of every node besides that of its pods, as a share of the node.
+#: Standard deviation of a node's usage besides that of its pods, as a share of the node.
 NODE_DEVIATION = 0.02
-#: Cost of a whole node's mean usage: decides where there is no risk.
+#: Cost of using a whole node: decides between nodes without risk.
 TIE = 0.0001
 
 _ZERO, _LAST = float(ZERO), float(LAST)
-#: Over a step, G grows by half a step of Phi at both its ends: G is counted in half steps.
+#: Over a step, G grows by half a step times Phi at both ends, so G is counted in half steps.
 _HALF_STEPS = 2.0 * STEPS
 
 
 class Scale(NamedTuple):
-    """Factors of mean and variance before costs are computed from them."""
+    """Factors by which mean and variance are multiplied before costs are computed."""
 
     mean: float
     variance: float
@@ -56,27 +56,18 @@ def scale_of(excess_weight: float) -> Scale:
 
 
 @cache
-def _arrays() -> tuple[FloatArray, Any]:
-    """Return excess in half steps, and growth and distribution as complex numbers.
-
-    Real and imaginary part are looked up together. All clusters share one copy.
-    """
-    table = normal_table()
-    excess = table.excess * _HALF_STEPS
-    growth_and_distribution = table.step + 1j * table.distribution
-    excess.flags.writeable = growth_and_distribution.flags.writeable = False
-    return excess, growth_and_distribution
+def _excess() -> FloatArray:
+    """Return G at the grid points, in half steps."""
+    excess = normal_table().excess * _HALF_STEPS
+    excess.flags.writeable = False
+    return excess
 
 
 @cache
 def _lists() -> tuple[list[float], list[float], list[float]]:
     """Return distribution, growth and excess as Python floats: half a megabyte, for all clusters."""
-    excess, growth_and_distribution = _arrays()
-    return (
-        growth_and_distribution.imag.tolist(),
-        growth_and_distribution.real.tolist(),
-        excess.tolist(),
-    )
+    table = normal_table()
+    return table.distribution.tolist(), table.step.tolist(), _excess().tolist()
 
 
 def cost_function(excess_weight: float) -> Callable[[float, float], float]:
@@ -100,27 +91,22 @@ def cost_function(excess_weight: float) -> Callable[[float, float], float]:
 
 
 class CostArrays:
-    """Costs of many nodes at once; keeps its working arrays, since allocating them takes longer than
-    using them."""
+    """Costs of many nodes at once. Working arrays are reused: allocating takes longer than computing."""
 
     def __init__(self, excess_weight: float) -> None:
         self.excess_weight = excess_weight
-        self._excess, self._growth_and_distribution = _arrays()
-        self._make_room((0,))
+        self._table, self._excess = normal_table(), _excess()
+        self._allocate((0,))
 
     def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Costs of nodes.
+        """Return the costs of nodes, in an array that the next call overwrites.
 
         Args:
             mean: mu / C - h of each node, scaled; of any shape.
-            variance: var / C^2 + 0.02^2 of each node, scaled; of the same shape. It is
-                overwritten, since a further array would displace others from the CPU cache.
-
-        Returns:
-            Of the same shape; overwritten by the next call.
+            variance: var / C^2 + 0.02^2 of each node, scaled, of the same shape; overwritten.
         """
         if self._index.shape != mean.shape:
-            self._make_room(mean.shape)
+            self._allocate(mean.shape)
         index = self._index
         beyond, point, hot = self._work
         deviation = np.sqrt(variance, out=variance)
@@ -130,8 +116,9 @@ class CostArrays:
         np.floor(point, out=point)
         index[...] = point
         beyond -= point
-        self._growth_and_distribution.take(index, None, self._found, "clip")
-        np.multiply(self._growth, beyond, out=hot)
+        self._table.step.take(index, None, hot, "clip")
+        hot *= beyond
+        self._table.distribution.take(index, None, self._distribution, "clip")
         hot += self._distribution
         if not self.excess_weight:
             return hot
@@ -143,13 +130,10 @@ class CostArrays:
         point += hot
         return point
 
-    def _make_room(self, shape: tuple[int, ...]) -> None:
-        """Allocate working arrays of this shape."""
+    def _allocate(self, shape: tuple[int, ...]) -> None:
         self._work: tuple[FloatArray, ...] = tuple(np.empty((3, *shape)))
-        # An array: to compare with a number takes numpy twice as long.
+        # An array, because comparing with a number takes numpy twice as long.
         self._last: FloatArray = np.full(shape, _LAST)
         self._zero: FloatArray = np.array(_ZERO)
         self._index: Any = np.empty(shape, dtype=np.intp)
-        self._found: Any = np.empty(shape, dtype=np.complex128)
-        self._growth: FloatArray = self._found.real
-        self._distribution: FloatArray = self._found.imag
+        self._distribution: FloatArray = np.empty(shape)

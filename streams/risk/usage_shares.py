@@ -1,16 +1,15 @@
 """What one pod adds to the sums from which mean and variance of its node are computed.
 
-With m the minutes for which a pod has been measured, n its demand, and p and q the minutes that the
-policy gives the priors of mean and variance:
+Let m be the pod's measured minutes, n its demand, and p and q the minutes by which the policy weighs the
+priors of mean and variance:
 
     mean     = (usage n p + own mean m) / (p + m)
     variance = (variance n^2 q + own variance v) / (q + v)  +  spread n^2 p / (p + m)
 
-`usage`, `variance` and `spread` are those of the fleet (`fleet_usage`); the last term is the
-uncertainty of the pod's mean. v is m less one window, since one average has no variance. Each sum is
-linear in the fleet's figures, and a share is five integers per resource (`SUMS`): the factor of
-`usage` and the own mean, both in thousandths of a unit; the factor of `variance`, the own variance,
-and the factor of `spread`.
+`usage`, `variance` and `spread` are those of `fleet_usage`; the last term is the uncertainty of the pod's
+mean. v is m less one window, because one average has no variance. The sums are linear in these three
+figures, so a share has five integers per resource (`SUMS`): the factor of `usage` and the own mean, both in
+thousandths of a unit, the factor of `variance`, the own variance, and the factor of `spread`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +24,7 @@ _MILLION = 1_000_000
 
 
 def compute_unmeasured_share(demand: Iterable[int]) -> tuple[int, ...]:
-    """Return the share of a pod without a lifetime; `demand` by resource in units."""
+    """Return the share of a pod without a lifetime; `demand` is in units, by resource."""
     share: list[int] = []
     for amount in demand:
         square = amount * amount
@@ -61,7 +60,7 @@ def compute_measured_share(
 def compute_whole_node_share(
     demand: Iterable[int], system: Lifetime | None, args: OverutilizationRiskArgs
 ) -> tuple[int, ...]:
-    """Return the share of a pod whose usage is part of the whole node's, with lifetime `system`."""
+    """Return the share of a pod whose usage is part of the whole node, with lifetime `system`."""
     varied = 0 if system is None else max(0, system.minutes - WINDOW_MINUTES)
     for_variance = args.variance_prior_minutes
     share: list[int] = []
@@ -88,13 +87,13 @@ def compute_system_share(lifetime: Lifetime | None, resources: int) -> tuple[int
 
 
 def compute_figures(sums: Sequence[int], fleet: Iterable[FleetUsage]) -> list[tuple[float, float]]:
-    """Return mean and variance by resource, in units and their squares, of a share or a sum of them."""
+    """Return mean and variance by resource, in units and squares of units, of a share or sum of shares."""
     result = []
-    for index, each in enumerate(fleet):
+    for index, figures in enumerate(fleet):
         expected, own, square, varied, unknown = sums[SUMS * index : SUMS * index + SUMS]
-        mean = (expected * each.usage_ppm + own * _MILLION) / (PARTS * _MILLION)
+        mean = (expected * figures.usage_ppm + own * _MILLION) / (PARTS * _MILLION)
         variance = (
-            square * each.variance_ppm + varied * _MILLION + unknown * each.spread_ppm
+            square * figures.variance_ppm + varied * _MILLION + unknown * figures.spread_ppm
         ) / _MILLION
         result.append((mean, variance))
     return result

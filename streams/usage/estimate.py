@@ -1,9 +1,10 @@
-"""What a pod is expected to use before it has been measured.
+"""Expected usage of a pod that has not been measured.
 
-Per resource the larger of its limit and its request, times a scaling factor in percent, rounded, at
-most its limit; a pod that names neither is expected to use a small flat amount of cpu and memory.
-Annotations of a pod change its estimate if the policy allows it. They are read like Go reads them;
-an annotation that cannot be read is ignored. Source: docs/reference/upstream.md A4.1, A4.2, A6.5.
+    estimate = min(limit, round(max(limit, request) * scaling factor / 100))   per resource
+
+A pod without request and limit gets a small flat amount of cpu and memory. Annotations of the pod change
+its estimate if the policy allows it; annotations that Go cannot decode are ignored.
+Source: docs/reference/upstream.md A4.1, A4.2, A6.5.
 """
 
 import re
@@ -28,11 +29,11 @@ AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds
 
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
-#: Estimates that are kept, and bytes of the demands that are kept with them.
+#: Cached estimates, and bytes of the demands that are cached with them.
 _KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
 #: Bytes of a demand, and of each resource and port in it.
 _DEMAND_BYTES, _ITEM_BYTES = 1_000, 250
-#: Arguments on which estimates depend.
+#: Arguments that estimates depend on.
 _COUNTED_BY = (
     "estimated_scaling_factors",
     "allow_customize_estimation",
@@ -43,12 +44,9 @@ _NONE: Mapping[str, int] = {}
 
 
 class Estimate(NamedTuple):
-    """What a pod is expected to use before it has been measured."""
-
     expected: Vector
     added: Vector
-    """The same without negative amounts: they never lower what a node is expected to use
-    (docs/reference/upstream.md A6.6)."""
+    """`expected` without negative amounts, which never lower a node's expected usage (A6.6)."""
 
 
 class Estimator:
@@ -57,21 +55,19 @@ class Estimator:
     def __init__(self, args: LoadAwareSchedulingArgs, compat: Compat = "loadstream") -> None:
         self.args = args
         self.follows_koordinator = compat == "koordinator"
-        """Usage, filter and score do what Koordinator's do, also where that surprises."""
+        """Whether usage, filter and score follow Koordinator in everything."""
         self.resources: tuple[str, ...] = args.resources
         """Names in ascending order: the axis of every vector."""
         self.thresholds = read_policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
-        self._last: tuple[bytes, Vector] = (b"", ())
         self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Estimate]](
             _KNOWN_BYTES_MAX, _KNOWN_MAX
         )
-        """By class and the identity of the demand. The demand is kept too, so that no other object
-        gets its identity."""
+        """By identity of the demand and class. The demand is kept, so that its identity stays unique."""
 
     def counts_like(self, other: "Estimator") -> bool:
-        """Tell whether both estimate every pod alike, over the same resources."""
+        """Tell whether both compute the same estimates, over the same resources."""
         mine, theirs = self.args, other.args
         return (
             self.resources == other.resources
@@ -80,17 +76,14 @@ class Estimator:
         )
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
-        """Return amounts as a vector; a resource that is not named counts 0."""
+        """Return amounts as a vector; missing resources are 0."""
         get = amounts.get
         return tuple([get(resource, 0) for resource in self.resources])
 
     def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Estimate:
-        """Return the expected use of a pod, within 64 bits; negative if a factor is negative.
+        """Return the estimate of a pod, within 64 bits; negative if a factor is negative.
 
-        Args:
-            pod: with its annotations.
-            demand: of the pod; estimates are cached by its identity.
-            of_class: of the pod.
+        Estimates are cached by the identity of `demand`.
         """
         custom = self._custom(pod)
         if custom:
@@ -104,7 +97,6 @@ class Estimator:
         return known[1]
 
     def _custom(self, pod: Pod) -> Mapping[str, int]:
-        """Return the factors in annotations of the pod, if the policy allows them."""
         return read_scaling_factors(pod) if self.args.allow_customize_estimation else _NONE
 
     def _estimate_vector(
@@ -123,18 +115,12 @@ class Estimator:
         )
 
     def of_kind(self, kind: Kind) -> Vector:
-        """Return the expected use of a kind; the last result is kept, as several plugins ask in turn."""
-        key, expected = self._last
-        if key != kind.key:
-            # Not cached with the estimates of pods: few kinds are needed again.
-            expected = self._estimate_vector(
-                self._custom(kind.pod), kind.demand, kind.priority_class
-            )
-            self._last = kind.key, expected
-        return expected
+        """Return the expected usage of a kind; not cached, because few kinds are needed again."""
+        custom = self._custom(kind.pod)
+        return self._estimate_vector(custom, kind.demand, kind.priority_class)
 
     def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
-        """Return until when a measured pod is estimated all the same; None: it is not."""
+        """Return until when the estimate of a measured pod counts; None if it does not count."""
         after_scheduled = self.args.estimated_seconds_after_pod_scheduled or 0
         after_initialized = self.args.estimated_seconds_after_initialized or 0
         if self.args.allow_customize_estimation:
@@ -165,7 +151,7 @@ def _estimate_resource(resource: str | None, factor: int, demand: PodDemand) -> 
     expected = round_half_away(float(base) * float(factor) / 100)
     if 0 < limit < expected:
         return limit
-    # An annotation may hold any factor: the result stays an amount, if a negative one.
+    # An annotation may have any factor.
     if -INT64_MAX <= expected <= INT64_MAX:
         return expected
     return INT64_MAX if expected > 0 else -INT64_MAX
@@ -184,7 +170,7 @@ def read_scaling_factors(pod: Pod) -> dict[str, int]:
 
 
 def read_seconds(pod: Pod, annotation: str, default: int) -> int:
-    """Return the seconds in a pod's annotation for which it is estimated although it is measured."""
+    """Return the seconds in a pod's annotation for which its estimate counts although it is measured."""
     text = pod.annotations.get(annotation)
     if text is None or not _GO_INTEGER.fullmatch(text) or len(text) > 20:
         return default

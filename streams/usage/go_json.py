@@ -1,7 +1,7 @@
-"""JSON as Go decodes it into typed values, for annotations that Koordinator reads that way.
+"""JSON as Go decodes it into typed values, for annotations of Koordinator.
 
-Go ignores the case of field names, decodes a repeated name into the same field again, and has no
-NaN. So an object is read as its names and values in their order.
+Go ignores the case of field names, decodes a repeated name into the same field again, and has no NaN. So an
+object is decoded to its names and values in their order.
 """
 
 import json
@@ -14,17 +14,17 @@ def decode(text: str) -> Any:
     """Decode a JSON text, with objects as tuples of pairs.
 
     Raises:
-        ValueError: it is not JSON, or Go would not accept it.
-        RecursionError: it is nested too deep.
+        ValueError: the text is not JSON, or Go does not accept it.
+        RecursionError: the text is nested too deeply.
     """
     return json.loads(text, object_pairs_hook=tuple, parse_constant=_refuse)
 
 
 def fields(value: Any) -> list[tuple[str, Any]]:
-    """Return names, in one case, and values of a decoded object in their order; null is empty.
+    """Return the lower-case names and the values of a decoded object in their order; null is empty.
 
     Raises:
-        ValueError: it is no object.
+        ValueError: the value is not an object.
     """
     if value is None:
         return []
@@ -38,10 +38,10 @@ def as_integers(value: Any, before: dict[str, int] | None = None) -> dict[str, i
 
     Args:
         value: the object; null empties the map.
-        before: content of the map, which the object is merged into.
+        before: earlier content of the map, which the object is merged into.
 
     Raises:
-        ValueError: it is anything else.
+        ValueError: the value is not a map of integers.
     """
     if value is None:
         return {}
@@ -51,10 +51,10 @@ def as_integers(value: Any, before: dict[str, int] | None = None) -> dict[str, i
     for key, item in value:
         number = 0 if item is None else item
         if type(number) is not int or not -INT64_MAX - 1 <= number <= INT64_MAX:
-            raise ValueError(f"{key}: no integer of 64 bits")
+            raise ValueError(f"{key}: not a 64-bit integer")
         integers[key] = number
     return integers
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")

@@ -1,9 +1,9 @@
 """A node metric as vectors over the resources of the policy.
 
-Source: docs/reference/upstream.md A3.1 and A6.9. A resource list that is empty was not measured. To Koordinator
-a list that lacks a resource says 0 of it, and a pod without a class is not prod. To us the resource is
-unknown, the pod's own record says its class (X25), and a window that was not measured is replaced by
-the next shorter one, or by the mean (X9).
+An empty resource list was not measured. Koordinator reads a missing resource of a list as 0, and a pod
+without a class as not prod. By loadstream's rules, the resource is unknown, the pod's own record determines
+its class (X25), and the next shorter window, or the mean, replaces a window that was not measured (X9).
+Source: docs/reference/upstream.md A3.1, A6.9.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from schemas.policy.durations import format_duration_ms
 from streams.usage.estimate import Estimator
 from streams.usage.vectors import Vector
 
-#: Report interval of a metric that does not name its own.
+#: Report interval of a metric without one.
 REPORT_INTERVAL_DEFAULT_MS = 60_000
 
 PROD_CLASS = "koord-prod"
@@ -29,34 +29,18 @@ class Reading(NamedTuple):
 
     usage: Vector
     unknown: tuple[int, ...] = ()
-    """Positions of resources that the metric lacks; their usage is 0 here."""
+    """Positions of resources that the metric lacks; their usage is 0."""
     instead: tuple[tuple[int, str], ...] = ()
-    """Positions of resources of which another statistic replaces the one that was asked for, and
-    which."""
+    """Positions of resources with another statistic than the requested one, and its name."""
 
 
 def name_statistic(aggregation: str, duration_ms: int) -> str:
-    """Return the name of a statistic in decisions, such as "p95 over 5m"; 0: the longest window."""
+    """Return a name such as "p95 over 5m"; a duration of 0 is the longest window."""
     return f"{aggregation} over {format_duration_ms(duration_ms) if duration_ms else 'any window'}"
 
 
 class MetricVectors:
     """Figures of one node metric."""
-
-    __slots__ = (
-        "_aggregated",
-        "_longest",
-        "_metric",
-        "_pods",
-        "_readings",
-        "_upstream",
-        "_vector",
-        "node",
-        "report_interval_ms",
-        "resources",
-        "system",
-        "unknown",
-    )
 
     def __init__(self, metric: NodeMetric, estimator: Estimator) -> None:
         self._metric = metric
@@ -79,10 +63,10 @@ class MetricVectors:
             else metric.report_interval_ms
         )
         self._aggregated: dict[tuple[str, int], Mapping[str, int]] | None = None
-        """By aggregation type and duration; the last of equal entries counts. None: not read yet,
-        as under a policy that uses averages."""
+        """By aggregation type and duration; the last of equal entries counts. None before the first use,
+        because most policies use means."""
         self._longest: dict[str, int] = {}
-        """Longest duration measured, by aggregation type."""
+        """Longest measured duration by aggregation type."""
         self._readings: dict[tuple[str, int], Reading | None] = {}
 
     @property
@@ -104,14 +88,11 @@ class MetricVectors:
         return self._pods
 
     def read(self, aggregation: str | None, duration_ms: int) -> Reading | None:
-        """Return usage by a statistic over a duration.
+        """Return usage by a statistic over a duration; None if it is unknown.
 
         Args:
-            aggregation: avg, p50 ...; None: the node's mean.
-            duration_ms: 0: the longest one measured.
-
-        Returns:
-            None: nothing is known of the node, or, by Koordinator's rules, of that duration.
+            aggregation: avg, p50 and so on; None for the node's mean.
+            duration_ms: 0 for the longest measured duration.
         """
         if self.node is None:
             return None
@@ -134,7 +115,7 @@ class MetricVectors:
         return None if usage is None else Reading(self._vector(usage))
 
     def _read_windows(self, aggregation: str, duration_ms: int) -> Reading:
-        """Read each resource from the window, else from the next shorter one, else from the mean."""
+        """Read each resource from the window, else from the next shorter window, else from the mean."""
         windows = {
             length_ms: usage
             for (kind, length_ms), usage in self._statistics().items()
@@ -145,17 +126,17 @@ class MetricVectors:
         sources = [windows[length_ms] for length_ms in lengths]
         names.append("mean")
         sources.append(self._metric.usage or {})
-        asked = bool(lengths) and (not duration_ms or lengths[0] == duration_ms)
+        is_measured = bool(lengths) and (not duration_ms or lengths[0] == duration_ms)
         usage, unknown, instead = [], [], []
         for place, resource in enumerate(self.resources):
-            found = next((i for i, source in enumerate(sources) if resource in source), None)
-            if found is None:
+            index = next((i for i, source in enumerate(sources) if resource in source), None)
+            if index is None:
                 usage.append(0)
                 unknown.append(place)
                 continue
-            usage.append(sources[found][resource])
-            if found or not asked:
-                instead.append((place, names[found]))
+            usage.append(sources[index][resource])
+            if index or not is_measured:
+                instead.append((place, names[index]))
         return Reading(tuple(usage), tuple(unknown), tuple(instead))
 
     def _statistics(self) -> dict[tuple[str, int], Mapping[str, int]]:
@@ -172,12 +153,12 @@ class MetricVectors:
 
 
 def drop_lifetimes(metric: NodeMetric) -> NodeMetric:
-    """Return the metric as a node keeps it: lifetimes are part of its statistics."""
+    """Return the metric as a node keeps it; lifetimes are part of the node's statistics."""
     return metric if metric.lifetimes is None else metric.model_copy(update={"lifetimes": None})
 
 
 def check_amounts(metric: NodeMetric) -> Refusal | None:
-    """Return a refusal that names the first amount of a metric that cannot have been measured."""
+    """Return a refusal that names the first impossible amount of a metric."""
     if (
         max(chain.from_iterable([each.values() for each in _amounts(metric)]), default=0)
         <= AMOUNT_MAX
@@ -195,7 +176,7 @@ def check_amounts(metric: NodeMetric) -> Refusal | None:
 
 
 def check_capacity(metric: NodeMetric, capacity: Mapping[str, int]) -> Refusal | None:
-    """Return a refusal that names an amount which a node of this capacity cannot have used."""
+    """Return a refusal that names an amount that exceeds the node's capacity."""
     limits = {name: capacity[name] for name in metric.usage or () if capacity.get(name)}
     if not limits:
         return None
@@ -215,7 +196,7 @@ def check_capacity(metric: NodeMetric, capacity: Mapping[str, int]) -> Refusal |
 
 
 def _amounts(metric: NodeMetric) -> list[Mapping[str, int]]:
-    """Return the amounts of `_usages` without their places: faster, for the common case."""
+    """Return the amounts of `_usages` without their places, which is faster."""
     found: list[Mapping[str, int]] = [pod.usage for pod in metric.pods]
     found += [host.usage for host in metric.host_applications]
     for entry in metric.aggregated:
@@ -227,7 +208,7 @@ def _amounts(metric: NodeMetric) -> list[Mapping[str, int]]:
 
 
 def _usages(metric: NodeMetric) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Yield every list of amounts, with its place in the message."""
+    """Yield all amounts with their place in the message."""
     if metric.usage is not None:
         yield "usage", metric.usage
     yield "system_usage", metric.system_usage

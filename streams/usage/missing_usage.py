@@ -1,8 +1,8 @@
-"""What the filter and the scores look at and a node's metric lacks.
+"""Usage that the filter and the scores need and a node's metric lacks.
 
-By Koordinator's rules a statistic that is missing is replaced by the sum of the estimates of all pods
-(docs/reference/upstream.md X9). By ours another statistic replaces it, and a resource of which nothing is known
-counts as on a node without a metric (X9, X23). Decisions name either.
+By Koordinator's rules, the sum of the estimates of all pods replaces a missing statistic
+(docs/reference/upstream.md X9). By loadstream's rules, another statistic replaces it, and a resource of
+unknown usage counts as on a node without a metric (X9, X23). Decisions name what is missing.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from streams.usage.metric import name_statistic
 from streams.usage.node_usage import ExpectedNodeUsage
 from streams.usage.rounding import UNBOUNDED
 
-#: Pods that usage may be needed for, as bits: pods of DaemonSets pass the filter unasked, and prod
-#: pods may be judged by their own usage, of which no statistic but the mean is known.
+#: Pods whose decisions need the usage, as bits. The filter does not apply to pods of DaemonSets. Prod pods
+#: may be judged by the usage of prod pods, of which only the mean is known.
 JUDGED, JUDGED_PROD, DAEMONS, DAEMONS_PROD = 1, 2, 4, 8
 ALL_PODS = JUDGED | JUDGED_PROD | DAEMONS | DAEMONS_PROD
 
@@ -27,13 +27,12 @@ class MissingUsage(NamedTuple):
     what: str
     """A resource, or a statistic such as "p95 over 30m"."""
     instead: str
-    """What replaces it; empty: nothing, the usage of the resource is unknown."""
+    """The replacement; empty if the usage of the resource is unknown."""
     pods: int
-    """For which pods it is needed, as bits."""
+    """Pods whose decisions need the usage, as bits."""
 
 
 def get_pods_bit(*, prod: bool, daemon: bool) -> int:
-    """Return the bit of a kind of pods."""
     if daemon:
         return DAEMONS_PROD if prod else DAEMONS
     return JUDGED_PROD if prod else JUDGED
@@ -42,14 +41,7 @@ def get_pods_bit(*, prod: bool, daemon: bool) -> int:
 def find_missing_usage(
     usage: ExpectedNodeUsage, *, filtered: bool, scored: bool, at_risk: Sequence[str] = ()
 ) -> tuple[MissingUsage, ...]:
-    """Return what the metric of a node lacks.
-
-    Args:
-        usage: of the node.
-        filtered: the filter by load is enabled.
-        scored: the score by load is.
-        at_risk: resources that the score by risk looks at.
-    """
+    """Return what the metric of a node lacks for a policy that filters or scores by load, or by risk."""
     vectors, metric = usage.vectors, usage.metric
     if vectors is None or vectors.node is None or metric is None or metric.usage is None:
         return ()
@@ -68,16 +60,16 @@ def find_missing_usage(
             )
             name = name_statistic(kind, duration_ms)
             lacks += [(name, instead) for place, instead in replaced if place in places]
-        for each in lacks:
-            missing[each] = missing.get(each, 0) | pods
+        for lack in lacks:
+            missing[lack] = missing.get(lack, 0) | pods
     for name in at_risk:
         if name not in metric.usage and not any(name in pod.usage for pod in metric.pods):
             missing[name, ""] = ALL_PODS
-    return tuple([MissingUsage(*each, pods) for each, pods in missing.items()])
+    return tuple([MissingUsage(*lack, pods) for lack, pods in missing.items()])
 
 
 class _Needed(NamedTuple):
-    """A statistic that is looked at."""
+    """A statistic that a plugin uses."""
 
     aggregation: str | None
     duration_ms: int

@@ -1,67 +1,93 @@
-"""Usage of one node: what its metric measured, and what its pods are expected to use beyond that.
+"""Usage of one node: its metric, and the expected usage of pods that the metric does not show yet.
 
-A metric shows what a node used a while ago. Pods placed since are not in it, and pods that have just
-started are in it with too little. Both are estimated until a metric is young enough to be believed.
-The sums of those estimates are updated as pods and metrics come and go.
+A metric shows past usage. Pods that were placed later are not in it, and pods that have just started are in
+it with too little usage. Estimates of both count until a later metric shows the pods. The sums of these
+estimates are updated as pods and metrics come and go.
 
-The pods are Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
-overlooked. Source: docs/reference/upstream.md A3, A4, A6.
+The assigned pods equal Koordinator's pod-assign cache, with its rules for which events count.
+Source: docs/reference/upstream.md A3, A4, A6.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
 from streams.pods.demand import PodDemand
 from streams.pods.priority import priority_class
-from streams.usage.assigned_pods import AssignedPod, Share, is_same_for_estimation
-from streams.usage.estimate import Estimator
+from streams.usage.estimate import Estimate, Estimator
 from streams.usage.metric import MetricVectors
 from streams.usage.thresholds import build_profile
 from streams.usage.vectors import UNKNOWN, Vector, minus, plus, total
 
-#: A pod's usage, and whether the node's agent knows it as prod.
+#: Usage of a pod, and whether it counts as prod usage.
 _Measured = tuple[Vector, bool]
 _NO_PODS: Mapping[tuple[str, str], _Measured] = {}
 
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
 
 
+@dataclass(frozen=True, slots=True)
+class AssignedPod:
+    """State of a pod when it was last counted; later changes of its labels are ignored."""
+
+    pod: Pod
+    demand: PodDemand
+    cached_at_ms: int
+    prod: bool
+    estimate: Estimate
+    timestamp_ms: int
+    """Time when the pod was scheduled, else when it was counted."""
+    deadline_ms: int | None
+    """With metrics older than this, the estimate counts even if they show the pod."""
+
+
+class Share(NamedTuple):
+    """What one pod adds to the sums of the node."""
+
+    delta: Vector
+    prod_usage: Vector
+    prod_delta: Vector
+
+
+def is_same_for_estimation(cached: Pod, pod: Pod) -> bool:
+    """Tell whether a pod counts as before; changes of labels and annotations alone do not matter."""
+    return (
+        # Metrics identify pods by these.
+        (cached.namespace, cached.name) == (pod.namespace, pod.name)
+        and cached.node == pod.node
+        and cached.scheduled_at_ms == pod.scheduled_at_ms
+        and cached.initialized_at_ms == pod.initialized_at_ms
+        and cached.priority == pod.priority
+        and cached.qos_class == pod.qos_class
+        and cached.containers == pod.containers
+        and cached.init_containers == pod.init_containers
+        and cached.overhead == pod.overhead
+    )
+
+
 class ExpectedNodeUsage:
     """Metric and assigned pods of one node; vectors over the resources of its estimator."""
 
-    __slots__ = (
-        "assigned",
-        "delta",
-        "estimated",
-        "estimator",
-        "metric",
-        "metric_time_ms",
-        "prod_delta",
-        "prod_usage",
-        "profile",
-        "vectors",
-    )
-
     def __init__(self, estimator: Estimator) -> None:
-        """Start without metric and pods, on a node that Kubernetes has not named."""
         self.estimator = estimator
         self.metric: NodeMetric | None = None
         self.vectors: MetricVectors | None = None
-        """Figures of the metric."""
+        """The metric as vectors."""
         self.metric_time_ms: int | None = None
-        """Update time that estimation uses; a metric without one keeps the time before it."""
+        """Update time for estimation; a metric without update time keeps the earlier one."""
         self.profile = build_profile({}, {}, estimator.resources, estimator.thresholds)
         self.assigned: dict[str, AssignedPod] = {}
-        """By pod uid."""
+        """By uid of the pod."""
         self.delta: Vector
         """What estimates add to the node's usage."""
         self.prod_usage: Vector
         """Measured usage of prod pods."""
         self.prod_delta: Vector
-        """What estimates add to that."""
+        """What estimates add to `prod_usage`."""
         self.estimated: Vector
-        """Sum of all estimates, as if nothing had been measured."""
+        """Sum of the estimates of all pods."""
         self.delta = self.prod_usage = self.prod_delta = self.estimated = self._zero()
 
     def _zero(self) -> Vector:
@@ -70,22 +96,14 @@ class ExpectedNodeUsage:
     # --- policy and metric ----------------------------------------------------------------------
 
     def set_profile(self, capacity: Mapping[str, int], annotations: Mapping[str, str]) -> None:
-        """Work out the thresholds again.
-
-        Args:
-            capacity: of the node, by resource.
-            annotations: of the node; they override thresholds of the policy.
-        """
+        """Compute the thresholds again from the node's capacity and annotations."""
         estimator = self.estimator
         self.profile = build_profile(
             capacity, annotations, estimator.resources, estimator.thresholds
         )
 
     def set_estimator(self, estimator: Estimator) -> bool:
-        """Use another policy; the caller sets the profile.
-
-        Returns False if the policy estimates all pods like the one before.
-        """
+        """Apply another policy; return whether estimates may change. The caller sets the profile."""
         before, self.estimator = self.estimator, estimator
         if before.counts_like(estimator):
             return False
@@ -105,10 +123,7 @@ class ExpectedNodeUsage:
         return True
 
     def set_metric(self, metric: NodeMetric | None) -> None:
-        """Replace the metric; None: it is gone.
-
-        The time of the metric before stays if this one has none, while pods are counted here.
-        """
+        """Replace the metric; None if it was removed."""
         self.metric = metric
         self.vectors = None if metric is None else MetricVectors(metric, self.estimator)
         if metric is not None and metric.updated_at_ms is not None:
@@ -118,25 +133,25 @@ class ExpectedNodeUsage:
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When the metric becomes too old; None: there is none, or it does not say how old it is."""
+        """Time when the metric expires; None without a metric, or if the metric has no update time."""
         if self.metric is None or self.metric.updated_at_ms is None:
             return None
         limit_ms = self.estimator.args.node_metric_expiration_seconds * 1000
         return self.metric.updated_at_ms + limit_ms
 
     def is_expired(self, now_ms: int) -> bool:
-        """Tell whether the metric is too old to be believed, or does not say how old it is."""
+        """Tell whether the metric has expired, is missing, or has no update time."""
         expires_at_ms = self.expires_at_ms
         return expires_at_ms is None or now_ms >= expires_at_ms
 
     def is_outdated(self, now_ms: int) -> bool:
-        """Tell whether there is a metric that says how old it is, and it is too old."""
+        """Tell whether there is a metric with an update time that has expired."""
         return self.expires_at_ms is not None and self.is_expired(now_ms)
 
     # --- pods -----------------------------------------------------------------------------------
 
     def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
-        """Count a pod from now on, replacing what was counted for it; False if it never counts."""
+        """Count a pod from now on, in place of an earlier state; return False if it never counts."""
         if not _can_count(pod):
             return False
         self._uncount(pod.uid)
@@ -144,7 +159,7 @@ class ExpectedNodeUsage:
         return True
 
     def restore(self, pods: Iterable[tuple[Pod, PodDemand, int]]) -> None:
-        """Count all pods as `assign` does each, with its time."""
+        """Count all pods, each from its own time."""
         for pod, demand, counted_at_ms in pods:
             if _can_count(pod):
                 self.assigned[pod.uid] = self._make_assigned(pod, demand, counted_at_ms)
@@ -154,7 +169,7 @@ class ExpectedNodeUsage:
         self._recount()
 
     def update(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
-        """Take over a change of a pod of this node; False if nothing that counts has changed."""
+        """Apply a change of a pod of this node; return False if estimates do not change."""
         if pod.has_finished:
             return self.unassign(pod.uid)
         cached = self.assigned.get(pod.uid)
@@ -163,7 +178,7 @@ class ExpectedNodeUsage:
         return self.assign(pod, demand, now_ms)
 
     def unassign(self, uid: str) -> bool:
-        """Stop counting a pod; False if it was not counted."""
+        """Stop counting a pod; return False if it was not counted."""
         counted = self._uncount(uid)
         self._forget_time()
         return counted
@@ -171,15 +186,14 @@ class ExpectedNodeUsage:
     # --- expected usage -------------------------------------------------------------------------
 
     def compute_expected(self, aggregation: str | None, duration_ms: int) -> Vector:
-        """Return the expected usage of the node, without the pod that is being placed.
+        """Return the expected usage of the node without the pod that is being placed.
 
-        A resource of which nothing is known is `UNKNOWN`.
+        Resources of unknown usage are `UNKNOWN`. By Koordinator's rules, the sum of all estimates replaces
+        a statistic that was not measured.
 
         Args:
-            aggregation: avg, p50 ...; None: the node's average.
-            duration_ms: 0: the longest measured. By Koordinator's rules a duration that was not
-                measured means that nothing is known of the usage: then it is the sum of the
-                estimates of all pods.
+            aggregation: avg, p50 and so on; None for the node's mean.
+            duration_ms: 0 for the longest measured duration.
         """
         if self.vectors is None or self.vectors.node is None:
             raise ValueError("expected usage of a node without usage: check `vectors` first")
@@ -191,8 +205,10 @@ class ExpectedNodeUsage:
         return _without(plus(reading.usage, self.delta), reading.unknown)
 
     def compute_expected_prod(self) -> Vector:
-        """Return the expected usage of prod pods, with the system's if the policy says so; a
-        resource of which nothing is known is `UNKNOWN`."""
+        """Return the expected usage of prod pods, plus that of the system if the policy says so.
+
+        Resources of unknown usage are `UNKNOWN`.
+        """
         expected = plus(self.prod_usage, self.prod_delta)
         if self.vectors is None:
             return expected
@@ -240,67 +256,63 @@ class ExpectedNodeUsage:
         return None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
 
     def _share(self, assigned: AssignedPod, measured: _Measured | None, zero: Vector) -> Share:
-        """Return what a pod adds to the sums; `measured`: its usage by the metric.
+        """Return what a pod adds to the sums; `measured` is its usage in the metric.
 
-        A share is not kept: it depends on the pod and the metric alone, so a pod is subtracted as it
-        was added, until all pods are counted again.
+        The share depends only on the pod and the metric, so a pod is subtracted as it was added.
         """
         added = assigned.estimate.added
         if measured is None:
             return Share(added, zero, added if assigned.prod else zero)
         usage, known_as_prod = measured
         beyond = zero
-        if not self._is_witnessed(assigned, self._witness_ms):
+        if not self._is_shown(assigned, self._shown_since_ms):
             beyond = tuple([max(0, a - b) for a, b in zip(added, usage, strict=True)])
         if not assigned.prod:
             return Share(beyond, zero, zero)
         if known_as_prod:
             return Share(beyond, usage, beyond)
-        # The node's agent counts it in another class: none of its usage is known as prod usage.
+        # The metric has the pod in another class, so none of its usage is known to be prod usage.
         return Share(beyond, zero, added)
 
     @property
-    def _witness_ms(self) -> int | None:
-        """Pods that are there since then or longer are in the metric as they are; None: no pod is."""
+    def _shown_since_ms(self) -> int | None:
+        """Pods that are older than this are fully in the metric; None without a metric."""
         if self.vectors is None or self.metric_time_ms is None:
             return None
         return self.metric_time_ms - self.vectors.report_interval_ms
 
-    def _is_witnessed(self, assigned: AssignedPod, witness_ms: int | None) -> bool:
-        """Tell whether the metric measures a pod as it is, so that its estimate does not count.
-
-        A metric that is too young does not (docs/reference/upstream.md A4.3).
-        """
-        if witness_ms is None or witness_ms < assigned.timestamp_ms:
+    def _is_shown(self, assigned: AssignedPod, shown_since_ms: int | None) -> bool:
+        """Tell whether the metric shows the pod's full usage, so its estimate does not count (A4.3)."""
+        if shown_since_ms is None or shown_since_ms < assigned.timestamp_ms:
             return False
         deadline_ms = assigned.deadline_ms
         return deadline_ms is None or deadline_ms <= (self.metric_time_ms or 0)
 
     def _recount(self) -> None:
-        """Count all pods again: like `_count` for each, but the sums are added up once."""
-        zero, witness_ms = self._zero(), self._witness_ms
+        """Recompute all sums, as `_count` of each pod would."""
+        zero, shown_since_ms = self._zero(), self._shown_since_ms
         measured = self.vectors.pods if self.vectors is not None and self.assigned else _NO_PODS
         shares: list[Share] = []
         prod_usage: list[Vector] = []
         for assigned in self.assigned.values():
             pod = assigned.pod
             known = measured.get((pod.namespace, pod.name))
-            # Most pods of most nodes have been measured for long and add nothing: see `_share`.
+            # Most pods have been measured for long; their estimates add nothing (`_share`).
             if (
                 known is None
-                or witness_ms is None
-                or witness_ms < assigned.timestamp_ms
+                or shown_since_ms is None
+                or shown_since_ms < assigned.timestamp_ms
                 or assigned.deadline_ms is not None
                 or (assigned.prod and not known[1])
             ):
                 shares.append(self._share(assigned, known, zero))
             elif assigned.prod:
                 prod_usage.append(known[0])
-        self.delta = total(zero, [each.delta for each in shares if each.delta is not zero])
-        prod_usage += [each.prod_usage for each in shares if each.prod_usage is not zero]
+        self.delta = total(zero, [share.delta for share in shares if share.delta is not zero])
+        prod_usage += [share.prod_usage for share in shares if share.prod_usage is not zero]
         self.prod_usage = total(zero, prod_usage)
         self.prod_delta = total(
-            zero, [each.prod_delta for each in shares if each.prod_delta is not zero]
+            zero, [share.prod_delta for share in shares if share.prod_delta is not zero]
         )
 
     def _forget_time(self) -> None:

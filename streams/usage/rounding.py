@@ -1,13 +1,12 @@
-"""Go's arithmetic where it decides: rounding half away from zero, and percentages in its order of
-operations.
+"""Go's arithmetic: rounding half away from zero, and percentages in Go's order of operations.
 
-Source: docs/reference/upstream.md A2.4 and A4.1. A usage of 65.5 % is refused at a threshold of 65, and 65.49 %
-is not. Which of both a figure is depends on float64 operations in exactly this order.
+A usage of 65.5 % is refused at a threshold of 65, and 65.49 % is not. The rounded percentage depends on
+float64 operations in exactly this order. Source: docs/reference/upstream.md A2.4, A4.1.
 """
 
 from functools import lru_cache
 
-#: The largest amount in a message: usage up to this amount is not limited.
+#: The largest amount in a message, as a limit that no usage exceeds.
 UNBOUNDED = 2**63 - 1
 
 
@@ -29,15 +28,12 @@ def usage_percent(used: int, total: int) -> int:
 def largest_within(total: int, threshold: int) -> int:
     """Return the largest `used` whose `usage_percent` of `total` does not exceed `threshold`.
 
-    The percentage does not fall as `used` grows, so a comparison with this figure replaces the
-    division for every pod and every decision.
+    A comparison with it replaces the division in every decision. The result is within -`UNBOUNDED` and
+    `UNBOUNDED`.
 
     Args:
         total: capacity, above 0.
-        threshold: percent; annotations may say any 64-bit integer.
-
-    Returns:
-        At most `UNBOUNDED`, and at least -`UNBOUNDED`.
+        threshold: percent; annotations may have any 64-bit integer.
     """
     low = high = int((threshold + 0.5) / 100 * total)
     step = 1

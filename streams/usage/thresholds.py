@@ -1,13 +1,12 @@
-"""Usage thresholds of a node, and its profile: the most usage that they allow.
+"""Usage thresholds of a node, and its profile: the largest usage that they allow.
 
-The thresholds are the policy's, overridden part by part by the node's annotation. Annotations are read
-when a node's state changes, so that a change of its usage or pods costs additions only. Source:
-docs/reference/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
+Parts of the node's annotation override those of the policy. Profiles are computed when a node's state
+changes, so changes of usage and pods need additions only.
+Source: docs/reference/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from schemas.policy import LoadAwareSchedulingArgs
@@ -15,9 +14,6 @@ from schemas.policy.durations import parse_duration_ms
 from streams.usage.go_json import as_integers, decode, fields
 from streams.usage.rounding import UNBOUNDED, largest_within
 from streams.usage.vectors import Vector
-
-#: Cached pairs of capacity and thresholds; a cluster has few.
-_MOST_MAX = 4_096
 
 THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
 
@@ -29,19 +25,19 @@ class AggregatedThresholds:
     thresholds: Mapping[str, int]
     aggregation: str
     duration_ms: int
-    """0: the longest measured duration."""
+    """0 for the longest measured duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeThresholds:
-    """Percentages that the usage of one node is compared with; 0: not checked."""
+    """Percentages with which the usage of one node is compared; 0 is not checked."""
 
     plain: Mapping[str, int]
     prod: Mapping[str, int]
     aggregated: AggregatedThresholds | None
 
     def vector(self, which: Mapping[str, int], resources: tuple[str, ...]) -> tuple[int, ...]:
-        """Return thresholds in the order of `resources`; a resource that is not named is not checked."""
+        """Return thresholds in the order of `resources`; missing ones are 0."""
         return tuple(which.get(resource, 0) for resource in resources)
 
 
@@ -64,7 +60,7 @@ def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> NodeThresholds:
 def read_node_thresholds(
     annotations: Mapping[str, str], defaults: NodeThresholds
 ) -> NodeThresholds:
-    """Return the thresholds of one node; an annotation that cannot be read is ignored whole."""
+    """Return the thresholds of one node; an annotation that Go cannot decode is ignored."""
     text = annotations.get(THRESHOLDS_ANNOTATION)
     if text is None:
         return defaults
@@ -105,7 +101,7 @@ class _GivenAggregated:
 
 @dataclass(slots=True)
 class _Given:
-    """Content of the usage-thresholds annotation, read as Go decodes it (A6.11)."""
+    """Content of the usage-thresholds annotation, as Go decodes it (A6.11)."""
 
     plain: dict[str, int] = field(default_factory=dict)
     prod: dict[str, int] = field(default_factory=dict)
@@ -139,15 +135,14 @@ class NodeProfile:
     total: Vector
     """Capacity of the node."""
     most: Vector | None
-    """The most that may be used, by the thresholds for all pods; None: nothing is checked.
-
-    `UNBOUNDED` for a resource without a threshold, or of which the node has nothing."""
+    """Largest usage that the thresholds for all pods allow; None if nothing is checked. `UNBOUNDED` for
+    resources without a threshold or capacity."""
     most_prod: Vector | None
-    """The most that prod pods may use; None: prod pods are judged as all others."""
+    """Largest usage of prod pods; None if prod pods are judged as all other pods."""
     aggregation: str | None
-    """Statistic that `most` is about; None: the average usage."""
+    """Statistic that `most` limits; None for mean usage."""
     aggregated_ms: int
-    """Duration of that statistic; 0: the longest one measured."""
+    """Duration of that statistic; 0 for the longest measured duration."""
 
 
 def build_profile(
@@ -156,14 +151,7 @@ def build_profile(
     resources: tuple[str, ...],
     defaults: NodeThresholds,
 ) -> NodeProfile:
-    """Return the profile of a node.
-
-    Args:
-        capacity: of the node, by resource; empty: Kubernetes has not named it.
-        annotations: of the node.
-        resources: of the policy.
-        defaults: thresholds of nodes that do not override them.
-    """
+    """Return the profile of a node; `defaults` are the thresholds of nodes without an annotation."""
     total = tuple([capacity.get(name, 0) for name in resources])
     thresholds = read_node_thresholds(annotations, defaults)
     aggregated = thresholds.aggregated
@@ -177,7 +165,6 @@ def build_profile(
     )
 
 
-@lru_cache(maxsize=_MOST_MAX)
 def _most(total: Vector, thresholds: Vector) -> Vector | None:
     if not any(thresholds):
         return None

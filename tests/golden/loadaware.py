@@ -133,6 +133,7 @@ class World:
         """Filter and score of every pending pod on every node."""
         placer = self.state.placement.placer
         index = self.state.inventory.lay_out()
+        placer.refresh()
         load_filter = placer.filters[0]
         load_score = placer.scores[0][0]
         answers: dict[str, dict[str, Json]] = {}

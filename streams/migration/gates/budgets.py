@@ -223,8 +223,6 @@ class BudgetIndex:
         self._answers = Answers(ANSWERS_BYTES_MAX, ANSWERS_MAX) if answers is None else answers
         self._number = next(_NUMBERS)
         """Version of the selectors. Cached answers of an older version are stale."""
-        self.comparisons = 0
-        """Number of selectors that were compared with labels."""
 
     def explain_refusal(self, selector: PodSelector | None) -> str | None:
         """Return why a selector is refused; None if it is not."""
@@ -292,7 +290,6 @@ class BudgetIndex:
             keys.update(self._by_handle.get((label, None), {}))
         for key in keys:
             group = self._groups[key]
-            self.comparisons += 1
             if group.selector.matches(labels):
                 yield from group.names
 

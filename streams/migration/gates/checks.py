@@ -25,8 +25,7 @@ from streams.migration.gates.concurrency_limits import ConcurrencyLimits
 from streams.migration.gates.protections import Protections
 from streams.migration.gates.rate_limits import Limiters
 from streams.migration.gates.workloads import Replicas, Workloads
-from streams.migration.proposal import Proposal
-from streams.migration.registry import Registry
+from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.placement.filters.unsupported import refusal
 from streams.pods.held import Held
@@ -63,8 +62,6 @@ class Gates:
         """Number of migrations that wait for each budget, by namespace and name of the budget."""
         self._waiting_version = (-1, -1, -1)
         """The version to which `_waiting` belongs."""
-        self.lookups = 0
-        """Number of pods whose budgets were looked up for `_waiting`."""
         self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -166,13 +163,9 @@ class Gates:
     def check_temporary(
         self, pod: Pod, proposal: Proposal, now_ms: int, *, waiting_too: bool
     ) -> Gate | None:
-        """Return the gate that delays a pod's migration; None if there is none.
+        """Return the gate that delays a migration; None if there is none.
 
-        Args:
-            pod: current state of the pod.
-            proposal: its node, pool, trigger, and whether maintenance windows apply.
-            now_ms: log time.
-            waiting_too: count migrations that wait for arbitration, as for a new migration.
+        With `waiting_too`, migrations that wait for arbitration count, as they do for a new migration.
         """
         if not proposal.ignore_windows:
             closed = self.check_windows(proposal.pool, proposal.node, pod.namespace, now_ms)
@@ -255,7 +248,6 @@ class Gates:
             for uid in self.registry.namespace_group(namespace).untried.values():
                 node_and_held = self.inventory.held(uid)
                 if node_and_held is not None:
-                    self.lookups += 1
                     counts.update(self.budgets.find_covering_names(node_and_held[1].pod))
         return counts
 

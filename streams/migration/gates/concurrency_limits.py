@@ -13,9 +13,6 @@ from streams.migration.registry import MigrationGroup, Registry, is_moving
 from streams.pods.held import is_overdue
 from streams.rebalance.candidates import Gate, Scope
 
-#: Most owners whose counts are cached.
-_COUNTS_MAX = 1_024
-
 
 def resolve_limit(value: int | str | None, replicas: int) -> int:
     """Convert a number or percentage to a number of pods, at least 1 and at most all replicas.
@@ -36,11 +33,6 @@ class ConcurrencyLimits:
         self.inventory = inventory
         self.registry = registry
         self.owners = inventory.owners
-        self._counts: dict[tuple[str, bool], tuple[tuple[int, int], int, int]] = {}
-        """By owner and `waiting_too`: versions of the registry's group and of the owners, number of
-        migrating pods that are ready, and how many of them still exist."""
-        self.recounts = 0
-        """Number of times that the migrating pods of an owner were counted one by one."""
         self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -51,13 +43,10 @@ class ConcurrencyLimits:
     def check(
         self, pod: Pod, node: str, replicas: Replicas | None, *, waiting_too: bool
     ) -> Gate | None:
-        """Return the first limit that one more migration would exceed; None if there is none.
+        """Return the first limit that moving a pod from a node would exceed; None if there is none.
 
-        Args:
-            pod: the pod to move; its own migration does not count.
-            node: the node that it would leave.
-            replicas: replicas of its owner; None if it has no owner.
-            waiting_too: count migrations that wait for arbitration.
+        The migration of the pod itself does not count. With `waiting_too`, migrations that wait for arbitration
+        count.
         """
         args, registry = self.args, self.registry
         own = registry.find_by_pod(pod.uid)
@@ -127,23 +116,15 @@ class ConcurrencyLimits:
         uids = group.select(waiting_too=waiting_too)
         pods = self.owners.pods(replicas.owner)
         unready = self.owners.unready(replicas.owner)
-        cached = self._counts.get((replicas.owner, waiting_too))
-        version = (group.version, self.owners.version)
-        if cached is None or cached[0] != version:
-            self.recounts += 1
-            moving_ready = sum(uid not in unready for uid in uids.values())
-            existing = sum(uid in pods and uid not in unready for uid in uids.values())
-            cached = self._counts[replicas.owner, waiting_too] = version, moving_ready, existing
-            while len(self._counts) > _COUNTS_MAX:
-                del self._counts[next(iter(self._counts))]
-        _, moving_ready, existing = cached
-        own = uids.get(own_id)
-        if own is not None and own not in unready:
-            moving_ready -= 1
-            existing -= own in pods
-        count = len(unready) + moving_ready
+        moving_ready = {
+            uid
+            for migration_id, uid in uids.items()
+            if migration_id != own_id and uid not in unready
+        }
+        count = len(unready) + len(moving_ready)
         if replicas.inferred:
             return count
+        existing = sum(uid in pods for uid in moving_ready)
         return max(count, replicas.count - (len(pods) - len(unready) - existing))
 
     def check_size(self, replicas: Replicas | None) -> Gate | None:

@@ -79,7 +79,6 @@ class Protections:
         return reason
 
     def forget(self, uid: str) -> None:
-        """Drop the cached result of a pod that is gone."""
         self._verdicts.pop(uid, None)
 
     def has_evict_annotation(self, pod: Pod) -> bool:

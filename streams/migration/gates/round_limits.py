@@ -7,7 +7,7 @@ from collections import Counter
 
 from schemas.policy import Policy
 from schemas.policy.sections.descheduling import DeschedulingLimits
-from streams.rebalance.candidates import Gate
+from streams.rebalance.candidates import Gate, Scope
 
 #: Most pods of one round for any policy: each pod needs a migration, a command and their rows.
 PODS_PER_ROUND_MAX = 250
@@ -26,27 +26,23 @@ class RoundLimits:
 
     def check(self, node: str, namespace: str) -> Gate | None:
         """Return the limit that one more pod would exceed; None if there is none."""
-        limits = self.limits
-        if self._total >= PODS_PER_ROUND_MAX:
-            text = f"{self._total} pods leave in this round, which is the limit of every round"
+        limits, total = self.limits, self._total
+        if total >= PODS_PER_ROUND_MAX:
+            text = f"{total} pods leave in this round, which is the limit of every round"
             return Gate("PodsPerRoundMax", text, "round")
-        total = limits.max_no_of_pods_to_evict_total
-        if total is not None and self._total >= total:
-            text = f"{self._total} pods leave in this round; maxNoOfPodsToEvictTotal is {total}"
-            return Gate("MaxNoOfPodsToEvictTotal", text, "round")
-        most = limits.max_no_of_pods_to_evict_per_node
-        count = self._nodes[node]
-        if most is not None and count >= most:
-            text = f"{count} pods leave {node} in this round; maxNoOfPodsToEvictPerNode is {most}"
-            return Gate("MaxNoOfPodsToEvictPerNode", text, "node")
-        most = limits.max_no_of_pods_to_evict_per_namespace
-        count = self._namespaces[namespace]
-        if most is not None and count >= most:
-            text = (
-                f"{count} pods of namespace {namespace} leave in this round; "
-                f"maxNoOfPodsToEvictPerNamespace is {most}"
-            )
-            return Gate("MaxNoOfPodsToEvictPerNamespace", text)
+        counts: tuple[tuple[str, Scope, int | None, int, str], ...] = (
+            ("MaxNoOfPodsToEvictTotal", "round",
+             limits.max_no_of_pods_to_evict_total, total, "pods leave"),
+            ("MaxNoOfPodsToEvictPerNode", "node",
+             limits.max_no_of_pods_to_evict_per_node, self._nodes[node], f"pods leave {node}"),
+            ("MaxNoOfPodsToEvictPerNamespace", "pod",
+             limits.max_no_of_pods_to_evict_per_namespace, self._namespaces[namespace],
+             f"pods of namespace {namespace} leave"),
+        )  # fmt: skip
+        for name, scope, most, count, what in counts:
+            if most is not None and count >= most:
+                text = f"{count} {what} in this round; {name[0].lower()}{name[1:]} is {most}"
+                return Gate(name, text, scope)
         return None
 
     def count(self, node: str, namespace: str) -> None:

@@ -1,12 +1,12 @@
 """Filters: which nodes a pod must not go to. One module each; `placement.registry` finds them.
 
-load_aware     LoadAwareScheduling: nodes that are, or will be, too busy
-fit            NodeResourcesFit: what a pod requests is free on its node
+load_aware     LoadAwareScheduling: nodes whose usage exceeds or will exceed a threshold
+fit            NodeResourcesFit: nodes without room for the pod's requests
 node_affinity  NodeAffinity: node selector and required affinity
-labels         requirements on labels, read once and asked of many nodes
-node_name      NodeName: a pod that names its node
-ports          NodePorts: two pods cannot take one port of a node
-taints         TaintToleration: taints that a pod does not tolerate
-unschedulable  NodeUnschedulable: cordoned nodes take no new pods
-unsupported    refuses pods with requirements that no filter here evaluates
+labels         requirements on node labels
+node_name      NodeName: the node that a pod requires
+ports          NodePorts: host ports that are in use
+taints         TaintToleration: taints that the pod does not tolerate
+unschedulable  NodeUnschedulable: cordoned nodes
+unsupported    pods that no node may run
 """

@@ -1,13 +1,13 @@
-"""Filter NodeResourcesFit: what a pod requests must be free on its node.
+"""Filter NodeResourcesFit: the node must have room for the pod's requests.
 
-Free is what the node has allocatable less what the pods held there request; a resource that a node
-does not name it has none of. `pods` is a resource like any other, of which every pod takes one.
-Resources of which a pod requests nothing are not looked at, so a node that holds more than it has
-(its allocatable shrank) still takes pods that ask for none of that.
+The free amount of a resource is the node's allocatable less the requests of the pods held there. A node
+without an allocatable amount of a resource has none of it. `pods` is a resource of which every pod takes
+one. Resources that the pod does not request are not checked. So a node whose allocatable has shrunk
+below the requests of its pods still accepts pods that do not request that resource.
 
-A node is refused with one reason: pods first, then cpu, memory and ephemeral storage, then the
-other resources by name. kube-scheduler gives all reasons of a node, so its counts add up to more
-than the nodes.
+A node is refused for one reason: pods first, then cpu, memory and ephemeral storage, then the other
+resources by name. kube-scheduler reports all reasons of a node, so its counts add up to more than the
+number of nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from streams.placement.plugin import Filter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
-#: Most resources for which a column is kept.
+#: Most resource columns that are kept.
 COLUMNS_MAX = 64
 
 #: Resource and amount: millicores, bytes, pieces.
@@ -38,7 +38,7 @@ def _refusal(resource: str) -> str:
 
 
 def requests_of(kind: Kind) -> Requests:
-    """What must be free for a pod of a kind, in the order in which it is looked at."""
+    """Return the amounts that must be free for a pod of a kind, in the order of the checks."""
     requests = kind.demand.requests
     wanted = [_ONE_POD]
     wanted += [(name, requests[name]) for name in _NEXT if requests.get(name, 0) > 0]
@@ -49,7 +49,7 @@ def requests_of(kind: Kind) -> Requests:
 
 
 def free_of(node: Node) -> dict[str, int]:
-    """What is free on a node of the resources that it names; negative where too much is held."""
+    """Return the free amounts of a node, below 0 if its pods request more than its allocatable."""
     requested = node.requested
     free = {name: amount - requested.get(name, 0) for name, amount in node.allocatable.items()}
     if "pods" in free:
@@ -57,33 +57,22 @@ def free_of(node: Node) -> dict[str, int]:
     return free
 
 
-def _is_full(free: Mapping[str, int] | None) -> bool:
-    """No place for one more pod; a row that is new is not known yet."""
-    return free is not None and free.get("pods", 0) < 1
-
-
 class NodeResourcesFit(Filter):
-    """Refuses nodes that have less free than the pod requests."""
-
     name = "NodeResourcesFit"
     watches = Change.PODS | Change.STATE
     columns = ("_free",)
 
     def __init__(self) -> None:
         self._free: list[dict[str, int] | None] = []
-        """Free amounts of each row; None on a row that is new."""
+        """Free amounts by row; None for a new row."""
         self._columns = LazyColumns[IntArray](COLUMNS_MAX)
-        """Free amounts of all rows, by resource: shape (nodes,)."""
+        """Free amounts of all rows by resource, shape (nodes,)."""
         self._named = NameCounts()
-        """Resources that some node names."""
-        self._full = 0
-        """Rows without place for one more pod; mostly none, and then nobody need look."""
+        """Number of nodes with each resource."""
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._named.relayout(self._free, source)
         super().relayout(source)
-        self._full = sum(map(_is_full, self._free))
         known = source >= 0
         for name, column in self._columns.items():
             moved = np.zeros(source.size, dtype=np.int64)
@@ -91,10 +80,8 @@ class NodeResourcesFit(Filter):
             self._columns[name] = moved
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over what is free."""
         free = free_of(node)
         self._named.replace(self._free[row], free)
-        self._full += _is_full(free) - _is_full(self._free[row])
         self._free[row] = free
         for name, column in self._columns.items():
             try:
@@ -103,13 +90,11 @@ class NodeResourcesFit(Filter):
                 column[row] = _clamped(free[name])
 
     def prepare(self, kind: Kind) -> Requests:
-        """What must be free for a pod of the kind."""
         return requests_of(kind)
 
     def mask(self, prepared: Requests) -> BoolArray | None:
-        """Which nodes have enough of everything that is requested; None if all have."""
         fits: BoolArray | None = None
-        for name, amount in prepared if self._full else prepared[1:]:
+        for name, amount in prepared:
             column = self._column(name)
             if column is None:
                 return np.zeros(len(self._free), dtype=np.bool_)
@@ -118,7 +103,6 @@ class NodeResourcesFit(Filter):
         return fits
 
     def reason(self, prepared: Requests, row: int) -> str | None:
-        """Names the first resource of which too little is free; None if the pod fits."""
         free: Mapping[str, int] = self._free[row] or {}
         for name, amount in prepared:
             if free.get(name, 0) < amount:
@@ -126,7 +110,6 @@ class NodeResourcesFit(Filter):
         return None
 
     def reasons(self, prepared: Requests, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
-        """Resource by resource: the nodes that have too little of it, and enough of those before."""
         for name, amount in prepared:
             if not rows.size:
                 return
@@ -137,7 +120,7 @@ class NodeResourcesFit(Filter):
                 rows = rows[~short]
 
     def _column(self, name: str) -> IntArray | None:
-        """Free amounts of a resource that is requested; None: no node names it, so none has any."""
+        """Return the free amounts of a resource; None if no node has the resource."""
         return self._columns.get_or_build(name, self._build) if name in self._named else None
 
     def _build(self, name: str) -> IntArray:
@@ -149,5 +132,5 @@ class NodeResourcesFit(Filter):
 
 
 def _clamped(amount: int) -> int:
-    """No request is larger than 2^63-1, so nothing is lost by ending there."""
+    # No request exceeds 2^63-1, so larger amounts need not be told apart.
     return min(max(amount, _INT64_MIN), _INT64_MAX)

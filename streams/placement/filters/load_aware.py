@@ -1,13 +1,12 @@
-"""Load-aware filter: keeps pods off nodes that are, or are expected to become, too busy.
+"""Filter LoadAwareScheduling: refuses nodes whose usage exceeds or will exceed a threshold.
 
-The question "does the expected usage with this pod, as a rounded percentage, exceed the threshold?"
-is turned around once per node: how much may a pod be expected to use here at the most (`headroom`)?
-A decision is then one comparison a resource.
+For each node and resource, `headroom` is the largest estimate with which the node's expected usage, as a
+rounded percentage, does not exceed the threshold. So a decision needs one comparison per resource.
 
-In our own mode the pod itself is not counted: the filter judges what a node uses and has promised, and
-no pod is too large for an idle node. With `compat: koordinator` its estimate counts.
+The estimate of the pod itself counts only with `compat: koordinator`. By loadstream's rules, the filter
+judges the node's usage and the pods that were placed on it, so no pod is too large for an idle node.
 
-Each figure exists twice, for prod pods and for all others, because thresholds and usage differ.
+All figures exist for two views, prod pods and other pods, because their thresholds and usage differ.
 Source: docs/reference/upstream.md A2, A3.
 """
 
@@ -34,42 +33,38 @@ PROD, OTHER = 0, 1
 
 
 class Prepared(NamedTuple):
-    """What the plugins need to know of a kind of pod."""
-
     estimate: Vector
     view: int
     """`PROD` or `OTHER`."""
     exempt: bool = False
-    """DaemonSet pods pass every load filter."""
+    """Whether the filter does not apply: pods of DaemonSets."""
 
 
-#: What a node is refused for: its average usage, another statistic, or an expired metric.
+#: Why a node is refused: its mean usage, another statistic, or an expired metric.
 _USAGE, _AGGREGATED, _STALE = 0, 1, 2
 #: Less than any estimate.
 _NO_ROOM = -UNBOUNDED - 1
-#: Less than is left on any node whose usage is known.
+#: Less than the spare share of any node whose usage is known.
 _LEAST_SPARE = -1_000.0
 
 
 class _Limits(NamedTuple):
-    """One node's filter figures for one view."""
+    """Figures of one node for one view."""
 
     headroom: Vector
     why: tuple[int, ...]
-    """What a refusal is about, by resource: `_USAGE`, `_AGGREGATED` or `_STALE`."""
+    """Cause of a refusal by resource: `_USAGE`, `_AGGREGATED` or `_STALE`."""
     spare: float
-    """Of the resource with least left: what is left below its threshold, as a share of that."""
+    """(limit - expected usage) / limit of the resource where it is least."""
 
 
 class LoadAwareFilter(Filter):
-    """Refuses nodes whose expected usage with the pod would exceed a threshold."""
-
     name = LOAD_AWARE
     watches = Change.ALL
     columns = ("_headroom", "_rows", "_why")
 
     def __init__(self, estimator: Estimator, *, counts_pod: bool = True) -> None:
-        """Judge by an estimator's arguments; `counts_pod`: as if the pod were on the node already."""
+        """`counts_pod` tells whether the estimate of the pod counts."""
         self.estimator = estimator
         self._counts_pod = counts_pod
         self.args: LoadAwareSchedulingArgs = estimator.args
@@ -83,13 +78,13 @@ class LoadAwareFilter(Filter):
             ),
             (EXPIRED,) * len(estimator.resources),
         )
-        """By what a refusal is about, and by resource."""
+        """By cause and resource."""
         resources = len(estimator.resources)
         self._nothing: Vector = (0,) * resources
         self._headroom: IntArray = np.zeros((2, resources, 0), dtype=np.int64)
-        """Largest estimate that still fits, shape (views, resources, nodes)."""
+        """Shape (views, resources, nodes)."""
         self._why: NDArray[np.uint8] = np.zeros((2, resources, 0), dtype=np.uint8)
-        """What a refusal is about, shape (views, resources, nodes)."""
+        """Cause of a refusal, shape (views, resources, nodes)."""
         self._usage, self._aggregated = (_USAGE,) * resources, (_AGGREGATED,) * resources
         self._rows: list[tuple[_Limits, _Limits] | None] = []
         self._open = _Limits((UNBOUNDED,) * resources, self._usage, 1.0)
@@ -97,11 +92,9 @@ class LoadAwareFilter(Filter):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's load-aware arguments."""
         return cls(estimator, counts_pod=policy.compat == "koordinator")
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Work out how much a pod may be expected to use on this node."""
         limits = self._limits(node.usage, now_ms)
         known = self._rows[row]
         self._rows[row] = limits
@@ -120,12 +113,10 @@ class LoadAwareFilter(Filter):
                     column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
 
     def prepare(self, kind: Kind) -> Prepared:
-        """Estimate the pod, if it counts."""
         estimate = self.estimator.of_kind(kind) if self._counts_pod else self._nothing
         return Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
     def mask(self, prepared: Prepared) -> BoolArray | None:
-        """Nodes on which the estimate fits under every threshold."""
         if prepared.exempt:
             return None
         headroom = self._headroom[prepared.view]
@@ -135,11 +126,9 @@ class LoadAwareFilter(Filter):
         return passes
 
     def concerns(self, prepared: Prepared) -> bool:
-        """All but daemons."""
         return not prepared.exempt
 
     def reason(self, prepared: Prepared, row: int) -> str | None:
-        """The first resource, in the order of names, that would exceed its threshold."""
         if prepared.exempt:
             return None
         limits = self._rows[row]
@@ -151,34 +140,31 @@ class LoadAwareFilter(Filter):
         return None
 
     def reasons(self, prepared: Prepared, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
-        """Resource by resource: the nodes that would exceed its threshold and none of those before."""
         stale: list[IntArray] = []
         for index, amount in enumerate(prepared.estimate):
             over = self._headroom[prepared.view, index, rows] < amount
-            found, rows = rows[over], rows[~over]
-            abouts = self._why[prepared.view, index, found]
+            refused, rows = rows[over], rows[~over]
+            causes = self._why[prepared.view, index, refused]
             for why in (_USAGE, _AGGREGATED):
-                of = found[abouts == why]
-                if of.size:
-                    yield self._reasons[why][index], of
-            stale.append(found[abouts == _STALE])
+                of_cause = refused[causes == why]
+                if of_cause.size:
+                    yield self._reasons[why][index], of_cause
+            stale.append(refused[causes == _STALE])
         expired = np.concatenate(stale)
         if expired.size:
             yield EXPIRED, expired
 
     @property
     def size(self) -> int:
-        """Number of rows."""
         return len(self._rows)
 
     def spare(self, prepared: Prepared, row: int) -> float:
-        """What is left below the threshold, as a share of it; below 0 beyond the threshold."""
+        """Return the share of the threshold that is left; below 0 if usage exceeds the threshold."""
         limits = self._rows[row]
         assert limits is not None  # noqa: S101 - every row is refreshed before it is read
         return limits[prepared.view].spare
 
     def _limits(self, usage: ExpectedNodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
-        """Filter figures of one node for prod pods and for others."""
         profile = usage.profile
         most, most_prod = profile.most, profile.most_prod
         if usage.metric is None or (most is None and most_prod is None):
@@ -194,8 +180,8 @@ class LoadAwareFilter(Filter):
         other = self._open
         if most is not None:
             used = usage.compute_expected(profile.aggregation, profile.aggregated_ms)
-            about = self._usage if profile.aggregation is None else self._aggregated
-            other = _Limits(_room(most, used), about, _spare(most, used))
+            causes = self._usage if profile.aggregation is None else self._aggregated
+            other = _Limits(_room(most, used), causes, _spare(most, used))
         if most_prod is None:
             return other, other
         used = usage.compute_expected_prod()
@@ -204,7 +190,7 @@ class LoadAwareFilter(Filter):
 
 
 def _room(most: Vector, used: Vector) -> Vector:
-    """What may still be used; without limit where there is none, or where the usage is unknown."""
+    # A resource without a limit, or of unknown usage, is not limited.
     pairs = zip(most, used, strict=True)
     return tuple(
         [
@@ -215,7 +201,7 @@ def _room(most: Vector, used: Vector) -> Vector:
 
 
 def _both(one: _Limits, other: _Limits) -> _Limits:
-    """What fits under both; the reason of each resource is that of the tighter one."""
+    """Return the smaller headroom of each resource, with its cause."""
     if _STALE in one.why or _STALE in other.why:
         return one if _STALE in one.why else other
     tighter = [

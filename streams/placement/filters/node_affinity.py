@@ -1,13 +1,12 @@
 """Filter NodeAffinity: node selector and required node affinity.
 
-Every entry of a pod's node selector must match a label of the node, and of its required node
-affinity one term must match, with all its expressions on labels and on fields. A term with an
-expression that is malformed matches no node, nor does an empty term or an empty list of terms:
-Kubernetes' API server would refuse most of these, and its scheduler does the same with them as is
-done here (`NewNodeSelector` and `GetRequiredNodeAffinity` in k8s.io/component-helpers).
+Every entry of the pod's node selector must match a label of the node. At least one term of the required
+node affinity must match, with all its expressions on labels and fields. A term with a malformed
+expression, an empty term and an empty list of terms match no node, as in Kubernetes' scheduler
+(`NewNodeSelector` and `GetRequiredNodeAffinity` in k8s.io/component-helpers).
 
-Each label that pods ask about becomes a column of interned values, in which a requirement is
-evaluated once per distinct value. A node's name is one more label.
+Each label that pods name has a column of interned values, so a requirement is evaluated once per
+distinct value. The name of a node is stored as one more label.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,8 +23,8 @@ from streams.placement.filters.labels import (
     LabelColumn,
     LabelRequirement,
     equals,
-    on_field,
-    on_label,
+    parse_field_expression,
+    parse_label_expression,
 )
 from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
@@ -35,7 +34,7 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 
 #: Expressions that are evaluated on all nodes for one unit of a budget.
 _EXPRESSIONS_PER_UNIT = 5
-#: Most labels for which a column is kept.
+#: Most label columns that are kept.
 COLUMNS_MAX = 128
 
 Labels = Mapping[str, str]
@@ -47,19 +46,19 @@ class RequiredAffinity:
     """What a pod requires of its node's labels and name."""
 
     selector: Term
-    """All must hold."""
+    """All of these requirements must hold."""
     terms: tuple[Term, ...] | None
-    """Of one of these all must hold; None: nothing more is required."""
+    """All requirements of at least one term must hold; None without required node affinity."""
 
     def matches(self, labels: Labels) -> bool:
-        """Whether a node may be used; its name is among the labels, see `labels_of`."""
+        """Tell whether a node matches; `labels` are those of `labels_of`."""
         return _hold(self.selector, labels) and (
             self.terms is None or any(_hold(term, labels) for term in self.terms)
         )
 
 
 def required_affinity(pod: Pod) -> RequiredAffinity | None:
-    """Read a pod's node selector and required node affinity; None if any node will do."""
+    """Parse a pod's node selector and required node affinity; return None if it has neither."""
     if not pod.node_selector and pod.required_node_affinity is None:
         return None
     terms = None
@@ -70,14 +69,12 @@ def required_affinity(pod: Pod) -> RequiredAffinity | None:
 
 
 def labels_of(node: Node) -> dict[str, str]:
-    """Labels of a node, and its name under `NAME_FIELD`."""
+    """Return the labels of a node, with its name under `NAME_FIELD`."""
     labels = {} if node.state is None else node.state.labels
     return {**labels, NAME_FIELD: node.name}
 
 
 class NodeAffinity(SingleReasonFilter):
-    """Refuses nodes that do not match the pod's node selector and required node affinity."""
-
     name = "NodeAffinity"
     single_reason = REASON
     watches = Change.STATE
@@ -85,21 +82,18 @@ class NodeAffinity(SingleReasonFilter):
 
     def __init__(self) -> None:
         self._labels: list[dict[str, str] | None] = []
-        """Labels of each row; None on a row that is new."""
+        """Labels by row; None for a new row."""
         self._columns = LazyColumns[LabelColumn](COLUMNS_MAX)
-        """Values of all rows, by label."""
         self._keys = NameCounts()
-        """Labels that some node has."""
+        """Number of nodes with each label."""
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._keys.relayout(self._labels, source)
         super().relayout(source)
         for column in self._columns.values():
             column.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over the node's labels; quick where they are what they were."""
         labels = labels_of(node)
         if labels == self._labels[row]:
             return
@@ -109,11 +103,9 @@ class NodeAffinity(SingleReasonFilter):
             column.put(row, labels.get(key))
 
     def prepare(self, kind: Kind) -> RequiredAffinity | None:
-        """What the kind requires; None if nothing."""
         return required_affinity(kind.pod)
 
     def mask(self, prepared: RequiredAffinity | None) -> BoolArray | None:
-        """Which nodes match; None if all do."""
         if prepared is None:
             return None
         selected = self._all_of(prepared.selector)
@@ -123,26 +115,23 @@ class NodeAffinity(SingleReasonFilter):
         return selected if matched is None else _both(selected, matched)
 
     def count_units(self, prepared: RequiredAffinity | None) -> int:
-        """A unit for so many expressions."""
         terms = None if prepared is None else prepared.terms
         return sum(map(len, terms or ())) // _EXPRESSIONS_PER_UNIT
 
     def concerns(self, prepared: RequiredAffinity | None) -> bool:
-        """Only pods that require something."""
         return prepared is not None
 
     def reason(self, prepared: RequiredAffinity | None, row: int) -> str | None:
-        """Why this node is refused; None if it passes."""
         if prepared is None or prepared.matches(self._labels[row] or {}):
             return None
         return REASON
 
     def _all_of(self, requirements: Term) -> BoolArray | None:
-        """The rows that meet all requirements; None if every row does."""
+        """Return a mask of the nodes that meet all requirements; None if every node does."""
         meeting: BoolArray | None = None
         for requirement in requirements:
             if requirement.key not in self._keys:
-                # No node has the label: it is absent everywhere, and no column need be built.
+                # No node has the label, so no column is needed.
                 if not requirement.holds(None):
                     return np.zeros(len(self._labels), dtype=np.bool_)
                 continue
@@ -152,7 +141,7 @@ class NodeAffinity(SingleReasonFilter):
         return meeting
 
     def _any_of(self, terms: Iterable[Term]) -> BoolArray | None:
-        """The rows that match one term at least; None if every row does."""
+        """Return a mask of the nodes that match at least one term; None if every node does."""
         matching = np.zeros(len(self._labels), dtype=np.bool_)
         for term in terms:
             rows = self._all_of(term)
@@ -166,9 +155,12 @@ class NodeAffinity(SingleReasonFilter):
 
 
 def _term(term: NodeSelectorTerm) -> Term | None:
-    """Read a term; None if it matches no node whatever its labels."""
+    """Parse a term; return None if it can match no node."""
     requirements: list[LabelRequirement] = []
-    for read, expressions in ((on_label, term.match_expressions), (on_field, term.match_fields)):
+    for read, expressions in (
+        (parse_label_expression, term.match_expressions),
+        (parse_field_expression, term.match_fields),
+    ):
         for expression in expressions:
             requirement = read(expression)
             if requirement is None:

@@ -1,4 +1,4 @@
-"""Filter NodeName: a pod that insists on one node goes nowhere else."""
+"""Filter NodeName: a pod that requires a node by name is placed on no other node."""
 
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
@@ -11,8 +11,6 @@ REASON = "node(s) didn't match the requested node name"
 
 
 class NodeName(SingleReasonFilter):
-    """Refuses every node but the one that the pod requires."""
-
     name = "NodeName"
     single_reason = REASON
     watches = Change.STATE
@@ -21,25 +19,19 @@ class NodeName(SingleReasonFilter):
         self._names = Interned("")
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._names.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over the node's name."""
         self._names.put(row, node.name)
 
     def prepare(self, kind: Kind) -> str | None:
-        """The node that pods of the kind require; None if any will do."""
         return kind.pod.required_node
 
     def mask(self, prepared: str | None) -> BoolArray | None:
-        """Only the required node; None if none is required."""
         return None if prepared is None else self._names.rows_with((prepared,))
 
     def concerns(self, prepared: str | None) -> bool:
-        """Only pods that require a node."""
         return prepared is not None
 
     def reason(self, prepared: str | None, row: int) -> str | None:
-        """Why this node is refused; None if it passes."""
         return None if prepared is None or self._names.value(row) == prepared else REASON

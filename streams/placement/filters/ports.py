@@ -1,13 +1,12 @@
-"""Filter NodePorts: two pods cannot take one port of a node.
+"""Filter NodePorts: two pods cannot use the same host port of a node.
 
-A port is a protocol, a number and an address. The address 0.0.0.0, which an empty one means too, is
-all addresses of the node, so it collides with every other; two addresses that differ do not
-collide. As for Kubernetes, "::" is an address like any other.
+A host port is a protocol, a number and an address. The address 0.0.0.0, or an empty one, means all
+addresses of the node, so it conflicts with every other address. Two other addresses conflict if they
+are equal. As in Kubernetes, "::" is an address like any other.
 
-Each port taken leaves marks: one for its address and one that says "taken on some address". Each
-port wanted looks for marks: on one address for that address and 0.0.0.0, on all addresses for "on
-some address". A node is refused when a mark is found, which is one set operation for a node, and
-for all nodes one look-up a mark.
+A port in use leaves two marks on its node: one with its address, and one with the address "*". A port
+on one address conflicts with marks of this address and of 0.0.0.0, a port on all addresses with the
+mark of "*". So a node is checked by one set operation, and all nodes by one look-up per mark.
 """
 
 from collections.abc import Iterable
@@ -26,11 +25,10 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 Port = tuple[str, int, str]
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 _SOME_ADDRESS = "*"
-_NONE: frozenset[Port] = frozenset()
 
 
 def marks_of_taken(ports: Iterable[Port]) -> frozenset[Port]:
-    """The marks that ports leave on their node."""
+    """Return the marks that ports in use leave on their node."""
     return frozenset(
         (protocol, port, mark)
         for protocol, port, address in ports
@@ -39,7 +37,7 @@ def marks_of_taken(ports: Iterable[Port]) -> frozenset[Port]:
 
 
 def marks_against(ports: Iterable[Port]) -> frozenset[Port]:
-    """The marks that keep ports from being taken."""
+    """Return the marks that ports conflict with."""
     marks: set[Port] = set()
     for protocol, port, address in ports:
         if address in ("", _ALL_ADDRESSES):
@@ -50,22 +48,18 @@ def marks_against(ports: Iterable[Port]) -> frozenset[Port]:
 
 
 class NodePorts(SingleReasonFilter):
-    """Refuses nodes on which a host port of the pod is taken."""
-
     name = "NodePorts"
     single_reason = REASON
     watches = Change.PODS | Change.STATE
-    columns = ("_ports", "_marks")
+    columns = ("_marks",)
 
     def __init__(self) -> None:
-        self._ports: list[frozenset[Port] | None] = []
-        """Ports taken, to see whether they changed; None on a row that is new."""
         self._marks: list[frozenset[Port] | None] = []
+        """Marks by row; None for a new row."""
         self._rows: dict[Port, set[int]] = {}
-        """Rows that have a mark."""
+        """Rows by mark."""
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         super().relayout(source)
         self._rows = {}
         for row, marks in enumerate(self._marks):
@@ -73,27 +67,21 @@ class NodePorts(SingleReasonFilter):
                 self._index(row, marks)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over the ports taken; quick where they are what they were."""
-        if node.ports.keys() == self._ports[row]:
+        marks = marks_of_taken(node.ports)
+        if marks == self._marks[row]:
             return
-        self._ports[row] = frozenset(node.ports)
         for mark in self._marks[row] or ():
             self._rows[mark].discard(row)
             if not self._rows[mark]:
                 del self._rows[mark]
-        marks = marks_of_taken(node.ports)
         self._marks[row] = marks
         self._index(row, marks)
 
     def prepare(self, kind: Kind) -> frozenset[Port]:
-        """The marks that refuse a node; none for pods without host ports."""
         ports = kind.demand.host_ports
-        if not ports:
-            return _NONE
         return marks_against((port.protocol, port.port, port.host_ip) for port in ports)
 
     def mask(self, prepared: frozenset[Port]) -> BoolArray | None:
-        """Which nodes have the ports free; None if all have."""
         taken = [self._rows[mark] for mark in prepared if mark in self._rows]
         if not taken:
             return None
@@ -103,11 +91,9 @@ class NodePorts(SingleReasonFilter):
         return free
 
     def concerns(self, prepared: frozenset[Port]) -> bool:
-        """Only pods with host ports."""
         return bool(prepared)
 
     def reason(self, prepared: frozenset[Port], row: int) -> str | None:
-        """Why this node is refused; None if it passes."""
         marks = self._marks[row]
         return None if not marks or prepared.isdisjoint(marks) else REASON
 

@@ -1,7 +1,7 @@
-"""Filter TaintToleration: a pod is kept off nodes whose taints it does not tolerate.
+"""Filter TaintToleration: refuses nodes with a taint that the pod does not tolerate.
 
-Taints with effect NoSchedule and NoExecute count; `preferred_nodes` has the other ones. A toleration
-is compared as `Toleration.ToleratesTaint` of k8s.io/api/core/v1 does.
+Taints with effect NoSchedule and NoExecute count; `placement.avoided_nodes` handles PreferNoSchedule.
+Tolerations match taints as in `Toleration.ToleratesTaint` of k8s.io/api/core/v1.
 """
 
 from collections.abc import Iterable
@@ -18,23 +18,22 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
 Taints = tuple[Taint, ...]
-#: Lists of taints that a pod's tolerations are compared with for one unit of a budget.
+#: Distinct lists of taints that are compared with tolerations for one unit of a budget.
 _LISTS_PER_UNIT = 40
 
 
 class Tolerations:
-    """The tolerations of a pod as sets, so that a taint costs the same however many there are.
+    """The tolerations of a pod as sets, so that the cost of a taint does not depend on their number.
 
-    An empty effect covers every effect, an empty key every key, Exists every value; Equal, which an
-    empty operator means too, covers the same value only. An empty key with Equal is no valid pod,
-    but has the meaning that these rules give it.
+    An empty effect covers every effect, an empty key every key, and Exists every value. Equal, which is
+    also the meaning of an empty operator, covers an equal value only.
     """
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._exists: set[tuple[str, str]] = set()
-        """Key and effect."""
+        """Keys and effects."""
         self._equal: set[tuple[str, str, str]] = set()
-        """Key, effect and value."""
+        """Keys, effects and values."""
         for each in tolerations:
             if each.operator == "Exists":
                 self._exists.add((each.key, each.effect))
@@ -42,7 +41,6 @@ class Tolerations:
                 self._equal.add((each.key, each.effect, each.value))
 
     def covers(self, taint: Taint) -> bool:
-        """Whether one of the tolerations covers a taint."""
         key, effect, exists, equal = taint.key, taint.effect, self._exists, self._equal
         if ("", "") in exists or (key, "") in exists:
             return True
@@ -57,25 +55,19 @@ class Tolerations:
         )
 
     def find_untolerated(self, taints: Taints) -> Taint | None:
-        """The first taint that is not covered, in the node's order; None if all are.
+        """Return the first taint that is not tolerated; None if all are.
 
-        Args:
-            taints: only those that refuse pods, see `refusing`.
+        `taints` are only those that refuse pods (`refusing`).
         """
-        for taint in taints:
-            if not self.covers(taint):
-                return taint
-        return None
+        return next((taint for taint in taints if not self.covers(taint)), None)
 
 
 def refusing(taints: Taints) -> Taints:
-    """The taints that keep pods off, in their order."""
+    """Return the taints that refuse pods, in their order."""
     return tuple(taint for taint in taints if taint.effect != "PreferNoSchedule")
 
 
 class TaintToleration(Filter):
-    """Refuses nodes with a taint that the pod does not tolerate."""
-
     name = "TaintToleration"
     watches = Change.STATE
 
@@ -83,32 +75,25 @@ class TaintToleration(Filter):
         self._taints = Interned[Taints](())
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._taints.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over the node's taints."""
         self._taints.put(row, () if node.state is None else refusing(node.state.taints))
 
     def prepare(self, kind: Kind) -> Tolerations:
-        """The tolerations of the kind."""
         return Tolerations(kind.pod.tolerations)
 
     def mask(self, prepared: Tolerations) -> BoolArray | None:
-        """Which nodes have no untolerated taint; None if none has."""
         return self._taints.where(lambda taints: prepared.find_untolerated(taints) is None)
 
     def count_units(self, prepared: Tolerations) -> int:
-        """A unit for so many distinct lists of taints."""
         return len(self._taints) // _LISTS_PER_UNIT
 
     def reason(self, prepared: Tolerations, row: int) -> str | None:
-        """Names the first taint that is not tolerated; None if all are."""
         taint = prepared.find_untolerated(self._taints.value(row))
         return None if taint is None else _refusal(taint)
 
     def reasons(self, prepared: Tolerations, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
-        """One look for each distinct list of taints."""
         by_reason: dict[str, list[IntArray]] = {}
         for taints, of in self._taints.groups(rows):
             taint = prepared.find_untolerated(taints)

@@ -1,7 +1,7 @@
-"""Filter NodeUnschedulable: a cordoned node takes no new pods.
+"""Filter NodeUnschedulable: cordoned nodes get no new pods.
 
-The node controller also taints a cordoned node, a moment later. A pod that tolerates that taint, as
-pods of a DaemonSet do, tolerates the flag as well.
+The node controller also taints a cordoned node a moment later. A pod that tolerates this taint, such as
+a pod of a DaemonSet, is not refused.
 """
 
 from schemas.messages.nodes import Taint
@@ -18,8 +18,6 @@ _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class NodeUnschedulable(SingleReasonFilter):
-    """Refuses cordoned nodes to pods that do not tolerate the cordon."""
-
     name = "NodeUnschedulable"
     single_reason = REASON
     watches = Change.STATE
@@ -28,28 +26,22 @@ class NodeUnschedulable(SingleReasonFilter):
         self._cordoned = Interned(default=False)
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._cordoned.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over whether the node is cordoned."""
-        said = node.state is not None and node.state.unschedulable
-        self._cordoned.put(row, said or node.cordoned)
+        unschedulable = node.state is not None and node.state.unschedulable
+        self._cordoned.put(row, unschedulable or node.cordoned)
 
     def prepare(self, kind: Kind) -> bool:
-        """Whether the kind tolerates a cordon."""
         return Tolerations(kind.pod.tolerations).covers(_CORDON)
 
     def mask(self, prepared: bool) -> BoolArray | None:
-        """Which nodes are not cordoned; None if that is no matter."""
         if prepared or True not in self._cordoned:
             return None
         return self._cordoned.rows_with((False,))
 
     def concerns(self, prepared: bool) -> bool:
-        """Only pods that do not tolerate a cordon."""
         return not prepared
 
     def reason(self, prepared: bool, row: int) -> str | None:
-        """Why this node is refused; None if it passes."""
         return REASON if not prepared and self._cordoned.value(row) else None

@@ -1,19 +1,20 @@
-"""Refusal of pods with requirements that no filter here evaluates.
+"""Pods that must not be placed on any node.
 
-It asks about the pod alone, before any node is looked at: zonal volumes, required pod affinity,
-topology spread and the like may make any node wrong, so none is right. The same holds for what
-Koordinator's scheduler does for a pod besides choosing its node:
+Pods with requirements that no filter evaluates are refused, because any node may be wrong for them: for
+example zonal volumes, required pod affinity and topology spread. The same applies to features of
+Koordinator's scheduler besides the choice of a node:
 
-    gang                 the pod starts together with others
-    elastic quota        a quota admits it
-    reservation          it may go to reserved room only
-    cpu binding          it gets CPUs of its own: by its QoS class, or as it asks
-    devices              it gets a share of a device
+    gang                 the pod starts together with other pods
+    elastic quota        a quota admits the pod
+    reservation          the pod may only use reserved room
+    cpu binding          the pod gets exclusive CPUs, because of its QoS class or an annotation
+    devices              the pod gets a share of a device
 """
 
 from collections.abc import Iterator
 
 from schemas.messages.pods import Pod
+from streams.pods.limits import find_exceeded_limit
 from streams.usage.go_json import decode, fields
 
 _GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
@@ -24,17 +25,27 @@ _BINDING_ANNOTATION = "scheduling.koordinator.sh/resource-spec"
 _BINDING_FIELDS = ("requiredcpubindpolicy", "preferredcpubindpolicy")
 _NO_BINDING = (None, "", "Default")
 _QOS_LABEL = "koordinator.sh/qosClass"
-#: Classes whose pods get CPUs of their own.
+#: Classes whose pods get exclusive CPUs.
 _BOUND_CLASSES = ("LSE", "LSR")
 _DEVICE_PREFIX = "koordinator.sh/"
 
 
-def refusal(pod: Pod) -> str | None:
-    """Why a pod cannot be placed at all, in a sentence that names each such requirement once.
+def find_obstacle(pod: Pod) -> str | None:
+    """Return why a pod must not be placed; None if it may be.
 
-    Returns:
-        None for a pod without such requirements, which goes on to the filters.
+    Like Kubernetes' scheduler, this refuses pods that are bound, have finished or are being deleted.
     """
+    if pod.node is not None:
+        return f"the pod is already bound to {pod.node}"
+    if pod.has_finished:
+        return "the pod has finished"
+    if pod.deleting_at_ms is not None:
+        return "the pod is being deleted"
+    return refusal(pod) or find_exceeded_limit(pod)
+
+
+def refusal(pod: Pod) -> str | None:
+    """Return why a pod's requirements cannot be evaluated; None if they can."""
     names = list_requirements(pod)
     if not names:
         return None
@@ -43,7 +54,7 @@ def refusal(pod: Pod) -> str | None:
 
 
 def list_requirements(pod: Pod) -> list[str]:
-    """Return the names of what a pod requires and loadstream does not evaluate."""
+    """Return the requirements of a pod that loadstream does not evaluate, sorted."""
     return sorted({*pod.unsupported, *_of_koordinator(pod)})
 
 
@@ -66,7 +77,7 @@ def _asks_for_cpus(annotations: dict[str, str]) -> bool:
     if text is None:
         return False
     try:
-        asked = fields(decode(text))
+        entries = fields(decode(text))
     except (ValueError, RecursionError):
         return False
-    return any(name in _BINDING_FIELDS and value not in _NO_BINDING for name, value in asked)
+    return any(name in _BINDING_FIELDS and value not in _NO_BINDING for name, value in entries)

@@ -1,13 +1,14 @@
-"""Score NodeResourcesBalancedAllocation: prefers nodes whose resources the pod evens out.
+"""Score NodeResourcesBalancedAllocation: prefers nodes whose resources the pod balances.
 
-How even a node is: 100 less the standard deviation of the percentages of its resources that are
-requested, truncated. The score is 75 on a node that the pod leaves as even as it was, up to 100
-where it becomes more so and down to 50 where it becomes less so. A pod that requests nothing of
-these resources scores 0 everywhere. Requests count as they are, nothing is assumed for containers
-without any; which resources count is as in `least_allocated`.
+    evenness = 100 (1 - standard deviation of requested / allocatable over the resources), truncated
+    score    = 50 + (50 + evenness with the pod - evenness without it) / 2
 
-Both ways of asking do the same float64 operations in the same order. They are Go's for amounts up
-to 2^53; beyond, Go adds requests as integers first.
+So the score is 75 if the evenness does not change, above if it grows, and below if it falls. A pod that
+requests none of the resources scores 0 everywhere. Nothing is assumed for containers without a request.
+Resources count as in `least_allocated`.
+
+`scores` and `score` do the same float64 operations in the same order. They are Go's operations for
+amounts up to 2^53; beyond that, Go adds requests as integers first.
 
 Source: docs/reference/upstream.md K1, K5 to K7.
 """
@@ -33,15 +34,11 @@ from streams.usage.estimate import Estimator
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What the pod requests: index of the resource and amount, of those that count; none: the pod
-    requests nothing."""
-
-    asked: tuple[tuple[int, float], ...]
+    requests: tuple[tuple[int, float], ...]
+    """Index and amount of the resources that count; empty if the pod requests none of them."""
 
 
 class BalancedAllocationScore(Score):
-    """Prefers nodes whose resources are requested more evenly with the pod than without it."""
-
     name = "NodeResourcesBalancedAllocation"
     watches = Change.STATE | Change.PODS
     columns = ("_requested", "_capacity", "_before", "_half", "_rows")
@@ -49,25 +46,23 @@ class BalancedAllocationScore(Score):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
         self._always = [i for i, name in enumerate(self._resources) if name in ALWAYS]
-        """Resources that count for most pods: all but those that few pods request."""
+        """Indices of resources that count for all pods."""
         self._requested: FloatArray = np.zeros((len(self._resources), 0))
         """Shape (resources, nodes)."""
         self._capacity: FloatArray = np.zeros((len(self._resources), 0))
-        """Allocatable, infinite where there is none; shape (resources, nodes)."""
+        """Allocatable, infinite if it is 0; shape (resources, nodes)."""
         self._before: IntArray = np.zeros(0, dtype=np.int64)
-        """How even each node is by the resources that always count."""
+        """Evenness by the resources that always count, shape (nodes,)."""
         self._half: FloatArray = np.zeros(0)
-        """0.5 on a node that has both of two such resources, 0 elsewhere."""
+        """0.5 for nodes that have both of two such resources, else 0."""
         self._rows: list[list[tuple[float, float]] | None] = []
-        """Requested and allocatable, by resource."""
+        """Requested and allocatable by resource, by row."""
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's resources."""
         return cls(policy.balanced_allocation)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over what is requested and what there is."""
         figures = []
         for index, resource in enumerate(self._resources):
             requested = float(max(node.requested[resource], 0))
@@ -81,7 +76,6 @@ class BalancedAllocationScore(Score):
         self._rows[row] = figures
 
     def prepare(self, kind: Kind) -> _Prepared:
-        """What the pod requests."""
         amounts = [max(kind.demand.requests.get(name, 0), 0) for name in self._resources]
         if not any(amounts):
             return _Prepared(())
@@ -94,30 +88,28 @@ class BalancedAllocationScore(Score):
         )
 
     def scores(self, prepared: _Prepared) -> NDArray[Any]:
-        """How much the pod evens out each node."""
-        if not prepared.asked:
+        if not prepared.requests:
             return np.zeros(self._before.size, dtype=np.int32)
-        indices = [index for index, _ in prepared.asked]
+        indices = [index for index, _ in prepared.requests]
         usual = indices == self._always
         if usual and len(indices) == 2:
             after = self._evenness_of_two(prepared)
         else:
-            amounts = np.array([[amount] for _, amount in prepared.asked])
+            amounts = np.array([[amount] for _, amount in prepared.requests])
             after = _evenness_all(self._requested[indices] + amounts, self._capacity[indices])
         before = self._before
         if not usual:
             before = _evenness_all(self._requested[indices], self._capacity[indices])
-        # All whole and not negative, so a shift halves them as Go does.
+        # The numbers are not negative, so a shift equals Go's division.
         return (50 + (50 + after - before >> 1)).astype(np.int32)
 
     def score(self, prepared: _Prepared, row: int) -> int:
-        """The same of one node."""
-        if not prepared.asked:
+        if not prepared.requests:
             return 0
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         before, after = [], []
-        for index, amount in prepared.asked:
+        for index, amount in prepared.requests:
             requested, capacity = figures[index]
             if capacity:
                 before.append(_share(requested, capacity))
@@ -125,10 +117,10 @@ class BalancedAllocationScore(Score):
         return 50 + (50 + _evenness(after) - _evenness(before)) // 2
 
     def _evenness_of_two(self, prepared: _Prepared) -> IntArray:
-        """`_evenness` of all nodes with the pod, where the two resources count that always do."""
+        """Return `_evenness` of all nodes with the pod, by the two resources that always count."""
         first, second = (
             np.minimum((self._requested[index] + amount) / self._capacity[index], 1.0)
-            for index, amount in prepared.asked
+            for index, amount in prepared.requests
         )
         apart: FloatArray = np.abs(first - second)
         apart *= self._half
@@ -140,7 +132,6 @@ def _share(requested: float, capacity: float) -> float:
 
 
 def _evenness(shares: Sequence[float]) -> int:
-    """100 less the standard deviation of shares, in percent; 100 for fewer than two."""
     deviation = 0.0
     if len(shares) == 2:
         deviation = abs((shares[0] - shares[1]) / 2)
@@ -156,11 +147,10 @@ def _evenness(shares: Sequence[float]) -> int:
 
 
 def _evenness_all(requested: FloatArray, capacity: FloatArray) -> IntArray:
-    """`_evenness` of all nodes; amounts have shape (resources, nodes)."""
+    """Return `_evenness` of all nodes; amounts have shape (resources, nodes)."""
     known = np.isfinite(capacity)
     shares = np.minimum(requested / capacity, 1.0)
     count = np.count_nonzero(known, axis=0)
-    # Of two shares the larger less the smaller is their difference without its sign.
     largest = np.max(shares, axis=0, initial=0.0, where=known)
     smallest = np.min(shares, axis=0, initial=1.0, where=known)
     deviation: FloatArray = np.where(count == 2, (largest - smallest) / 2, 0.0)

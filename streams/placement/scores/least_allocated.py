@@ -1,10 +1,11 @@
 """Score NodeResourcesFit, strategy LeastAllocated: prefers nodes on which pods request the least.
 
-A resource scores the percentage of its allocatable that requests leave with the new pod, truncated,
-0 where they exceed it; a node has the weighted mean of its resources, truncated. A resource that a
-node has nothing of is left out, and so is one besides cpu, memory and ephemeral storage that the
-pod does not request. A container without a request for cpu counts with 100m, without one for memory
-with 200 MiB, on the pods that are there as well.
+    resource score = 100 (allocatable - requests with the pod) / allocatable, truncated, at least 0
+    node score     = weighted mean of the resource scores, truncated
+
+Resources that the node does not have are left out. So are resources other than cpu, memory and ephemeral
+storage that the pod does not request. Containers without a request count as 100m of cpu and 200 MiB of
+memory, also those of pods on the node.
 
 Source: docs/reference/upstream.md K1 to K4.
 """
@@ -24,25 +25,22 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray
 from streams.usage.estimate import Estimator
 
-#: Resources that count also for pods that request nothing of them.
+#: Resources that count for all pods.
 ALWAYS = ("cpu", "memory", "ephemeral-storage")
 
-#: Up to here float64 gives the very integers: 100 times an amount is exact, and a percentage that is
-#: not whole is at least 1 / 2^42 below the next one, far more than the rounding of a quotient.
-#: Nodes with larger amounts are scored one by one, in whole numbers.
+#: Up to this amount, float64 gives the same integers: 100 times an amount is exact, and a fractional
+#: percentage is at least 1 / 2^42 below the next integer, far more than the rounding of a quotient.
+#: Nodes with larger amounts are scored one by one with integers.
 _EXACT_MAX = 2**42
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What the pod counts with: index of the resource, amount, weight, of those that count."""
-
-    asked: tuple[tuple[int, int, int], ...]
+    requests: tuple[tuple[int, int, int], ...]
+    """Index, amount and weight of the resources that count."""
 
 
 class LeastAllocatedScore(Score):
-    """Prefers nodes with the most allocatable left by requests."""
-
     name = "NodeResourcesFit"
     watches = Change.STATE | Change.PODS
     columns = ("_free", "_capacity", "_present", "_wide", "_rows")
@@ -51,23 +49,21 @@ class LeastAllocatedScore(Score):
         self._weights = strategy.weights
         resources = len(self._weights)
         self._free: FloatArray = np.zeros((resources, 0))
-        """100 times what requests leave of allocatable; shape (resources, nodes)."""
+        """100 times allocatable less requests, shape (resources, nodes)."""
         self._capacity: FloatArray = np.zeros((resources, 0))
-        """Allocatable; infinite where there is none, so that nothing is left of it."""
+        """Allocatable; infinite if it is 0, so that the resource scores 0."""
         self._present: FloatArray = np.zeros((resources, 0))
-        """The weight of a resource that the node has, 0 of one that it has not."""
+        """Weight of each resource, 0 if the node does not have the resource."""
         self._wide: BoolArray = np.zeros(0, dtype=np.bool_)
         """Nodes with amounts beyond `_EXACT_MAX`."""
         self._rows: list[tuple[tuple[int, int], ...] | None] = []
-        """Allocatable and what is free of it, by resource."""
+        """Allocatable and free amount by resource, by row."""
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's scoring strategy."""
         return cls(policy.resources_fit.scoring_strategy)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over what requests leave."""
         figures = []
         wide = False
         for index, (resource, weight) in enumerate(self._weights.items()):
@@ -82,7 +78,6 @@ class LeastAllocatedScore(Score):
         self._rows[row] = tuple(figures)
 
     def prepare(self, kind: Kind) -> _Prepared:
-        """What the pod requests, and what its containers without a request count with."""
         requests, assumed = kind.demand.requests, kind.demand.assumed
         amounts = [max(requests.get(name, 0) + assumed.get(name, 0), 0) for name in self._weights]
         return _Prepared(
@@ -96,17 +91,16 @@ class LeastAllocatedScore(Score):
         )
 
     def scores(self, prepared: _Prepared) -> NDArray[Any]:
-        """Weighted mean of the percentages that would be left, with two truncations."""
         total: FloatArray = np.zeros(self._wide.size)
         weights: FloatArray = np.zeros(self._wide.size)
-        for index, amount, weight in prepared.asked:
+        for index, amount, weight in prepared.requests:
             left = self._free[index] - 100.0 * amount
             left /= self._capacity[index]
             np.floor(left, out=left)
             np.maximum(left, 0.0, out=left)
             total += left if weight == 1 else left * weight
             weights += self._present[index]
-        # Truncated: both are small whole numbers, their quotient is exact enough.
+        # Both are small integers, so the truncated quotient is exact.
         scores = (total / np.maximum(weights, 1.0)).astype(np.int32)
         if self._wide.any():
             for row in np.flatnonzero(self._wide).tolist():
@@ -114,11 +108,10 @@ class LeastAllocatedScore(Score):
         return scores
 
     def score(self, prepared: _Prepared, row: int) -> int:
-        """The same of one node, in whole numbers."""
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         total = weights = 0
-        for index, amount, weight in prepared.asked:
+        for index, amount, weight in prepared.requests:
             capacity, free = figures[index]
             if capacity:
                 if free > amount:

@@ -1,13 +1,12 @@
-"""Resource-limit-aware score: spread the limits of pods, so that bursts do not meet on one node.
+"""Score NodeResourceLimitsAware: spreads the limits of pods, so that bursts do not meet on one node.
 
-A node's raw score is the weighted mean, over resources, of the percentage of its allocatable that
-is left when the limits of all its pods and of the new one are subtracted; it is negative on a node
-whose limits exceed it. Raw scores are stretched to 0..100 over the nodes that pass every filter;
-when all are equal, every node gets 100.
+    raw score = weighted mean over resources of 100 (allocatable - limits with the pod) / allocatable
 
-Source: KEP-217 (docs/reference/upstream.md R1 to R6). Unlike the KEP's sketch, init containers and overhead
-count for the pods that are there as for the new one. A pod without a limit counts by its request,
-or by what the policy says: a quantity, or the node's allocatable.
+Raw scores are stretched to 0..100 over the nodes that pass every filter. A pod without a limit counts by
+its request, by a quantity, or by the node's allocatable, as the policy says.
+
+Source: KEP-217 (docs/reference/upstream.md R1 to R6). Unlike in the KEP, init containers and overhead
+count for the pods on the node too.
 """
 
 from dataclasses import dataclass
@@ -24,21 +23,18 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import FloatArray
 from streams.usage.estimate import Estimator
 
-#: Raw scores are whole multiples of one over this: figures that are equal but for what is lost in
-#: their last bits must not be stretched to 0 and 100.
+#: Raw scores are multiples of 1 / 2^24: equal scores must not be stretched to 0 and 100 because of
+#: rounding errors.
 _STEPS = 2.0**24
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What the pod counts with, per resource; None: it has no limit, and a node's default counts."""
-
     limits: tuple[float | None, ...]
+    """Limit of the pod by resource; None if the node's default counts."""
 
 
 class LimitsAwareScore(Score):
-    """Prefers nodes whose pods' limits take the least of what can be allocated."""
-
     name = "NodeResourceLimitsAware"
     watches = Change.STATE | Change.PODS
     normalised = True
@@ -52,19 +48,17 @@ class LimitsAwareScore(Score):
         self._left: FloatArray = np.zeros((resources, 0))
         """Weighted percentage left before the new pod, shape (resources, nodes)."""
         self._per_unit: FloatArray = np.zeros((resources, 0))
-        """What one unit of limit takes from that."""
+        """Weighted percentage that one unit of limit uses."""
         self._default: FloatArray = np.zeros((resources, 0))
-        """Limit of a pod without one, where its request does not stand for it."""
+        """Limit of pods without one, if it is not their request."""
         self._rows: list[list[tuple[float, float, float]] | None] = []
-        """The same by row: left, taken by one unit, default; one of each resource."""
+        """`_left`, `_per_unit` and `_default` by resource, by row."""
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Judge by the policy's resource limits."""
         return cls(policy.resource_limits)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Sum up limits against allocatable."""
         figures = self._rows[row] = []
         for index, (resource, weight) in enumerate(self._weights.items()):
             allocatable = node.allocatable.get(resource, 0)
@@ -86,7 +80,6 @@ class LimitsAwareScore(Score):
             figures.append((left, per_unit, float(default)))
 
     def prepare(self, kind: Kind) -> _Prepared:
-        """The pod's limits, or its requests where they stand for these."""
         demand = kind.demand
         return _Prepared(
             tuple(
@@ -97,7 +90,6 @@ class LimitsAwareScore(Score):
         )
 
     def scores(self, prepared: _Prepared) -> FloatArray:
-        """Raw scores, float64."""
         raw: FloatArray = np.zeros(self._left.shape[1])
         for index, limit in enumerate(prepared.limits):
             taken = self._default[index] if limit is None else limit
@@ -108,7 +100,6 @@ class LimitsAwareScore(Score):
         return raw
 
     def score(self, prepared: _Prepared, row: int) -> float:
-        """Raw score of one node; the same operations in the same order as `scores`."""
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         raw = 0.0

@@ -1,7 +1,7 @@
 """OverutilizationRisk: moves that lower the risk of overutilization most.
 
 moves   a round by risk: the pod whose move gains most leaves first
-pods    pods of nodes at risk, the one first whose move may gain most
-nodes   what nodes cost by that risk, as planned moves change them
-record  how nodes stand, and what a round has found and planned
+pods    pods of nodes at risk, ordered by the possible gain of their moves
+nodes   costs of nodes, which planned moves change
+record  the results of a round
 """

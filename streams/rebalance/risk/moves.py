@@ -1,21 +1,20 @@
-"""Moves by risk: the pod whose move lowers the sum of the nodes' costs most leaves, if by a gain.
+"""Moves by risk: the pod whose move lowers the sum of the nodes' costs most leaves first.
 
-A node costs the probability that it is hot, and what it is expected to be beyond (`nodes`).
-Moving a pod saves the drop of cost at its source, and costs the growth at its target. In come the
-nodes with a fresh metric; pods are looked for on those that cost at least the gain, since no move
-saves more than its source costs. Each planned move changes the costs that the next one is judged
-by, so the moves of a round are planned together; so are requests on the targets. No node that a pod
-leaves takes one in the same round. All of it holds for moves by thresholds, too, which come first.
+A node's cost is the probability that it is hot plus its expected excess (`nodes`). A move saves the decrease
+of cost at its source, and costs the increase at its target:
 
-    saved of every pod ──▶ heap ──▶ the first: growth on all targets at once ──▶ heap ──▶ gates
+    gain = decrease at the source - increase at the target     at least `gain` of the round
 
-What is saved is the most that a move can gain, so pods are looked at in that order, and most never
-are. A round is bounded: `SOURCES_MAX` nodes have their turn, half of them those that cost most and
-the others in turn (`streams.stage.budget`), and of their pods as many are compared with all
-targets as `COSTS_MAX` costs of nodes allow, half of them those that save most and the others in
-turn.
+Nodes with a fresh metric take part. Pods leave only nodes that cost at least `gain`, because no move saves
+more than the cost of its source. A planned move changes costs, usage and free room for later moves of the
+round, and so do moves by thresholds, which come first. No node loses and gets pods in the same round.
 
-The cost is that of `streams.risk.overutilization`. Equal gains: by the node's name, then the pod's uid.
+    decrease of every pod ──▶ heap ──▶ first pod: increase on all targets ──▶ heap ──▶ gates
+
+The decrease is an upper bound of the gain, so pods are compared with targets in that order, and most pods are
+never compared. A round is bounded: at most `SOURCES_MAX` nodes are searched for pods, and at most as many
+pods are compared as `COSTS_MAX` costs allow. Half of each limit is for the first by cost or decrease, and
+half for the others in turn (`streams.stage.budget`). Equal gains are ordered by node name and pod uid.
 """
 
 from collections.abc import Iterator
@@ -42,17 +41,17 @@ from streams.risk.overutilization import TIE
 from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget, rotate
 
-#: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.
+#: Most nodes that one round searches for pods: with 110 pods on each, this takes 50 ms.
 SOURCES_MAX = 64
-#: Most costs of nodes that one round works out to compare targets, a tenth of a second; at least
-#: `COMPARED_MIN` pods are compared with all of them, at most `COMPARED_MAX`.
+#: Most costs that one round computes to compare targets, which takes 100 ms.
 COSTS_MAX = 1_000_000
+#: Fewest and most pods that one round compares with all targets.
 COMPARED_MIN, COMPARED_MAX = 50, 500
 _MINUTE_MS = 60_000
-#: Why not all pods are compared.
-LATER = "no round compares more pods with all targets"
-#: Why no pod leaves a node that one comes to.
-TAKES = "a pod comes to it in this round"
+#: Reason if not all pods are compared.
+LATER = "the round has compared as many pods as it may; a later round compares others"
+#: Reason if no pod leaves a node.
+GETS_PODS = "a pod moves to this node in this round"
 
 
 class RiskMoves:
@@ -65,7 +64,7 @@ class RiskMoves:
         self.resources = tuple(resource.name for resource in self.score.resources)
 
     def round(self, given: RoundInput, outcome: RoundOutcome) -> None:
-        """Add what should leave nodes at risk to a round, whose moves so far are planned already."""
+        """Plan moves after those that the round has already planned."""
         if given.paused or outcome.ended:
             return
         made = _Round(self, given, outcome)
@@ -86,25 +85,25 @@ class _Round:
         )
         self.rows = np.flatnonzero(fresh)
         self.readings = RiskReadings(columns, self.rows, moves.score.resources)
-        self.names, self.place = self.readings.names, self.readings.place
+        self.names, self.place = self.readings.names, self.readings.positions
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
         pods = [columns.nodes[row].pods.held for row in self.rows.tolist()]
         self.life_minutes = expect_life_minutes(pods, given.now_ms)
         self.gain = self.args.min_saved_minutes / self.life_minutes
-        """By how much a move must lower the sum of costs at least."""
+        """Least gain of a move."""
         self.leaving = {*given.rules.leaving, *(move.held.pod.uid for move in whole.moves)}
         cooling = [
             self.place[name] for name in given.rules.list_cooling_nodes() if name in self.place
         ]
         self.open: BoolArray = columns.schedulable[self.rows].copy()
-        """Nodes that take pods, shape (nodes,)."""
+        """Nodes that may get pods, shape (nodes,)."""
         self.open[cooling] = False
         everywhere = np.ones(self.rows.size, dtype=np.bool_)
         self.fit = Fit(columns, self.rows, {"node": everywhere})
-        self.taking: set[int] = set()
-        """Positions of nodes that pods come to by the plan."""
-        self._plan_ahead()
+        self.targets: set[int] = set()
+        """Positions of nodes that planned moves bring pods to."""
+        self._include_planned()
         self.record = RiskRecord(
             self.readings,
             moves.score.resources,
@@ -115,22 +114,20 @@ class _Round:
         self.pods = RiskPods(self.risk, self.gain)
         compared = COSTS_MAX // max(1, self.rows.size * len(self.resources))
         self.left = min(max(compared, COMPARED_MIN), COMPARED_MAX)
-        """How many pods may still be compared with all targets."""
+        """Number of pods that may still be compared with all targets."""
         self.later = ""
-        """Why some pods are not compared; empty: all are."""
+        """Why some pods are not compared; empty if all are."""
         self.begun = 0
 
     def _codes(self) -> NDArray[np.int8]:
-        """The class of each node that is looked at."""
         looked_at = self.given.columns.looked_at
         codes = np.full(int(looked_at.sum()), SKIPPED, dtype=np.int8)
         at = np.searchsorted(np.flatnonzero(looked_at), self.rows)
         codes[at] = np.where(self.risk.costs >= self.gain, HIGH, NORMAL)
         return codes
 
-    def _plan_ahead(self) -> None:
-        """Count what the round has planned before: pods that move count at their targets, and the
-        nodes that they leave take none."""
+    def _include_planned(self) -> None:
+        """Include the moves that the round has planned before."""
         for move in self.whole.moves:
             left = self.place.get(move.node)
             if left is not None:
@@ -140,7 +137,7 @@ class _Round:
             target = self.place.get(move.target or "")
             if target is None:
                 continue
-            self.taking.add(target)
+            self.targets.add(target)
             self.fit.group(move.held, "node").take(target)
             if source is not None and source.statistics is not None:
                 self.risk.add(target, source.statistics.compute_figures(move.held))
@@ -148,23 +145,24 @@ class _Round:
     # --- the round --------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Plan moves until none gains enough, or a limit is reached."""
         at_risk = np.flatnonzero(self.risk.costs >= self.gain)
         if not self.rows.size:
             self.record.outcome.ended = f"no node has {describe_fresh_metric(self.resources)}"
         elif not at_risk.size:
-            self.record.outcome.ended = f"no node costs {self.gain:.3f}: {self._price}"
-        for place in self._in_turn(at_risk.tolist()):
-            self._look_at(place)
-        self._choose()
-        while not self._over() and (pod := self.pods.first()) is not None:
+            self.record.outcome.ended = (
+                f"no node has a cost of {self.gain:.3f} or more: {self._price}"
+            )
+        for place in self._select_nodes(at_risk.tolist()):
+            self._rank_pods(place)
+        self._limit_comparisons()
+        while not self._find_end() and (pod := self.pods.pop_first()) is not None:
             if pod.costs is not None:
                 self._move(pod, pod.costs)
             elif self.left > 0:
                 self._compare(pod)
             else:
                 self.later = LATER
-        self._close()
+        self._explain_end()
 
     @property
     def _price(self) -> str:
@@ -173,23 +171,23 @@ class _Round:
             f"run for {self.life_minutes} more"
         )
 
-    def _in_turn(self, at_risk: list[int]) -> list[int]:
-        """Nodes whose pods are looked at, those that cost most first."""
+    def _select_nodes(self, at_risk: list[int]) -> list[int]:
+        """Return the nodes to search for pods, in descending order of cost."""
         costs = self.risk.costs
         at_risk.sort(key=lambda place: (-float(costs[place]), place))
         chosen = Budget(SOURCES_MAX, self.given.now_ms).choose([1] * len(at_risk))
         return [at_risk[index] for index in sorted(chosen)]
 
-    def _over(self) -> str:
-        """Why no further pod is looked at; empty: pods still are."""
+    def _find_end(self) -> str:
+        """Return why no other pod may leave; empty if pods may leave."""
         if self.whole.ended:
             return self.whole.ended
         if self.begun >= self.args.max_moves_per_round:
             return f"{self.begun} pods leave by risk in this round; maxMovesPerRound is {self.args.max_moves_per_round}"
         return ""
 
-    def _look_at(self, place: int) -> None:
-        """A node has its turn: count pods that leave already as gone, and rank the others."""
+    def _rank_pods(self, place: int) -> None:
+        """Rank the pods of a node; pods that are already leaving count as gone."""
         node = self.nodes[place]
         if node is None or node.statistics is None:
             return
@@ -205,35 +203,36 @@ class _Round:
                 self.risk.remove(place, pod.figures)
             else:
                 staying.append(pod)
-        hot = self.record.begin(place, before)
-        if place in self.taking:
-            hot.ended = TAKES
+        hot = self.record.add_hot_node(place, before)
+        if place in self.targets:
+            hot.ended = GETS_PODS
             return
         self.pods.add(place, staying)
         if float(self.risk.costs[place]) < self.gain:
-            hot.ended = (
-                f"it costs {float(self.risk.costs[place]):.3f} without pods that leave already"
-            )
+            hot.ended = f"its cost is {float(self.risk.costs[place]):.3f} without the pods that are already leaving"
             return
         self.pods.rank(place)
 
-    def _choose(self) -> None:
-        """Let no more pods wait than may be compared: half of them those that save most, since these
-        may be compared in vain in every round, and the others in turn."""
-        waiting = self.pods.waiting()
+    def _limit_comparisons(self) -> None:
+        """Drop pods if more wait than may be compared.
+
+        Half of the kept pods are the first by decrease. Comparing these may be in vain in every round, so
+        the other half is chosen in turn.
+        """
+        waiting = self.pods.list_waiting()
         if len(waiting) <= self.left:
             return
         self.later = LATER
         by_saved = iter(waiting)
-        chosen = self._chosen(by_saved, self.left // 2)
+        chosen = self._count_movable(by_saved, self.left // 2)
         rest = list(by_saved)
         in_turn = iter(rotate(rest, self.given.now_ms))
-        self._chosen(in_turn, self.left - chosen)
+        self._count_movable(in_turn, self.left - chosen)
         for pod in in_turn:
             self.pods.drop(pod)
 
-    def _chosen(self, pods: Iterator[RiskPod], most: int) -> int:
-        """How many of the next pods may leave, at most that number; what keeps others is noted."""
+    def _count_movable(self, pods: Iterator[RiskPod], most: int) -> int:
+        """Check pods until `most` of them may leave; return how many may."""
         chosen = 0
         while chosen < most and (pod := next(pods, None)) is not None:
             chosen += self._may_leave(pod)
@@ -242,22 +241,24 @@ class _Round:
     # --- one pod ----------------------------------------------------------------------------------
 
     def _may_leave(self, pod: RiskPod) -> bool:
-        """Whether nothing keeps a pod before a target is looked for; what does is noted."""
-        stopped = self._stopped(pod)
+        """Tell whether no gate before the choice of a target stops a pod, and record the gate."""
+        stopped = self._find_gate(pod)
         if stopped is not None:
-            self._stays(pod, *stopped)
+            self._reject(pod, *stopped)
         return stopped is None
 
     def _compare(self, pod: RiskPod) -> None:
-        """Look for the best target of a pod; what keeps it is noted."""
+        """Find the best target of a pod, or record what stops it."""
         if not self._may_leave(pod):
             return
         self.left -= 1
-        allowed = self._allowed(pod)
-        # A comparison takes about as long as a unit, and placement ranks such a kind too.
+        allowed = self._find_targets(pod)
+        # A unit costs as much as a comparison, and placement ranks such a kind too.
         self.left -= 2 * self.fit.take_units()
         if not allowed.any():
-            self._stays(pod, "fit", "no node that is not cooling may run it and has room for it")
+            self._reject(
+                pod, "fit", "no other node that is not cooling accepts the pod and has room for it"
+            )
             return
         growth = self.risk.growth(pod.figures)
         order = np.where(allowed, growth + TIE * self.risk.shares(pod.figures), np.inf)
@@ -265,12 +266,12 @@ class _Round:
         costs = self._costs(pod, target)
         if costs.gain < self.gain:
             message = (
-                f"its move to {self.names[target]} would lower the sum of costs by {costs.gain:.3f}, "
-                f"asked for is {self.gain:.3f}: {self._price}"
+                f"its move to {self.names[target]} lowers the sum of costs by {costs.gain:.3f}; "
+                f"required is {self.gain:.3f}: {self._price}"
             )
-            self._stays(pod, "gain", message, costs, target)
+            self._reject(pod, "gain", message, costs, target)
             return
-        self.pods.compared(pod, target, costs)
+        self.pods.note_compared(pod, target, costs)
 
     def _costs(self, pod: RiskPod, target: int) -> Costs:
         risk, costs = self.risk, self.risk.costs
@@ -281,15 +282,15 @@ class _Round:
             risk.with_pod(target, pod.figures),
         )
 
-    def _stopped(self, pod: RiskPod) -> tuple[str, str] | None:
-        """Gate and message of what keeps a pod before a target is looked for."""
+    def _find_gate(self, pod: RiskPod) -> tuple[str, str] | None:
+        """Return gate and message of the first gate before the choice of a target."""
         held, given = pod.held, self.given
         since_ms = held.pod.scheduled_at_ms
         age_ms = given.now_ms - (held.assigned_at_ms if since_ms is None else since_ms)
         if age_ms < self.args.min_pod_age_minutes * _MINUTE_MS:
             minutes = max(0, age_ms) // _MINUTE_MS
             least = self.args.min_pod_age_minutes
-            return "young", f"it has been here for {minutes} min; minPodAgeMinutes is {least}"
+            return "young", f"the pod is on the node for {minutes} min; minPodAgeMinutes is {least}"
         if not self.pod_filter.open:
             stopped = self.pod_filter(held)
             if stopped is not None:
@@ -302,8 +303,8 @@ class _Round:
         )
         return None if why is None else ("resting", why)
 
-    def _allowed(self, pod: RiskPod) -> BoolArray:
-        """Nodes that may run a pod and have room for it now, shape (nodes,)."""
+    def _find_targets(self, pod: RiskPod) -> BoolArray:
+        """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
         allowed = self.fit.group(pod.held, "node").fitting() & self.open
         allowed[pod.source] = False
         avoided = self.given.rules.list_avoided_nodes(pod.held)
@@ -313,7 +314,7 @@ class _Round:
             allowed &= ~refused[self.rows]
         return allowed
 
-    def _stays(
+    def _reject(
         self,
         pod: RiskPod,
         gate: str,
@@ -321,45 +322,43 @@ class _Round:
         costs: Costs | None = None,
         target: int | None = None,
     ) -> None:
-        self.record.stays(pod, gate, message, costs, target)
+        self.record.note_stay(pod, gate, message, costs, target)
         self.pods.drop(pod)
 
     # --- moves ------------------------------------------------------------------------------------
 
     def _move(self, pod: RiskPod, costs: Costs) -> None:
-        """Plan a move that gains more than every other one, and ask the gate."""
+        """Plan the move that gains most, unless a gate stops it."""
         target, hot = pod.target, self.record.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
         rules, source = self.given.rules, self.names[pod.source]
         refused = rules.hold_back(pod.held, source, POOL)
-        candidate = self.record.candidate(pod, target, costs)
+        candidate = self.record.build_candidate(pod, target, costs)
         refused = refused or rules.gate(candidate)
         if refused is not None:
-            self._stays(pod, "gate", refused.text, costs, target)
+            self._reject(pod, "gate", refused.text, costs, target)
             if refused.scope != "pod":
                 hot.ended = refused.text
-                self.pods.close(pod.source)
+                self.pods.close_node(pod.source)
             if refused.scope == "round":
                 self.whole.ended = refused.text
             return
         self.begun += 1
-        self.record.leaves(pod, candidate, costs)
+        self.record.note_move(pod, candidate, costs)
         self.pods.drop(pod)
         self._plan(pod, target)
 
     def _plan(self, pod: RiskPod, target: int) -> None:
-        """What a move changes for those that come after it."""
         self.fit.group(pod.held, "node").take(target)
         self.risk.remove(pod.source, pod.figures)
         self.risk.add(target, pod.figures)
         self.open[pod.source] = False
-        self.taking.add(target)
-        self.pods.planned(pod.source, target)
+        self.targets.add(target)
+        self.pods.note_move(pod.source, target)
 
-    def _close(self) -> None:
-        """Say why no further pod leaves the nodes that had their turn."""
-        why = self._over() or self.later
+    def _explain_end(self) -> None:
+        why = self._find_end() or self.later
         for place, hot in self.record.hot.items():
             if not hot.ended and float(self.risk.costs[place]) >= self.gain:
-                further = f"no further pod that may leave gains {self.gain:.3f}"
-                hot.ended = TAKES if place in self.taking else why or further
+                further = f"no other pod that may leave gains {self.gain:.3f}"
+                hot.ended = GETS_PODS if place in self.targets else why or further

@@ -1,11 +1,8 @@
-"""What all nodes of one round cost by the risk that they are overutilized, as planned moves change
-them.
+"""Costs of the nodes of one round, which planned moves change.
 
-Mean and variance are those that the score OverutilizationRisk goes by
-(`streams.risk.node_statistics`), and so is the cost (`streams.risk.overutilization`); over
-several resources it is their sum, where the one with the largest weight counts whole: a node that
-is certain to be hot by it costs 1, however many others are looked at. Arrays are copies: a planned move takes its pod's mean
-and variance from the source and adds them to the target, and nothing else is changed.
+Mean, variance and cost are those of the score OverutilizationRisk (`streams.risk`). Over several resources,
+the cost is a weighted sum in which the largest weight is 1: so a node that is certain to be hot by that
+resource costs 1, no matter how many other resources there are.
 """
 
 from collections.abc import Sequence
@@ -25,17 +22,17 @@ Figures = Sequence[tuple[float, float]]
 
 
 def risk_resources(policy: Policy) -> tuple[str, ...]:
-    """Resources that rounds by risk look at; none where the policy does not name them."""
+    """Return the resources of rounds by risk; empty if the policy does not enable them."""
     if not policy.plugins.balances(OVERUTILIZATION_RISK):
         return ()
     return tuple(resource.name for resource in policy.overutilization_risk.resources)
 
 
 class RiskNodes:
-    """Costs of all nodes of one round; positions are those of the nodes given."""
+    """Costs of all nodes of one round; positions are those of the given nodes."""
 
     def __init__(self, args: OverutilizationRiskArgs, nodes: Sequence[Node | None]) -> None:
-        """Copy what is known now; a node of which nothing is known costs nothing."""
+        """A node without statistics costs nothing."""
         resources = [resource.name for resource in args.resources]
         most = max(resource.weight for resource in args.resources)
         self._weights = [resource.weight / most for resource in args.resources]
@@ -47,55 +44,55 @@ class RiskNodes:
         shape = (len(nodes), len(resources), 3)
         figures = np.array(rows, dtype=np.float64).reshape(shape).transpose(2, 1, 0)
         self._mean, self._variance, self._per_unit = (
-            np.ascontiguousarray(each) for each in figures
+            np.ascontiguousarray(columns) for columns in figures
         )
         self._square = self._per_unit * self._per_unit
-        self.costs: FloatArray = self._weighed(self._mean, self._variance)
-        """What each costs now, shape (nodes,)."""
+        self.costs: FloatArray = self._weighted_costs(self._mean, self._variance)
+        """Shape (nodes,)."""
 
-    def _weighed(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def _weighted_costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         scale = self._scale
         costs = self._costs.costs(mean * scale.mean, variance * scale.variance)
-        found: FloatArray = costs[0] * self._weights[0]
+        total: FloatArray = costs[0] * self._weights[0]
         for index in range(1, len(self._weights)):
-            found += costs[index] * self._weights[index]
-        return found
+            total += costs[index] * self._weights[index]
+        return total
 
     def growth(self, figures: Figures) -> FloatArray:
-        """By how much each node's cost would grow with one more pod, shape (nodes,)."""
+        """Return the increase of each node's cost with one more pod, shape (nodes,)."""
         mean, variance = np.array(figures).T[:, :, np.newaxis]
         grown = self._per_unit * mean
         grown += self._mean
         spread = self._square * variance
         spread += self._variance
-        found = self._weighed(grown, spread)
-        found -= self.costs
-        return found
+        growth = self._weighted_costs(grown, spread)
+        growth -= self.costs
+        return growth
 
     def shares(self, figures: Figures) -> FloatArray:
-        """Mean usage of each node with one more pod, less the hot share, weighed; shape (nodes,)."""
-        found: FloatArray = np.zeros(self.costs.shape)
+        """Return weighted mean usage with one more pod, less the hot share, shape (nodes,)."""
+        shares: FloatArray = np.zeros(self.costs.shape)
         for index, (mean, _) in enumerate(figures):
-            found += self._weights[index] * (self._per_unit[index] * mean + self._mean[index])
-        return found
+            shares += self._weights[index] * (self._per_unit[index] * mean + self._mean[index])
+        return shares
 
     def with_pod(self, position: int, figures: Figures) -> float:
-        """What a node would cost with one more pod; the same as `growth` says."""
+        """Return the cost of a node with one more pod; `growth` is equal to the increase."""
         return self._changed(position, figures, 1.0)
 
     def without_pod(self, position: int, figures: Figures) -> float:
-        """What a node would cost with one pod less."""
+        """Return the cost of a node with one pod less."""
         return self._changed(position, figures, -1.0)
 
     def _changed(self, position: int, figures: Figures, sign: float) -> float:
-        found = 0.0
+        total = 0.0
         for index, (mean, variance) in enumerate(self._after(position, figures, sign)):
             cost = self._cost(mean * self._scale.mean, variance * self._scale.variance)
-            found += cost * self._weights[index]
-        return found
+            total += cost * self._weights[index]
+        return total
 
     def _after(self, position: int, figures: Figures, sign: float) -> list[tuple[float, float]]:
-        """Mean less the hot share, and variance of a node with one pod more or less."""
+        """Return mean less hot share, and variance, of a node with one pod more or less."""
         after = []
         for index, (mean, variance) in enumerate(figures):
             per_unit = float(self._per_unit[index, position])
@@ -106,11 +103,11 @@ class RiskNodes:
         return after
 
     def add(self, position: int, figures: Figures) -> None:
-        """A pod comes to a node by the plan."""
+        """Add a pod to a node."""
         self._put(position, figures, 1.0)
 
     def remove(self, position: int, figures: Figures) -> None:
-        """A pod leaves a node by the plan."""
+        """Remove a pod from a node."""
         self._put(position, figures, -1.0)
 
     def _put(self, position: int, figures: Figures, sign: float) -> None:
@@ -122,7 +119,7 @@ class RiskNodes:
 def _row(
     node: Node | None, resources: Sequence[str], hot: Sequence[float]
 ) -> list[tuple[float, float, Any]]:
-    """Mean less the hot share, variance, and one over the capacity, by resource."""
+    """Return mean less hot share, variance, and 1 / capacity, by resource."""
     if node is None or node.statistics is None:
         return [(-share, _OWN_VARIANCE, 0.0) for share in hot]
     row = []

@@ -1,8 +1,8 @@
-"""Pods of nodes at risk, the one first whose move may gain most.
+"""Pods of nodes at risk, ordered by the possible gain of their moves.
 
-A pod waits with what its leaving saves, the most that its move can gain; once its best target is
-known, with what it gains. A planned move changes what the pods of its source save, and which target
-is best for those that were to go to one of its two nodes: these wait to be compared again.
+The heap has the decrease of a pod until its best target is known, and then its gain. A planned move changes
+the decrease of the other pods on its source, and the best target of pods that were to move to its source or
+target: these pods must be compared again.
 """
 
 import heapq
@@ -13,23 +13,19 @@ from streams.pods.held import Held
 from streams.rebalance.outcome import Costs
 from streams.rebalance.risk.nodes import Figures, RiskNodes
 
-#: A move has little effect after an hour, since other pods have come and gone by then: in simulated
-#: days, moves saved 50 to 100 hot minutes per unit of gain.
+#: After an hour a move has little effect, because other pods have come and gone: in simulated days, moves
+#: saved 50 to 100 hot minutes per unit of gain.
 HORIZON_MINUTES = 60
-#: Nodes whose pods are looked at to expect how long pods run.
+#: Nodes whose pods are used to estimate how long pods run.
 AGED_NODES_MAX = 64
 
 
 def expect_life_minutes(nodes: Sequence[Iterable[Held]], now_ms: int) -> int:
-    """Return for how many minutes a pod of the cluster is expected to run on.
+    """Return the minutes that a pod of the cluster is expected to run on.
 
-    This is the median age of the pods, from 1 to `HORIZON_MINUTES`: in a steady cluster, ages and
-    remaining lives have the same distribution. Pods of DaemonSets, which live as long as their
-    nodes, do not count.
-
-    Args:
-        nodes: pods of each node; of many nodes a part is looked at.
-        now_ms: time of the round.
+    This is the median age of the pods on a part of the nodes, from 1 to `HORIZON_MINUTES`: in a steady
+    cluster, ages and remaining lives have the same distribution. Pods of DaemonSets do not count, because
+    they live as long as their nodes.
     """
     ages = sorted(
         held.compute_age_minutes(now_ms)
@@ -43,88 +39,86 @@ def expect_life_minutes(nodes: Sequence[Iterable[Held]], now_ms: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class RiskPod:
-    """A pod of a node at risk."""
-
     held: Held
     source: int
-    """Position of its node."""
+    """Position of the pod's node."""
     figures: Figures
     saved: float = 0.0
+    """Decrease of the node's cost without the pod."""
     target: int | None = None
-    """The best one; none: it has not been looked for."""
+    """Position of the best target; None before the pod is compared."""
     costs: Costs | None = None
-    turn: int = 0
-    """Entries of the heap that were made before another one do not count."""
+    version: int = 0
+    """Heap entries of an older version are stale."""
 
 
 class RiskPods:
-    """The pods that one round may still move; equal gains: by the node's position, then the uid."""
+    """The pods that one round may still move."""
 
     def __init__(self, risk: RiskNodes, gain: float) -> None:
-        """`gain`: pods that save less do not wait."""
+        """Pods that save less than `gain` are left out."""
         self._risk, self._gain = risk, gain
         self._heap: list[tuple[float, int, str, int, RiskPod]] = []
         self._of: dict[int, list[RiskPod]] = {}
-        """By the position of their node."""
+        """By position of the node."""
         self._targeted: dict[int, list[RiskPod]] = {}
-        """Those of them that were compared, by the position of their target."""
+        """Compared pods by position of the target."""
 
     def add(self, place: int, pods: Iterable[RiskPod]) -> None:
-        """Pods of a node may be moved, once they are ranked."""
+        """Add the pods of a node, which is not ranked yet."""
         self._of[place] = list(pods)
 
     def rank(self, place: int) -> None:
-        """Pods of a node wait by what their leaving saves now."""
+        """Let the pods of a node wait in the order of their decrease."""
         cost = float(self._risk.costs[place])
         for pod in self._of[place]:
             pod.saved = cost - self._risk.without_pod(place, pod.figures)
             self._wait(pod)
 
-    def waiting(self) -> list[RiskPod]:
-        """Pods that wait to be compared, the one first whose move may gain most."""
-        return [pod for *_, turn, pod in sorted(self._heap) if turn == pod.turn]
+    def list_waiting(self) -> list[RiskPod]:
+        """Return the waiting pods, the one with the largest possible gain first."""
+        return [pod for *_, version, pod in sorted(self._heap) if version == pod.version]
 
-    def first(self) -> RiskPod | None:
-        """Take out the pod that may gain most; none: no pod waits."""
+    def pop_first(self) -> RiskPod | None:
+        """Remove and return the pod with the largest possible gain; None if no pod waits."""
         while self._heap:
-            *_, turn, pod = heapq.heappop(self._heap)
-            if turn == pod.turn and pod.source in self._of:
+            *_, version, pod = heapq.heappop(self._heap)
+            if version == pod.version and pod.source in self._of:
                 return pod
         return None
 
-    def compared(self, pod: RiskPod, target: int, costs: Costs) -> None:
-        """A pod waits with what its move to the best target gains."""
+    def note_compared(self, pod: RiskPod, target: int, costs: Costs) -> None:
+        """Let a pod wait with the gain of its best target."""
         pod.target, pod.costs = target, costs
         self._targeted.setdefault(target, []).append(pod)
         self._push(pod, costs.gain)
 
     def drop(self, pod: RiskPod) -> None:
-        """A pod stays, or its move is planned."""
-        pod.turn += 1
+        """Remove a pod that stays, or whose move is planned."""
+        pod.version += 1
         pod.costs, pod.target = None, None
         if pod.source in self._of:
             self._of[pod.source].remove(pod)
 
-    def close(self, place: int) -> None:
-        """No pod leaves a node any more."""
+    def close_node(self, place: int) -> None:
+        """Remove all pods of a node."""
         self._of.pop(place, None)
 
-    def planned(self, source: int, target: int) -> None:
-        """A pod leaves a node for another one by the plan."""
+    def note_move(self, source: int, target: int) -> None:
+        """Update the waiting pods after a planned move."""
         self.rank(source)
-        # No pod leaves a node that takes one, and none comes to one that a pod leaves.
-        self.close(target)
+        # A node that gets a pod loses none in the same round.
+        self.close_node(target)
         for place in (source, target):
             for pod in self._targeted.pop(place, ()):
                 if pod.costs is not None and pod.target == place:
                     self._wait(pod)
 
     def _wait(self, pod: RiskPod) -> None:
-        """A pod waits to be compared; it cannot gain more than it saves."""
-        pod.turn += 1
+        pod.version += 1
         pod.costs, pod.target = None, None
         if pod.saved >= self._gain:
             self._push(pod, pod.saved)
 
     def _push(self, pod: RiskPod, gain: float) -> None:
-        heapq.heappush(self._heap, (-gain, pod.source, pod.held.pod.uid, pod.turn, pod))
+        heapq.heappush(self._heap, (-gain, pod.source, pod.held.pod.uid, pod.version, pod))

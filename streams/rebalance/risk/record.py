@@ -1,4 +1,4 @@
-"""How nodes stand in a round by risk, and what the round has found and planned, as it is reported."""
+"""The results of a round by risk, as they are reported."""
 
 from collections.abc import Sequence
 
@@ -21,40 +21,37 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk.pods import RiskPod
 from streams.stage.arrays import IntArray
 
-#: Name under which the rounds by risk are reported.
+#: Pool under which moves by risk are reported.
 POOL = OVERUTILIZATION_RISK
 
 
 class RiskReadings:
-    """Readings of the nodes that one round looks at; positions are those of their rows."""
+    """Usage and limits of the measured nodes of a round; positions are those of `rows`."""
 
     def __init__(self, columns: Columns, rows: IntArray, resources: Sequence[RiskResource]) -> None:
-        """`rows` are those of nodes whose metric says something of all resources."""
         self.names: list[str] = columns.names[rows].tolist()
-        self.place = {name: place for place, name in enumerate(self.names)}
-        """Position by name."""
+        self.positions = {name: position for position, name in enumerate(self.names)}
         self._resources = resources
-        which = [columns.universe.index[each.name] for each in resources]
+        which = [columns.universe.index[resource.name] for resource in resources]
         self._used = columns.usage[which][:, rows]
         self._capacity = columns.capacity[which][:, rows]
 
-    def of(self, place: int) -> NodeStanding:
-        """How a node stands."""
+    def get_standing(self, position: int) -> NodeStanding:
         used, limit, capacity = {}, {}, {}
-        for index, each in enumerate(self._resources):
-            used[each.name] = int(self._used[index, place])
-            whole = capacity[each.name] = int(self._capacity[index, place])
-            limit[each.name] = each.percent * whole // 100
+        for index, resource in enumerate(self._resources):
+            used[resource.name] = int(self._used[index, position])
+            whole = capacity[resource.name] = int(self._capacity[index, position])
+            limit[resource.name] = resource.percent * whole // 100
         return NodeStanding(used, limit, capacity)
 
-    def named(self, name: str, phase: Phase) -> NodeStanding | None:
-        """How a node stands; none: it was not measured, or its prod pods alone are meant."""
-        place = self.place.get(name)
-        return None if place is None or phase != "node" else self.of(place)
+    def find_standing(self, name: str, phase: Phase) -> NodeStanding | None:
+        """Return the standing of a node; None if it was not measured, or for its prod pods alone."""
+        position = self.positions.get(name)
+        return None if position is None or phase != "node" else self.get_standing(position)
 
 
 class RiskRecord:
-    """The outcome of one round, with the nodes whose pods were looked at."""
+    """The outcome of one round."""
 
     def __init__(
         self,
@@ -65,15 +62,7 @@ class RiskRecord:
         *,
         targets: int,
     ) -> None:
-        """Nothing is planned yet.
-
-        Args:
-            readings: of the nodes with a fresh metric.
-            resources: that the risk is of.
-            names: of all nodes that are looked at.
-            codes: their classes, shape (names,).
-            targets: how many nodes take pods.
-        """
+        """Start without moves; `names` are all nodes of the round, and `codes` their classes."""
         self._readings = readings
         self._resources = tuple(resource.name for resource in resources)
         self.outcome = PoolOutcome(
@@ -83,14 +72,13 @@ class RiskRecord:
             names=names,
             codes=codes,
             targets=targets,
-            readings=readings.named,
+            readings=readings.find_standing,
         )
         self.hot: dict[int, HotNodeOutcome] = {}
-        """Nodes whose pods are looked at, by position."""
+        """Nodes that were searched for pods, by position."""
 
-    def begin(self, place: int, cost: float) -> HotNodeOutcome:
-        """A node has its turn."""
-        reading = self._readings.of(place)
+    def add_hot_node(self, place: int, cost: float) -> HotNodeOutcome:
+        reading = self._readings.get_standing(place)
         hot = HotNodeOutcome(
             name=self._readings.names[place],
             phase="node",
@@ -105,17 +93,16 @@ class RiskRecord:
         self.outcome.hot.append(hot)
         return hot
 
-    def stays(
+    def note_stay(
         self, pod: RiskPod, gate: str, message: str, costs: Costs | None, target: int | None
     ) -> None:
-        """A pod stays; gate and message say what keeps it, costs those of its best target."""
+        """Record the gate that stops a pod; `costs` are those of its best target."""
         name = None if target is None else self._readings.names[target]
         self.hot[pod.source].note(
             Verdict(pod.held.pod, gate, message, name, self._usage(pod), costs)
         )
 
-    def candidate(self, pod: RiskPod, target: int, costs: Costs) -> Candidate:
-        """A pod that is to leave, as the gate is asked about it."""
+    def build_candidate(self, pod: RiskPod, target: int, costs: Costs) -> Candidate:
         hot, name = self.hot[pod.source], self._readings.names[target]
         return Candidate(
             held=pod.held,
@@ -125,18 +112,17 @@ class RiskRecord:
             reason=_reason(costs, name),
             target=name,
             usage=self._usage(pod),
-            source_hot=self._readings.of(pod.source).is_hot,
+            source_hot=self._readings.get_standing(pod.source).is_hot,
         )
 
-    def leaves(self, pod: RiskPod, candidate: Candidate, costs: Costs) -> None:
-        """The gate lets a pod leave."""
+    def note_move(self, pod: RiskPod, candidate: Candidate, costs: Costs) -> None:
         self.outcome.moves.append(candidate)
         self.hot[pod.source].note(
             Verdict(pod.held.pod, "", "", candidate.target, candidate.usage, costs)
         )
 
     def _usage(self, pod: RiskPod) -> dict[str, int]:
-        """What is expected of a pod, at most what a record can hold."""
+        """Return the expected usage of a pod, within the integers of a record."""
         return {
             name: min(max(0, int(mean)), INT64_MAX)
             for name, (mean, _) in zip(self._resources, pod.figures, strict=True)
@@ -144,15 +130,13 @@ class RiskRecord:
 
 
 def _thresholds(resources: Sequence[RiskResource]) -> PoolThresholds:
-    """From when on a node is hot, in percent."""
-    high = {each.name: float(each.percent) for each in resources}
+    high = {resource.name: float(resource.percent) for resource in resources}
     return PoolThresholds(low={}, high=high, prod_low={}, prod_high={}, source="hotPercent")
 
 
 def _reason(costs: Costs, target: str) -> str:
-    """The reason of an eviction by risk."""
     return (
-        f"node is at risk of overutilization, cost {costs.source_before:.3f} falls to "
+        f"node is at risk of overutilization: its cost falls from {costs.source_before:.3f} to "
         f"{costs.source_after:.3f}, that of {target} changes from {costs.target_before:.3f} to "
-        f"{costs.target_after:.3f}: {costs.gain:.3f} less in all"
+        f"{costs.target_after:.3f}, {costs.gain:.3f} less in total"
     )

@@ -165,12 +165,9 @@ class _HotNode:
         self.position, self.limits = position, limits
 
     def run(self, used: list[int], order: list[int], pods: range) -> None:
-        """Check pods until the node is below its limits, or no pod is left.
+        """Check pods in `order` until the node is below its limits; `pods` are in the order of arrival.
 
-        Args:
-            used: usage per resource, without pods that are already leaving.
-            order: the node's pods in the order of eviction.
-            pods: the node's pods in the order of arrival.
+        Usage of pods that are already leaving is not part of `used`.
         """
         hot, limits, budget = self.hot, self.limits, self.given.budget
         one_by_one = self.differences.planned_targets

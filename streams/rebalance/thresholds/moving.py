@@ -69,14 +69,7 @@ def _at_most(percents: Percents, bounds: Percents) -> dict[str, float]:
 def record_means(
     policy: Policy, history: UsageHistory, outcome: RoundOutcome, whole: dict[str, float]
 ) -> None:
-    """Record mean usage of a round, if thresholds are computed from it.
-
-    Args:
-        policy: the policy with the thresholds.
-        history: mean usage of earlier rounds.
-        outcome: the round.
-        whole: mean usage of all measured nodes in percent; empty if no node is measured.
-    """
+    """Record mean usage of pools, and of the `whole` cluster in percent, if thresholds depend on it."""
     moving = policy.moving_thresholds
     asked = set()
     if moving.filter is not None and moving.filter.recent_past is not None:

@@ -107,14 +107,9 @@ class HotPods:
         leaving: Collection[str],
         now_ms: int,
     ) -> None:
-        """Flatten the pods.
+        """Flatten the pods of the hot nodes; `which` are the positions of the pool's resources.
 
-        Args:
-            figures: the hot nodes in order.
-            which: positions of the pool's resources.
-            universe: all resources.
-            leaving: uids of pods that are already leaving.
-            now_ms: log time; pods that should have terminated before do not count as leaving.
+        Pods whose uids are in `leaving` are leaving, unless they should have terminated before `now_ms`.
         """
         self._figures = figures
         whole = np.concatenate([node.used for node in figures])
@@ -165,9 +160,7 @@ class HotPods:
     def order(self, excess: FloatArray, weights: FloatArray) -> list[int]:
         """Return the positions of the pods in the order of eviction, node by node.
 
-        Args:
-            excess: usage of the nodes above the limit, shape (resources, nodes).
-            weights: shape (resources,).
+        `excess` is the usage of the nodes above their limits, shape (resources, nodes).
         """
         sizes = [len(node.pods.held) for node in self._figures]
         node_of_pod = np.repeat(np.arange(len(sizes)), sizes)

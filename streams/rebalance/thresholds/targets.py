@@ -57,15 +57,7 @@ class Targets:
         prod: bool,
         avoided: Collection[int] = (),
     ) -> int | None:
-        """Return the position of the target for a pod; None if there is none.
-
-        Args:
-            amounts: usage of the pod per resource.
-            group: group of the pod.
-            phase: current phase.
-            prod: whether it is a prod pod.
-            avoided: positions of targets that are excluded for the pod.
-        """
+        """Return the position of the target for a pod, without `avoided` positions; None if there is none."""
         rooms = self._rooms(phase, prod)
         if self._planned and not avoided and group.mask.size:
             # Most pods fit on the target with the most room, so try it first.

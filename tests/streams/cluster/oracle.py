@@ -14,9 +14,9 @@ import numpy as np
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.placer import build_plugins
-from streams.placement.plugin import ExactScore, Plugin
+from streams.placement.plugin import Plugin
 from streams.placement.ranking import REFUSED, Ranking
+from streams.placement.registry import build_filters, build_scores
 from streams.pods.kind import Kind
 from streams.usage.estimate import Estimator
 
@@ -31,7 +31,7 @@ class Verdict:
     """Nodes refused, per filter."""
     reasons: Counter[str]
     decides: Sequence[float]
-    """By row: totals, or merits where the only score decides by them; below all where refused."""
+    """By row: totals, or raw scores if the only score is normalised; below all where refused."""
 
     @property
     def order(self) -> list[int]:
@@ -59,7 +59,7 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
         key=lambda node: node.name,
     )
     estimator = Estimator(policy.load_aware, policy.compat)
-    filters, scores = build_plugins(policy, estimator)
+    filters, scores = build_filters(policy, estimator), build_scores(policy, estimator)
     refused_by = [0] * len(filters)
     reasons: Counter[str] = Counter()
     passing = set(range(len(nodes)))
@@ -83,10 +83,8 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
             if score.normalised:
                 value = 100 if low == high else int((value - low) / (high - low) * 100)
             totals[row] += weight * int(value)
-        if isinstance(score, ExactScore) and len(scores) == 1:
-            decides = [
-                score.merit(prepared, row) if row in passing else -inf for row in range(len(nodes))
-            ]
+        if score.normalised and len(scores) == 1:
+            decides = [raw.get(row, -inf) for row in range(len(nodes))]
     return Verdict(totals, refused_by, reasons, decides)
 
 

@@ -10,7 +10,7 @@ from schemas.topics.partitions import check_partition
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
-from streams.cluster.collect_relay import REPEAT_MS
+from streams.cluster.batch_records import COLLECT_REPEAT_MS
 from streams.stage.records import InputRecord, OutputRecord, StageResult
 from tests.streams.aggregate.builders import Log as UsageLog
 from tests.streams.aggregate.builders import node_in, sample
@@ -110,7 +110,7 @@ def test_a_policy_that_is_refused_is_not_handed_on() -> None:
 
 def test_a_cluster_without_a_policy_of_its_own_hands_nothing_on() -> None:
     run = Run(partitions=PARTITIONS, partition=_home())
-    run.say(tick(), tick(REPEAT_MS // 1_000))
+    run.say(tick(), tick(COLLECT_REPEAT_MS // 1_000))
     assert relayed(run) == []
 
 
@@ -119,11 +119,11 @@ def test_it_is_handed_on_again_every_hour_of_the_log_and_not_more_often() -> Non
     run.say(tick(), policy_record(DOCUMENT))
     for _ in range(3):
         run.restart()
-        run.say(tick(REPEAT_MS // 1_000 - 1))
+        run.say(tick(COLLECT_REPEAT_MS // 1_000 - 1))
         assert len(relayed(run)) == 1
-    run.say(tick(REPEAT_MS // 1_000))
+    run.say(tick(COLLECT_REPEAT_MS // 1_000))
     run.restart()
-    run.say(tick(REPEAT_MS // 1_000 + 1))
+    run.say(tick(COLLECT_REPEAT_MS // 1_000 + 1))
     assert len(relayed(run)) == 2
     first, again = relayed(run)
     assert again == first.model_copy(update={"as_of": again.as_of})

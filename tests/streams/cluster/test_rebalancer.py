@@ -300,7 +300,7 @@ def test_a_move_by_risk_holds_room_on_its_target_and_the_command_says_the_costs(
     assert commands
     assert commands[0].node == "risky"
     assert commands[0].trigger == "rebalance"
-    assert "at risk of overutilization, cost" in commands[0].reason
+    assert "at risk of overutilization: its cost" in commands[0].reason
     began = next(each for each in rounds(run) if any(pool.leaving for pool in each.pools))
     (pool,) = began.pools
     (hot,) = pool.hot
@@ -312,7 +312,7 @@ def test_a_move_by_risk_holds_room_on_its_target_and_the_command_says_the_costs(
     )
     assert left.costs is not None
     assert hot.cost == left.costs.source_before > left.costs.source_after
-    row = run.state.migrations.of_pod(commands[0].pod.uid)
+    row = run.state.migrations.lifecycle.registry.find_by_pod(commands[0].pod.uid)
     assert row is not None
     assert (row.target_node, row.pool) == ("calm", "OverutilizationRisk")
     assert row.reserved is not None
@@ -482,6 +482,5 @@ def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more(
     ended = [each for each in migration_states(run) if each.migration_id == row.migration_id][-1]
     assert (ended.phase, ended.reason) == ("Aborted", "NodeCooled")
     assert ended.message == (
-        f"node {row.source_node} is at risk no more: with all of its pods it costs less than "
-        "a move must gain"
+        f"node {row.source_node} is no longer at risk: it costs less than a move must gain"
     )

@@ -205,12 +205,12 @@ def test_a_reservation_that_is_confirmed_has_no_end() -> None:
     of = pod()
     held = Held(of, pod_demand(of), at(0), decision_id="decision-1", expires_at_ms=at(300))
     here.hold("a", held, first_seen=True)
-    here.confirm("pod-1")
+    here.keep("pod-1", None)
     found = here.held("pod-1")
     assert found is not None
     assert found[1].expires_at_ms is None
     assert found[1].decision_id == "decision-1"
-    here.confirm("another")
+    here.keep("another", None)
 
 
 def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(

@@ -109,11 +109,11 @@ class Moving(Run):
 
     def collect(self) -> None:
         """Keep the outputs of the migrations."""
-        self.sort(list(map(read_message, self.state.migrations.take_messages())))
+        self.sort(list(map(read_message, self.state.migrations.lifecycle.take_messages())))
 
     def row(self, uid: str) -> Any:
         """The migration of a pod."""
-        row = self.state.migrations.of_pod(uid)
+        row = self.state.migrations.lifecycle.registry.find_by_pod(uid)
         assert row is not None
         return row
 

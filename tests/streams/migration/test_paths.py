@@ -42,7 +42,7 @@ def test_a_wish_becomes_a_command_at_the_next_tick_and_ends_when_the_pod_is_gone
     assert len(moving.commands) == 1
     moving.say(lifecycle("deleted", A, "node-1"))
     assert moving.last == ("Succeeded", "EvictComplete")
-    assert moving.state.migrations.of_pod("a") is None
+    assert moving.state.migrations.lifecycle.registry.find_by_pod("a") is None
 
 
 def test_room_is_held_before_the_eviction_and_given_to_the_replacement() -> None:

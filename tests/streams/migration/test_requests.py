@@ -40,7 +40,7 @@ def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
     moving.say(ask("migrate", pod=A))
     assert moving.last == ("Failed", "ForbiddenMigratePod")
     assert "local storage" in moving.reports[-1].message
-    assert moving.state.migrations.of_pod("a") is None
+    assert moving.state.migrations.lifecycle.registry.find_by_pod("a") is None
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,8 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
     (commanded,) = (each.pod.uid for each in moving.commands)
     migrations = moving.state.migrations
     for row in migrations.list_uncommanded_moves():
-        migrations.abort_cooled(row, f"{row.source_node} is no longer hot", moving.cause())
+        text = f"{row.source_node} is no longer hot"
+        migrations.lifecycle.finish(row, moving.cause(), "Aborted", "NodeCooled", text)
     moving.collect()
     assert moving.last == ("Aborted", "NodeCooled")
     assert moving.reports[-1].message == "node-1 is no longer hot"

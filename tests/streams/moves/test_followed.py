@@ -23,7 +23,8 @@ def following(of: Policy | None = None, **limits: int) -> FollowedEvictions:
 
 def see(followed: FollowedEvictions, **hot: bool | None) -> None:
     """A round finds these nodes hot or not, and has not measured the others."""
-    followed.note_round(lambda _pool, node, _phase: hot.get(node))
+    for row in followed.list_rows():
+        followed.note_hot(row, hot.get(row.source_node), hot.get(row.target_node or ""))
 
 
 def outcome(followed: FollowedEvictions, seconds: float = 600) -> MoveOutcome:

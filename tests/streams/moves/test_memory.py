@@ -69,7 +69,8 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
             seconds = (now_ms - START_MS) / 1000
             followed.follow(eviction(uid, owner, node, seconds, number=f"{number:02}", hot=hot))
         case ("read", hot):
-            followed.note_round(lambda _pool, node, _phase: hot.get(node))
+            for row in followed.list_rows():
+                followed.note_hot(row, hot.get(row.source_node), hot.get(row.target_node))
         case ("policy", policy):
             kept.policy = policy
             memory.set_policy(policy, now_ms)

@@ -3,20 +3,25 @@
 from typing import Any
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from schemas.policy import KnownPlugins, read_policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
+from streams.placement import registry
 from streams.placement.placer import Placer
-from streams.placement.plugin import ExactScore, Filter, Score
-from streams.placement.ranking import Ranking
+from streams.placement.plugin import Filter, Score
+from streams.placement.ranking import REFUSED, Ranking
 from streams.pods.demand import pod_demand
 from streams.pods.held import Held
 from streams.pods.kind import Kind, kind_of
-from streams.stage.arrays import BoolArray, FloatArray
+from streams.stage.arrays import BoolArray
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import load_args, node, pod, policy
+from tests.streams.cluster.builders import load_args, node, pod
 
 
 class MadeUpFilter(Filter):
@@ -70,23 +75,16 @@ class Raw(Score):
         return value if self.normalised else int(value)
 
 
-class Exact(Raw, ExactScore):
-    """The same as an exact score: its merits are halves below 0."""
+class Nothing(Raw):
+    name = "Nothing"
 
-    def __init__(self) -> None:
-        super().__init__(normalised=True)
+    def scores(self, prepared: None) -> NDArray[Any]:
+        return np.zeros(self._memory.size, dtype=np.int32)
 
-    def merits(self, prepared: None) -> FloatArray:
-        return self._memory / 2 - _TERA
-
-    def merit(self, prepared: None, row: int) -> float:
-        return float(self._memory[row]) / 2 - _TERA
-
-    def raw_of(self, merit: float) -> float:
-        return (merit + _TERA) * 2
+    def score(self, prepared: None, row: int) -> float:
+        return 0
 
 
-_TERA = 2.0**40
 _ESTIMATOR = Estimator(load_args())
 KIND = kind_of(pod())
 
@@ -99,13 +97,23 @@ class World:
         memory: dict[str, int],
         *,
         normalised: bool = False,
-        exact: bool = False,
         weight: int = 1,
+        single: bool = True,
     ) -> None:
+        """`single`: the score by memory is the only one; else there is another, which is always 0."""
         self.filter = MadeUpFilter()
-        self.inventory = Inventory(policy())
-        scores = [(Exact() if exact else Raw(normalised=normalised), weight)]
-        self.placer = Placer(self.inventory, lambda *_: ([self.filter], scores))
+        others = "" if single else ", Nothing"
+        self.inventory = Inventory(
+            read_policy(
+                f"plugins: {{filter: [MadeUpFilter], score: [{{name: Raw, weight: {weight}}}{others}]}}",
+                KnownPlugins(("MadeUpFilter",), ("Raw", "Nothing"), ()),
+            )
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(registry.FILTERS, "MadeUpFilter", lambda *_: self.filter)
+            patch.setitem(registry.SCORES, "Raw", lambda *_: Raw(normalised=normalised))
+            patch.setitem(registry.SCORES, "Nothing", lambda *_: Nothing(normalised=False))
+            self.placer = Placer(self.inventory)
         self.nodes = self.inventory.nodes
         for name, amount in memory.items():
             here = self.nodes[name] = Node(name, _ESTIMATOR)
@@ -118,11 +126,11 @@ class World:
     def hold(self, name: str, uid: str = "held") -> None:
         of = pod(uid)
         self.nodes[name].hold(Held(of, pod_demand(of), 0), 0)
-        self.index.touch(self.nodes[name].row, Change.PODS)
+        self.index.touch(self.nodes[name], Change.PODS)
 
     def release(self, name: str, uid: str = "held") -> None:
         self.nodes[name].release(uid)
-        self.index.touch(self.nodes[name].row, Change.PODS)
+        self.index.touch(self.nodes[name], Change.PODS)
 
 
 def test_a_ranking_that_is_up_to_date_asks_about_changed_nodes_only() -> None:
@@ -147,8 +155,41 @@ def test_a_ranking_far_behind_is_computed_anew() -> None:
 
 def test_a_plugin_is_told_of_what_it_watches_and_nothing_else() -> None:
     world = World({"a": 50})
+    world.rank()
     world.nodes["a"].describe(node("a", memory="60"))
-    world.index.touch(0, Change.METRIC)
+    world.index.touch(world.nodes["a"], Change.METRIC)
     assert world.rank().totals.tolist() == [50]
-    world.index.touch(0, Change.STATE)
+    world.index.touch(world.nodes["a"], Change.STATE)
     assert world.rank().totals.tolist() == [60]
+
+
+def test_a_single_normalised_score_tells_apart_nodes_whose_scores_are_equal() -> None:
+    memory = {"a": 99_990, "b": 100_000, "c": 99_999, "d": 50_000}
+    stretched = World(memory, normalised=True, single=False).rank()
+    assert stretched.runners_up(3, {1}) == [0, 2, 3]
+    ranking = World(memory, normalised=True).rank()
+    assert ranking.best() == 1
+    assert ranking.runners_up(3, {1}) == [2, 0, 3]
+
+
+@pytest.mark.parametrize("weight", [1, 7])
+@given(data=st.data())
+def test_a_single_normalised_score_shows_the_same_scores_as_one_of_several(
+    weight: int, data: st.DataObject
+) -> None:
+    sizes = data.draw(st.lists(st.integers(100, 200_000), min_size=1, max_size=12))
+    memory = {f"node-{number:02}": size for number, size in enumerate(sizes)}
+    alone = World(memory, normalised=True, weight=weight)
+    of_several = World(memory, normalised=True, weight=weight, single=False)
+    held: set[str] = set()
+    for _ in range(data.draw(st.integers(0, 8))):
+        name = data.draw(st.sampled_from(sorted(memory)))
+        for world in (alone, of_several):
+            (world.release if name in held else world.hold)(name)
+        held ^= {name}
+        shown, expected = alone.rank(), of_several.rank()
+        for row in range(len(memory)):
+            assert shown.total(row) == expected.total(row)
+            if expected.total(row) != REFUSED:
+                assert shown.terms(row) == expected.terms(row)[:1]
+        assert shown.best() == expected.best()

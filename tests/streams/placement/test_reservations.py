@@ -41,7 +41,7 @@ def test_a_reservation_that_was_given_up_or_confirmed_does_not_end() -> None:
     for uid in "abc":
         world.reserve(uid, 20)
     world.inventory.release("a")
-    world.inventory.confirm("b")
+    world.inventory.keep("b", None)
     assert world.over(20) == ["c"]
 
 

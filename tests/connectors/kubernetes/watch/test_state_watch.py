@@ -14,7 +14,7 @@ from connectors.kubernetes.watch import state_watch
 from connectors.kubernetes.watch.kinds import PODS
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
-from streams.placement.unplaceable import find_obstacle
+from streams.placement.filters.unsupported import find_obstacle
 from tests.connectors.kubernetes.watch.documents import changed, node, pod
 from tests.connectors.kubernetes.watch.fold import Fold, Reader, expected
 from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served

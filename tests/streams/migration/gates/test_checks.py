@@ -179,9 +179,11 @@ def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
     moving = cluster(policy_text(), (replica("a"), "node-1"))
     found = moving.state.inventory.held("a")
     assert found is not None
-    assert moving.state.migrations.explain_protection(found[1]) is None
+    assert moving.state.migrations.lifecycle.gates.protections.explain(found[1]) is None
     moving.say(policy_record("migration: {namespaces: {exclude: [default]}}"))
-    assert "namespace default" in str(moving.state.migrations.explain_protection(found[1]))
+    assert "namespace default" in str(
+        moving.state.migrations.lifecycle.gates.protections.explain(found[1])
+    )
 
 
 @pytest.mark.parametrize(
@@ -309,7 +311,7 @@ def test_a_workload_that_may_move_whole_by_one_limit_alone_is_said_to_by_that_on
 def test_a_round_has_limits_that_begin_anew(limits: str, texts: list[str | None]) -> None:
     moving = three(policy_text(f"descheduling: {{{limits}}}"))
     assert [moving.propose(uid) for uid in ("a", "b", "d")] == texts
-    moving.state.migrations.begin_round()
+    moving.state.migrations.round_limits.begin()
     assert moving.propose("c") is None
 
 

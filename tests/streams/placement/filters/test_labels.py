@@ -11,8 +11,8 @@ from streams.placement.filters.labels import (
     LabelColumn,
     OneOf,
     equals,
-    on_field,
-    on_label,
+    parse_field_expression,
+    parse_label_expression,
 )
 from tests.streams.cluster.strategies import requirements
 from tests.streams.placement.builders import expression
@@ -37,7 +37,7 @@ from tests.streams.placement.builders import expression
 def test_an_operator_holds_for_values_as_in_kubernetes(
     operator: str, values: tuple[str, ...], holding: set[str | None]
 ) -> None:
-    requirement = on_label(expression("zone", operator, *values))
+    requirement = parse_label_expression(expression("zone", operator, *values))
     assert requirement is not None
     examples = ("", "a", "5", "x5", "-5", "+7", None)
     assert {value for value in examples if requirement.holds(value)} == holding
@@ -79,19 +79,19 @@ def test_an_operator_holds_for_values_as_in_kubernetes(
 def test_an_expression_that_kubernetes_does_not_accept_is_distinguished(
     malformed: NodeRequirement,
 ) -> None:
-    assert on_label(malformed) is None
+    assert parse_label_expression(malformed) is None
 
 
 @pytest.mark.parametrize(
     "key", ["z", "Zone_1.x", "topology.kubernetes.io/zone", "a" * 253 + "/" + "x" * 63]
 )
 def test_a_key_may_have_the_name_of_a_domain_before_it(key: str) -> None:
-    assert on_label(expression(key, "DoesNotExist")) is not None
+    assert parse_label_expression(expression(key, "DoesNotExist")) is not None
 
 
 def test_the_largest_integers_are_compared() -> None:
-    above = on_label(expression("zone", "Gt", "9223372036854775806"))
-    below = on_label(expression("zone", "Lt", "0"))
+    above = parse_label_expression(expression("zone", "Gt", "9223372036854775806"))
+    below = parse_label_expression(expression("zone", "Lt", "0"))
     assert above is not None
     assert below is not None
     assert above.holds("9223372036854775807")
@@ -104,8 +104,10 @@ def test_the_largest_integers_are_compared() -> None:
 
 
 def test_a_field_expression_compares_the_name_with_one_name() -> None:
-    assert on_field(expression("metadata.name", "In", "a")) == OneOf(NAME_FIELD, frozenset(("a",)))
-    unlike = on_field(expression("metadata.name", "NotIn", "a"))
+    assert parse_field_expression(expression("metadata.name", "In", "a")) == OneOf(
+        NAME_FIELD, frozenset(("a",))
+    )
+    unlike = parse_field_expression(expression("metadata.name", "NotIn", "a"))
     assert unlike == OneOf(NAME_FIELD, frozenset(("a",)), negated=True)
 
 
@@ -121,7 +123,7 @@ def test_a_field_expression_compares_the_name_with_one_name() -> None:
     ids=repr,
 )
 def test_other_field_expressions_are_distinguished(malformed: NodeRequirement) -> None:
-    assert on_field(malformed) is None
+    assert parse_field_expression(malformed) is None
 
 
 def test_a_selector_compares_as_it_is_but_never_the_name() -> None:
@@ -133,7 +135,7 @@ def test_a_selector_compares_as_it_is_but_never_the_name() -> None:
 def test_rows_of_a_column_hold_what_each_value_holds(
     expression: NodeRequirement, values: list[str | None]
 ) -> None:
-    requirement = on_label(expression)
+    requirement = parse_label_expression(expression)
     column = LabelColumn(values)
     if requirement is not None:
         rows = requirement.rows(column)

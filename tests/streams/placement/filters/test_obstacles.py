@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from streams.placement.unplaceable import find_obstacle
+from streams.placement.filters.unsupported import find_obstacle
 from tests.streams.cluster.builders import at, pod
 
 
