@@ -39,7 +39,7 @@ from schemas.messages.pods import (
 )
 from schemas.messages.usage import HostApplicationUsage, NodeUsage, PodUsage
 from schemas.topics.codec import encode
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.pods.limits import (
@@ -199,7 +199,7 @@ def list_end_nodes(world: DenseCluster) -> float:
 
 def usage_sample() -> float:
     """As many pods and applications as a sample may name, and a window of thousands of samples."""
-    stage = AggregateStage(restore(0, {}, Collecting()), 1, AggregateLimits())
+    stage = AggregateStage(restore(0, {}, PoolRules()), 1, AggregateLimits())
     usage = {"cpu": 100, "memory": 2**30}
     pods = tuple(PodUsage(namespace="default", name=f"p-{number}", uid=f"u-{number}", usage=usage) for number in range(2_000))  # fmt: skip
     others = tuple(HostApplicationUsage(name=f"h-{number}", usage=usage) for number in range(256))

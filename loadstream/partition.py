@@ -38,7 +38,7 @@ def reset(
     producers have to send full lists and the requests that wait. Exit code 1 without --yes.
     """
     with as_messages():
-        from connectors.kafka.partition_reset import plan_reset, reset_partition
+        from loadstream.partition_reset import plan_reset, reset_partition
 
         connection = connect_as_configured()
         plans = [plan_reset(connection, number) for number in sorted(set(partitions))]

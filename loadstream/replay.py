@@ -164,7 +164,7 @@ def _replay_partition(
 ) -> "ReplayResult":
     from streams.replay.recorded import NotReplayable
     from streams.replay.report import ReplayResult
-    from streams.replay.start import find_beginning, oldest_checkpoint
+    from streams.replay.start import find_beginning, find_oldest_checkpoint
     from streams.replay.verify import ReplaySummary
 
     with _History(connection, number) as history:
@@ -175,7 +175,7 @@ def _replay_partition(
         result = _replay_from(begun_at, history, number, partitions, window)
         if not result.gone or begun_at is not None or window.from_ms is not None:
             return result
-        later = oldest_checkpoint(history, number)
+        later = find_oldest_checkpoint(history, number)
         if later is None:
             return result
         rest = _replay_from(later, history, number, partitions, window)

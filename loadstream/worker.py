@@ -100,14 +100,14 @@ def _check_topics(kafka: "KafkaSettings") -> None:
 
 
 def _run(app: Any, stop_timeout_s: float) -> int:
-    from streams.worker.shutdown import PromptWorker, say_failure
+    from streams.worker.shutdown import DeadlineWorker, log_failure
 
-    worker = PromptWorker(app, stop_timeout_s)
+    worker = DeadlineWorker(app, stop_timeout_s)
     code = 0
     try:
         worker.execute_from_commandline()
     except SystemExit as stop:
         code = int(stop.code or 0)
-    if say_failure(app):  # Faust has logged it long before
+    if log_failure(app):  # Faust has logged it long before
         return code or 1
     return code

@@ -16,7 +16,7 @@ from connectors.process.wall_clock import now_ms
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
 from schemas.topics.records import RecordPlace
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
 from streams.in_process.pipeline import Written
@@ -85,7 +85,7 @@ class LockStepStages:
         # These stages repeat the worker's aggregation to know how many metrics it will send.
         self._aggregates = [
             AggregateStage(
-                PartitionState(number, Collecting(), first=True),
+                PartitionState(number, PoolRules(), first=True),
                 self._partitions,
                 AggregateLimits(),
                 has_table=False,

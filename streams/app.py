@@ -4,9 +4,8 @@
     node-state, pod-lifecycle, policies, ───────┼──▶ cluster ──▶ placement-decisions, dead-letters,
     scheduling-requests, command-outcomes, clock┘                collect policies into node-usage
 
-Each stage is one Faust agent with one writer per partition. This is the only module that knows the
-stages and the worker both. Nothing happens at import. `build` makes the Faust app; the caller runs
-it.
+Each stage is a Faust agent with one writer per partition. Only this module knows both the stages and the
+worker. `build` returns the Faust app; the caller runs it.
 """
 
 import asyncio
@@ -18,17 +17,16 @@ from connectors.process.metrics_endpoint import serve
 from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.storage.tables import CLUSTER_TABLES, WINDOWS
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.intake import INPUT
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import PartitionRows
 from streams.stage.version import VERSION
-from streams.worker.broker import broker_credentials, broker_urls
 from streams.worker.consume.batches import BatchLimits
-from streams.worker.consume.ticker import Ticks
-from streams.worker.consume.transport import WorkerApp
+from streams.worker.consume.ticker import TickSettings
+from streams.worker.consume.transport import WorkerApp, broker_credentials, broker_urls
 from streams.worker.membership import Membership
 from streams.worker.report.health import Health
 from streams.worker.report.metrics import Metrics
@@ -44,18 +42,17 @@ from streams.worker.tables import RowTable
 
 logger = logging.getLogger(__name__)
 
-#: Inputs of the cluster stage whose senders wait for an answer: a decision, a command, or that time
-#: goes on. The others say what is, and what comes after them sees it.
+#: Inputs of the cluster stage that need a quick answer. All others are patient topics (`batches`).
 ANSWERED = frozenset({"scheduling-requests", "migration-requests", "policies", "clock"})
 
 
 def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
-    """The Faust app of one worker.
+    """Return the Faust app of a worker.
 
     Raises:
-        NoBroker: no address is configured and no local broker is announced.
-        SettingsError: the data directory cannot be written, or the collect file holds no policy.
-        PortUnusable: the metrics port cannot be listened on.
+        NoBroker: no address is configured, and no local broker is announced.
+        SettingsError: the data directory is not writable, or the collect file is invalid.
+        PortUnusable: it is not possible to listen on the metrics port.
     """
     worker.make_data_dir()
     app = WorkerApp(
@@ -69,7 +66,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
         consumer_auto_offset_reset="earliest",
         datadir=str(worker.data_dir),
         store="memory://",
-        # Topics are made beforehand, with the settings that the contract names.
+        # Topics are created before, with the expected settings.
         topic_allow_declare=False,
         topic_disable_leader=True,
         topic_partitions=kafka.partitions,
@@ -87,10 +84,10 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
     runners = []
     if worker.stages != "cluster":
         document = worker.collect_policy()
-        collecting = Collecting() if document is None else Collecting.of(*document.collect.of_nodes)
-        runners.append(add_aggregate(app, kafka, limits, metrics, collecting))
+        rules = PoolRules() if document is None else PoolRules.of(*document.collect.of_nodes)
+        runners.append(add_aggregate(app, kafka, limits, metrics, rules))
     if worker.stages != "aggregate":
-        ticks = Ticks(worker.tick_interval_s, worker.clock_hold_s)
+        ticks = TickSettings(worker.tick_interval_s, worker.clock_hold_s)
         runners.append(
             add_cluster(
                 app,
@@ -101,7 +98,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
                 ticks=ticks if worker.clock == "wall" else None,
             )
         )
-    app.companions = (Membership(app, [runner.partitions.notices for runner in runners]).run,)
+    app.companions = (Membership(app, [runner.partitions.problems for runner in runners]).run,)
     if worker.metrics_port:
         _add_endpoints(app, worker, kafka, metrics, runners)
     _log_start(worker, kafka)
@@ -113,14 +110,14 @@ def add_aggregate(
     kafka: KafkaSettings,
     limits: BatchLimits,
     metrics: Metrics,
-    collecting: Collecting,
+    rules: PoolRules,
     aggregate_limits: AggregateLimits | None = None,
 ) -> StageRunner:
-    """Add the aggregate stage to an app that has not started yet."""
+    """Add the aggregate stage to an app that has not started."""
     bounds = aggregate_limits or AggregateLimits()
 
     def build_stage(partition: int, rows: PartitionRows) -> AggregateStage:
-        state = restore(partition, rows, collecting)
+        state = restore(partition, rows, rules)
         return AggregateStage(state, kafka.partitions, bounds)
 
     publisher = FencedPublisher(kafka)
@@ -152,12 +149,11 @@ def add_cluster(
     metrics: Metrics,
     *,
     checkpoint_interval_s: float = 0.0,
-    ticks: Ticks | None = None,
+    ticks: TickSettings | None = None,
 ) -> StageRunner:
-    """Add the cluster stage to an app that has not started yet.
+    """Add the cluster stage to an app that has not started.
 
-    Records of all its inputs come through one stream, so that what one partition's clusters receive
-    meets in one place. An interval of 0: no checkpoints are written.
+    All its inputs are one stream. With an interval of 0, no checkpoints are written.
     """
 
     def build_stage(partition: int, rows: PartitionRows) -> ClusterStage:
@@ -172,7 +168,7 @@ def add_cluster(
     checkpointer = None
     if checkpoint_interval_s:
         count = partial(metrics.count_checkpoint, "cluster")
-        separate = publisher.separate(compression_type="zstd")
+        separate = publisher.separate()
         checkpointer = Checkpointer(separate, checkpoint_interval_s, count)
     tables = [RowTable(app, name, kafka.partitions) for name in CLUSTER_TABLES]
     runner = StageRunner(
@@ -186,18 +182,18 @@ def add_cluster(
         build=build_stage,
         limits=limits,
         metrics=metrics,
-        # Without ticks of our own somebody else goes through time, and waits for each record.
+        # Without ticks, another program writes the time, and waits for the effect of each record.
         patient=frozenset(CLUSTER_INPUTS) - ANSWERED if ticks else frozenset(),
         ticks=ticks,
     )
 
     async def cluster(stream: Any) -> None:
-        beside = None if checkpointer is None else asyncio.create_task(checkpointer.run())
+        task = None if checkpointer is None else asyncio.create_task(checkpointer.run())
         try:
             await runner.run(stream)
         finally:
-            if beside is not None:
-                beside.cancel()
+            if task is not None:
+                task.cancel()
 
     app.agent(app.inputs(CLUSTER_INPUTS), name="cluster")(cluster)
     return runner
@@ -217,14 +213,14 @@ def _add_endpoints(
     for runner in runners:
         observer.watch(runner.partitions, runner.pipeline, runner.publisher)
     app.companions = (*app.companions, observer.run)
-    checks = {"/healthz": health.deadly, "/readyz": health.hindering}
+    checks = {"/healthz": health.find_failures, "/readyz": health.find_obstacles}
     serve(worker.metrics_host, worker.metrics_port, metrics.registry, checks)
 
 
 def _log_start(worker: WorkerSettings, kafka: KafkaSettings) -> None:
     port = f"{worker.metrics_host or '*'}:{worker.metrics_port}" if worker.metrics_port else "none"
     logger.info(
-        "loadstream %s begins: stages %s, brokers %s, %d partitions a topic, metrics on %s",
+        "loadstream %s starts: stages %s, brokers %s, %d partitions per topic, metrics on %s",
         VERSION,
         worker.stages,
         ",".join(kafka.servers()),

@@ -140,8 +140,8 @@ def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
     [
         (
             {"HEARTBEAT_INTERVAL_S": "3"},
-            "LOADSTREAM_WORKER_HEARTBEAT_INTERVAL_S is 3; expected at most a third of "
-            "LOADSTREAM_WORKER_SESSION_TIMEOUT_S, which is 6 (seconds)",
+            "LOADSTREAM_WORKER_HEARTBEAT_INTERVAL_S is 3 s; expected at most a third of "
+            "LOADSTREAM_WORKER_SESSION_TIMEOUT_S, which is 6 s",
         ),
         (
             {"SESSION_TIMEOUT_S": "91"},
@@ -153,7 +153,7 @@ def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
         ),
         (
             {"CHECKPOINT_INTERVAL_S": "0.5"},
-            "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S is 0.5; expected 0 for no checkpoints",
+            "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S is 0.5 s; expected 0 for no checkpoints",
         ),
         (
             {"METRICS_HOST": "127.0.0.1"},
@@ -191,7 +191,7 @@ def test_a_misspelt_setting_of_a_worker_is_no_setting_at_its_default(
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("DATA_DIR", "{}/file", "File exists; expected a directory that can be written"),
+        ("DATA_DIR", "{}/file", "File exists; expected a writable directory"),
         ("COLLECT_FILE", "{}/none", "cannot be read: No such file or directory; expected a policy"),
         ("COLLECT_FILE", "{}/file", 'line 1: colect: unknown field; did you mean "collect"?'),
     ],

@@ -1,21 +1,19 @@
 """Kafka clients: connections, one reader and one producer for all purposes, topics.
 
-client            a connection, or a clear reason why there is none; the event loop of commands
-diagnosis         that reason, found step by step
-admin             topics on a broker: find, make, mend; extents: what their partitions hold
-groups            consumer groups: members, committed offsets
-topics            which topics must exist, and how they differ from those that do
-reader            records of partitions from given offsets on, for async code and for commands
-producer          the producer: compressed, idempotent; messages out, acknowledged, for commands
-reconnect         waits for brokers that are away
-tail              a whole topic, bounded or followed, or the records of it that are about something
-recent            the records of a partition since a moment, for processes that must not block
-backwards         the newest records of a cluster, newest first; what comes after them
-applied           whether a worker has applied a record
-produce           JSON lines or messages into a topic
-table_rows        rows of a cluster from a changelog
-outbox            sends messages without blocking, for duties
-leadership        elects the active process of a cluster by a consumer group
-term              what the active process may write
-partition_reset   deletes rows, journal and checkpoints of a partition
+client             a connection, or the reason why there is none; the event loop of commands
+diagnosis          finds that reason step by step
+reconnect          lets clients of aiokafka wait for brokers
+topics             expected topics, and their differences from existing ones
+admin              finds, creates and repairs topics; members and offsets of consumer groups
+extents            first and next offsets of partitions
+reader             reads partitions from given offsets on, for async code and for commands
+partition_records  reads a range of one partition, or its newest record, for async code
+cluster_records    reads the newest records and the rows of a cluster, for commands
+tail               reads or follows a whole topic, for commands
+applied            tells whether a worker has applied a record
+producer           the producer: compressed, idempotent; sends messages, for commands
+produce            sends JSON lines or messages to a topic, for commands
+outbox             sends messages without blocking, for duties
+leadership         elects the active process of a cluster by a consumer group
+term               when the active process may write
 """

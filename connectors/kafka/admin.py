@@ -1,15 +1,17 @@
-"""Topics on a broker: find them, create missing ones, repair their settings.
+"""Topics and consumer groups on a broker: find them, create missing topics, repair their settings.
 
 The embedded broker creates topics when their metadata is requested. It does not answer requests for
 settings, so they are unknown.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import read_extents
+from connectors.kafka.reader import Partition
 from connectors.kafka.topics import (
     ACKNOWLEDGED_TWICE,
     EMBEDDED_PARTITIONS,
@@ -21,6 +23,10 @@ from connectors.kafka.topics import (
 
 #: How long brokers may report the old value of a changed setting.
 _SETTING_TIMEOUT_S = 30.0
+#: How long new topics may have no leaders, in seconds.
+_LEADERS_TIMEOUT_S = 30.0
+#: Errors of requests that no broker has answered.
+_NO_ANSWER = frozenset(("_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT"))
 _EMBEDDED_REASON = "the embedded broker has no topic settings"
 
 
@@ -66,6 +72,8 @@ def _configs(
             entries = answer.result().values()
             result[resource.name] = ({entry.name: entry.value for entry in entries}, "")
         except KafkaException as error:
+            if error.args[0].name() in _NO_ANSWER:
+                raise connection.silent(timeout_s) from None
             result[resource.name] = (
                 None,
                 f"the broker does not report them ({error.args[0].str()})",
@@ -100,6 +108,7 @@ def create_topics(
         read_extents(
             connection,
             [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
+            leaders_timeout_s=_LEADERS_TIMEOUT_S,
         )
     created = [topic.name for topic in missing]
     mended: list[Finding] = []
@@ -214,3 +223,93 @@ def _mend(connection: Connection, findings: list[Finding]) -> None:
             answer.result()
         except KafkaException as error:
             raise connection.refusal("set settings of topic", resource.name, error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One process in a group."""
+
+    host: str
+    """Its address."""
+    partitions: frozenset[Partition]
+    """The partitions that the group assigned to the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One consumer group; a group that never existed has neither members nor offsets."""
+
+    members: tuple[Member, ...] | None
+    """None: the broker does not tell; `reason` says why."""
+    committed: Mapping[Partition, int]
+    """Offset of the next record to read."""
+    reason: str = ""
+
+    @property
+    def has_existed(self) -> bool:
+        """Tell whether a process has ever joined it, as far as the broker remembers."""
+        return bool(self.members or self.committed)
+
+
+def read_groups(connection: Connection, names: Collection[str]) -> dict[str, Group]:
+    """Return the groups by name. Raises BrokerUnavailable if no broker answers."""
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    admin, timeout_s = connection.admin, connection.settings.connect_timeout_s
+    described = admin.describe_consumer_groups(list(names), request_timeout=timeout_s)
+    offsets = {
+        name: admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(name)], request_timeout=timeout_s
+        )[name]
+        for name in names
+    }
+    groups = {}
+    for name in names:
+        members, reason = _parse_members(connection, described[name])
+        groups[name] = Group(members, _parse_committed(connection, offsets[name]), reason)
+    return groups
+
+
+def _parse_members(connection: Connection, answer: Any) -> tuple[tuple[Member, ...] | None, str]:
+    """Return the members, or None and the reason why the broker does not list them."""
+    found = _get_result(connection, answer)
+    if isinstance(found, str):
+        return None, found
+    return tuple(
+        Member(
+            each.host.removeprefix("/"),
+            frozenset(
+                (place.topic, place.partition)
+                for place in (each.assignment.topic_partitions if each.assignment else ())
+            ),
+        )
+        for each in (found.members if found else ())
+    ), ""
+
+
+def _parse_committed(connection: Connection, answer: Any) -> dict[Partition, int]:
+    found = _get_result(connection, answer)
+    if isinstance(found, str):
+        return {}
+    return {
+        (place.topic, place.partition): place.offset
+        for place in (found.topic_partitions if found else ())
+        if place.offset >= 0  # -1001 stands for none
+    }
+
+
+def _get_result(connection: Connection, answer: Any) -> Any:
+    """Return the answer of a broker, the text of its refusal, or None if the group does not exist."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return answer.result()
+    except KafkaException as error:
+        reason = error.args[0]
+        if reason.name() in _NO_ANSWER:
+            raise connection.silent(connection.settings.connect_timeout_s) from None
+        if reason.name() == "GROUP_ID_NOT_FOUND":
+            return None
+        if reason.name() == "_UNSUPPORTED_FEATURE":
+            return "not told by this broker"
+        return str(reason.str())

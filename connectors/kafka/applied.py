@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from connectors.kafka.backwards import Arrivals, Looked, Past
 from connectors.kafka.client import BrokerUnavailable, Connection
+from connectors.kafka.cluster_records import Arrivals, Looked, Past
 from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal

@@ -63,11 +63,14 @@ class Connection:
     brokers: int
     """Number of brokers."""
 
-    def ask(self, request: Callable[[float], Any]) -> Any:
-        """Return the result of `request`, which gets a timeout; raises BrokerUnavailable."""
+    def ask(self, request: Callable[[float], Any], timeout_s: float | None = None) -> Any:
+        """Return the result of `request`, which gets the timeout; raises BrokerUnavailable.
+
+        The default timeout is `connect_timeout_s`.
+        """
         from confluent_kafka import KafkaException
 
-        timeout_s = self.settings.connect_timeout_s
+        timeout_s = self.settings.connect_timeout_s if timeout_s is None else timeout_s
         try:
             return request(timeout_s)
         except KafkaException:

@@ -16,7 +16,8 @@ logger = logging.getLogger(__name__)
 
 #: Timeout of requests of a worker, in seconds.
 ANSWER_S = 5.0
-_LEADER_TIMEOUT_S = 30.0
+#: Least timeout of a repeated request, in seconds.
+_REPEAT_TIMEOUT_S = 2.0
 #: Errors for a partition whose leader is being elected, or has just moved.
 _LEADER_ERRORS = frozenset(
     (
@@ -73,14 +74,14 @@ def read_topic_extents(connection: Connection, topic: str) -> tuple[Extent, ...]
 
 
 def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
-    """First and next offset of one partition. Raises BrokerUnavailable."""
+    """Return the extent of one partition. Raises BrokerUnavailable."""
     return _read_spans(connection, [(topic, partition)])[topic, partition]
 
 
 def find_offsets_since(
     connection: Connection, topic: str, partitions: int, since_ms: int
 ) -> list[int]:
-    """First offset of each partition with a record so new; -1: it has none."""
+    """Return the first offset of each partition with a record of this time or later; -1: none."""
     from confluent_kafka.admin import OffsetSpec
 
     places = [(topic, number) for number in range(partitions)]
@@ -89,43 +90,57 @@ def find_offsets_since(
 
 
 def read_extents(
-    connection: Connection, topics: Iterable[FoundTopic]
+    connection: Connection, topics: Iterable[FoundTopic], *, leaders_timeout_s: float | None = None
 ) -> dict[str, tuple[Extent, ...]]:
-    """First and next offset of every partition of the topics."""
+    """Return the extent of every partition of the topics.
+
+    Waits `leaders_timeout_s` for partitions without a leader, by default `connect_timeout_s`. Raises
+    BrokerUnavailable.
+    """
     topics = list(topics)
-    spans = _read_spans(connection, [(t.name, p) for t in topics for p in range(t.partitions)])
+    places = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
+    spans = _read_spans(connection, places, leaders_timeout_s)
     return {
         topic.name: tuple(spans[topic.name, p] for p in range(topic.partitions)) for topic in topics
     }
 
 
 def _read_spans(
-    connection: Connection, places: list[tuple[str, int]]
+    connection: Connection,
+    places: list[tuple[str, int]],
+    leaders_timeout_s: float | None = None,
 ) -> dict[tuple[str, int], Extent]:
     from confluent_kafka.admin import OffsetSpec
 
     if not places:
         return {}
     first, following = (
-        _read_offsets(connection, places, spec)
+        _read_offsets(connection, places, spec, leaders_timeout_s)
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
     return {place: Extent(place[1], first[place], following[place]) for place in places}
 
 
 def _read_offsets(
-    connection: Connection, places: list[tuple[str, int]], spec: Any
+    connection: Connection,
+    places: list[tuple[str, int]],
+    spec: Any,
+    leaders_timeout_s: float | None = None,
 ) -> dict[tuple[str, int], int]:
-    """Return one offset per partition; waits for partitions whose leader is being elected."""
+    """Return one offset per partition; waits for partitions whose leader is being elected.
+
+    The first request may take `connect_timeout_s`, because a broker can be slow. Repeated requests end
+    with the wait for leaders, so that a broker that hangs is reported after little more than that.
+    """
     from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
 
     offsets: dict[tuple[str, int], int] = {}
-    deadline = time.monotonic() + _LEADER_TIMEOUT_S
+    timeout_s = connection.settings.connect_timeout_s
+    deadline = time.monotonic() + (timeout_s if leaders_timeout_s is None else leaders_timeout_s)
     while True:
         missing = {TopicPartition(*place): spec for place in places if place not in offsets}
         if not missing:
             return offsets
-        timeout_s = connection.settings.connect_timeout_s
         answers = connection.admin.list_offsets(missing, request_timeout=timeout_s)
         for place, answer in answers.items():
             try:
@@ -141,15 +156,16 @@ def _read_offsets(
                 offsets[place.topic, place.partition] = found
         if len(offsets) < len(places):
             time.sleep(0.05)
+            left_s = max(_REPEAT_TIMEOUT_S, deadline - time.monotonic())
+            timeout_s = min(left_s, connection.settings.connect_timeout_s)
             # librdkafka remembers a missing topic for half a minute unless its metadata is requested.
-            connection.ask(lambda t: connection.admin.list_topics(timeout=t))
+            connection.ask(lambda t: connection.admin.list_topics(timeout=t), timeout_s)
 
 
 class Brokers:
-    """Asks brokers for the extents of partitions, without blocking.
+    """Reads the extents of partitions asynchronously, over its own connection.
 
-    It has its own connection, so slow answers do not delay other work. It connects at the first
-    request, and again after a request without an answer.
+    It connects at the first request, and again after a request without an answer.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:

@@ -99,7 +99,6 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             await asyncio.sleep(REJOIN_S)
 
     async def _stay(self) -> None:
-        """Join the group, and stay until an error occurs."""
         self._leaving, self._assigned = False, frozenset()
         self._consumer = AIOKafkaConsumer(
             **self._kafka.aiokafka_options(),
@@ -202,14 +201,12 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         self._task = asyncio.ensure_future(self._work(self.term))
 
     def _seek(self, positions: Mapping[str, int]) -> None:
-        """Continue reading at these offsets."""
         for topic, offset in positions.items():
             place = TopicPartition(topic, self._home.partition)
             self._consumer.seek(place, offset)
             self._consumer.resume(place)
 
     async def _positions(self) -> dict[str, int]:
-        """Return the offset at which each topic is read on."""
         kept = [TopicPartition(topic, self._home.partition) for topic in self._kept]
         newest = [TopicPartition(topic, self._home.partition) for topic in self._newest]
         offsets = {place: await self._consumer.committed(place) for place in kept}
@@ -236,5 +233,4 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
 
 
 async def _nothing(term: LeaderTerm) -> None:
-    """Placeholder for the work before `run`."""
     await term.over.wait()

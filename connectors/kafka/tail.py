@@ -135,7 +135,6 @@ def read_entries(
 def _starts(
     connection: Connection, topic: str, start: Start, extents: tuple[Extent, ...]
 ) -> dict[Partition, int]:
-    """Return the first offset to read in each partition."""
     if start == "end":
         return {(topic, each.partition): each.next_offset for each in extents}
     # The embedded broker cannot find offsets by time: older records are read and skipped.

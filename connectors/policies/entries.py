@@ -104,7 +104,7 @@ def split_present(
 def is_set_apart(connection: "Connection", cluster: str) -> bool:
     """Whether the cluster's worker, which it made fail, applies nothing of it until a policy record
     comes, also the one that holds already. Raises BrokerUnavailable."""
-    from connectors.kafka.table_rows import read_rows
+    from connectors.kafka.cluster_records import read_rows
     from schemas.storage.rows import FailedClusterRow
 
     return any(

@@ -8,8 +8,8 @@ checks or applies the policy warns at once.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.units import count_text
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.outcomes import CommandOutcome

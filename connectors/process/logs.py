@@ -107,7 +107,6 @@ def _formatter(
 def _as_text(
     _logger: Any, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Replace control characters in texts."""
     return {
         key: replace_unprintable(value) if isinstance(value, str) else value
         for key, value in event.items()
@@ -115,8 +114,6 @@ def _as_text(
 
 
 class _SecretFilter:
-    """Replaces secrets anywhere in an event."""
-
     def __init__(self, secrets: Iterable[str]) -> None:
         # repr() escapes some characters, so both forms are replaced.
         forms = {form for secret in secrets if secret for form in (secret, repr(secret)[1:-1])}

@@ -12,11 +12,10 @@ from typing import Any
 
 import orjson
 
-from connectors.kafka.admin import find_topics
-from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.admin import Group, find_topics, read_groups
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.kafka.extents import Extent, read_extents
-from connectors.kafka.groups import Group, read_groups
 from connectors.kafka.reader import Partition
 from connectors.kafka.topics import FoundTopic, compare_all, expected_topics, find_worst_grade
 from schemas.messages.clock import ClockTick

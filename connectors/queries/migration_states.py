@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.queries.wording import sentence
 from connectors.units import ago_text, duration_text, time_text
 from schemas.messages.migrations import LIVE, DrainStatus, MigrationStatus

@@ -1,7 +1,7 @@
 """Which pod a name means: the one that was reported last on topic `pod-lifecycle`."""
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from schemas.messages.pods import PodLifecycle, PodRef
 
 #: Records of the cluster's partition that are looked at, newest first.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.units import ago_text, time_text
 
 #: A worker ticks once a second. One that takes partitions over, or whose tick waits for

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.kafka.groups import Group
+from connectors.kafka.admin import Group
 from connectors.kafka.term import LOCK
 from connectors.queries.cluster_reading import DUTIES, WORKER_GROUPS, ClusterRecords, KafkaState
 from connectors.queries.presence import silence

@@ -113,8 +113,8 @@ def _list_expected() -> tuple[type[Exception], ...]:
     """Failures that a sentence says; imported only where something has failed."""
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.partition_reset import ResetRefused
     from connectors.process.metrics_endpoint import PortUnusable
+    from loadstream.partition_reset import ResetRefused
     from schemas.settings.announcement import AlreadyAnnounced, NotAnnounced
     from schemas.settings.connection import SettingsError
 

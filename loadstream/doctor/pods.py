@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from loadstream.doctor.findings import Finding, ok, warning
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.placement.filters.unsupported import list_requirements

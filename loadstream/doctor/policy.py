@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.policies.unmet import unmet
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.units import count_text, duration_text

@@ -6,9 +6,9 @@ not tell who is in a group: there only what is written counts.
 
 from collections.abc import Iterator
 
-from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.admin import Group
 from connectors.kafka.client import Connection
-from connectors.kafka.groups import Group
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.process import wall_clock
 from connectors.queries.cluster_reading import DUTIES, WORKER_GROUPS, ClusterRecords
 from connectors.queries.presence import SILENT_AFTER_MS, silence

@@ -19,8 +19,8 @@ from loadstream.cli.arguments import as_field, length_ms
 from loadstream.cli.warnings import NOTHING_FOUND, warn_first
 
 if TYPE_CHECKING:
-    from connectors.kafka.backwards import Arrivals
     from connectors.kafka.client import Connection
+    from connectors.kafka.cluster_records import Arrivals
     from schemas.messages.migrations import MigrationRequest
 
 #: Topic of requests.
@@ -93,7 +93,7 @@ def ask(
     connection: "Connection", cluster: str, said: str, *, wait: bool, json: bool, **fields: Any
 ) -> None:
     """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
-    from connectors.kafka.backwards import Arrivals
+    from connectors.kafka.cluster_records import Arrivals
     from connectors.kafka.produce import produce_messages
     from schemas.messages.migrations import MigrationRequest
 

@@ -5,8 +5,7 @@ refusals           why a record is not applied
 validation_errors  describes invalid records to their producers
 contract           JSON Schema of a message
 docstrings         field docstrings, as descriptions in the JSON Schema
-limits             largest record that is read and written
-pieces             splits content that is too long for one record
+limits             largest records that are read and written; splits longer content
 quantities         Kubernetes quantities as exact integers
 capacity           capacity of a node, with or without overcommitment
 printable          makes foreign text safe to print

@@ -32,6 +32,17 @@ def build_schema(message: Any) -> JsonSchema:
     return get_adapter(message).json_schema(schema_generator=SchemaGenerator)
 
 
+def resolve_references(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
+    """Follow references, and choose the other type of a field that may be null."""
+    while True:
+        if "$ref" in schema:
+            schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+        elif "anyOf" in schema:
+            schema = next(each for each in schema["anyOf"] if each.get("type") != "null")
+        else:
+            return schema
+
+
 class SchemaGenerator(GenerateJsonSchema):
     """Writes JSON Schema as this project publishes it."""
 

@@ -1,4 +1,5 @@
-"""Largest records that are read and written. The limits depend on each other:
+"""Largest records that are read and written, and how longer content is split. The limits depend on
+each other:
 
 - An input value has at most VALUE_BYTES_MAX; a longer one becomes a dead letter.
 - An output value has at most VALUE_BYTES_MAX, because its readers read no more.
@@ -8,6 +9,8 @@
 
 So loadstream can write everything that it applies, and read everything that it wrote.
 """
+
+from typing import AnyStr
 
 #: Longest value of an input and of an output; Kafka's own default limit is 1 MiB.
 VALUE_BYTES_MAX = 4 * 1024 * 1024
@@ -22,3 +25,12 @@ PIECE_BYTES_MAX = 700_000
 
 #: Largest key and head of such a record.
 PIECE_HEAD_BYTES_MAX = 16_384
+
+
+def split_pieces(content: AnyStr, size: int) -> list[AnyStr]:
+    """Return pieces of at most `size`, in order; one empty piece for empty content.
+
+    Journal records, changelog rows, checkpoints and dead letters number their pieces in their own heads
+    or keys.
+    """
+    return [content[begin : begin + size] for begin in range(0, len(content), size)] or [content]

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.base.contract import JsonSchema
+from schemas.base.contract import JsonSchema, resolve_references
 from schemas.base.quantities import QUANTITY_PATTERN
 from schemas.base.refusals import REASON_CHARS_MAX
 
@@ -68,7 +68,7 @@ def _describe_error(error: ErrorDetails, root: JsonSchema) -> str:
         if not loc and error["type"].startswith("union_tag"):
             return _describe_kind(error["input"], union)
         if loc:
-            schema = _resolve({"$ref": union["mapping"][loc.pop(0)]}, root)
+            schema = resolve_references({"$ref": union["mapping"][loc.pop(0)]}, root)
     prefix = ""
     if loc[-1:] == [_KEY]:
         loc = loc[:-2]
@@ -86,7 +86,7 @@ def _describe_error(error: ErrorDetails, root: JsonSchema) -> str:
     if loc[-1:] == ["schema_version"]:
         return f"{path} is {describe_value(error['input'])}; known versions: {schema.get('const')}"
     text = f"{path} is {describe_value(error['input'])}; allowed is {_allowed(schema, root)}"
-    if _is_whole(error["input"]) and _resolve(schema, root).get("type") == "integer":
+    if _is_whole(error["input"]) and resolve_references(schema, root).get("type") == "integer":
         # 1.0 is an integer for JSON Schema, so the producer's own check cannot find this.
         return f"{text}, written without fraction and exponent"
     return text
@@ -126,28 +126,17 @@ def _path(loc: list[int | str]) -> str:
     return path[:PATH_CHARS_MAX] or _ROOT
 
 
-def _resolve(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
-    """Follow references, and choose the other type of a field that may be null."""
-    while True:
-        if "$ref" in schema:
-            schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
-        elif "anyOf" in schema:
-            schema = next(s for s in schema["anyOf"] if s.get("type") != "null")
-        else:
-            return schema
-
-
 def _descend(schema: JsonSchema, step: int | str, root: JsonSchema) -> JsonSchema:
     """Return the schema of a field, item or map entry; an empty schema if it is not described."""
-    schema = _resolve(schema, root)
+    schema = resolve_references(schema, root)
     if isinstance(step, int):
-        return _resolve(schema.get("items", {}), root)
+        return resolve_references(schema.get("items", {}), root)
     entry = schema.get("properties", {}).get(step, schema.get("additionalProperties"))
-    return _resolve(entry, root) if isinstance(entry, dict) else {}
+    return resolve_references(entry, root) if isinstance(entry, dict) else {}
 
 
 def _allowed(schema: JsonSchema, root: JsonSchema) -> str:
-    schema = _resolve(schema, root)
+    schema = resolve_references(schema, root)
     if "enum" in schema:
         return "one of " + ", ".join(json.dumps(value) for value in schema["enum"])
     if "const" in schema:

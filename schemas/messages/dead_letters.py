@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from schemas.base.limits import split_pieces
 from schemas.base.message import INT64_MAX, Count, Message, published
-from schemas.base.pieces import split_pieces
 from schemas.base.refusals import REASON_CHARS_MAX, Category, Refusal
 
 #: Larger values are compressed. Smaller ones can be read with a base64 tool alone.

@@ -1,7 +1,7 @@
 """How to reach Kafka: the settings that every client uses.
 
 Values come from environment variables `LOADSTREAM_KAFKA_<FIELD>`. `aiokafka_options` and
-`librdkafka_options` translate them for the two client libraries, `streams.worker.broker` for Faust,
+`librdkafka_options` translate them for the two client libraries, `streams.worker.consume.transport` for Faust,
 so TLS and SASL mean the same everywhere. Secrets do not appear in `repr`, logs and error messages.
 The two option dictionaries contain them in clear, so do not log them.
 """

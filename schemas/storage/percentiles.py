@@ -161,24 +161,22 @@ class SampleColumns(Message):
     """Usage of the system part; the same resources."""
 
 
-_PackedFigures = Annotated[dict[ResourceName, str], Field(fail_fast=True)]
+_Columns = Annotated[
+    dict[ResourceName, Annotated[tuple[_Figure, ...], Field(fail_fast=True)]], Field(fail_fast=True)
+]
 
 
-class PackedLifetimes(Part):
-    """Lifetime usage of the members of some samples, as columns with one entry per member.
-
-    A column is base64: one byte with the number of bits per entry, then each entry plus one, the
-    highest bit first, without gaps.
-    """
+class LifetimeColumns(Part):
+    """Lifetime usage of the members of some samples, as columns with one entry per member."""
 
     samples: _Counts
     """Indexes of the samples that extended the lifetimes of their members."""
-    minutes: str
+    minutes: _Counts
     """Measured minutes of each member."""
-    mean: _PackedFigures
+    mean: _Columns
     """Mean usage of each member over its lifetime, by resource, in thousandths of the unit; -1: not
     measured."""
-    deviation: _PackedFigures
+    deviation: _Columns
     """Standard deviation of each member's usage, in the same form; the same resources."""
 
 
@@ -200,7 +198,7 @@ class PodColumns(Message):
     """Numbers of the members."""
     usage: _Figures
     """Usage of the members, by resource."""
-    lifetimes: PackedLifetimes | None = None
+    lifetimes: LifetimeColumns | None = None
     """Lifetime usage of the members of some samples; None: of no sample."""
 
 

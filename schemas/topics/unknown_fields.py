@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from schemas.base.contract import JsonSchema, build_schema
+from schemas.base.contract import JsonSchema, build_schema, resolve_references
 from schemas.topics.codec import select_class
 
 #: Unknown fields reported per record.
@@ -69,17 +69,12 @@ def _walk(value: Any, schema: JsonSchema, root: JsonSchema, path: str) -> Iterat
 
 
 def _resolve(value: Any, schema: JsonSchema, root: JsonSchema) -> JsonSchema:
-    """Follow references, skip a permitted null, and choose the kind that the record names."""
-    while True:
-        if "$ref" in schema:
-            schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
-        elif "anyOf" in schema:
-            schema = next(each for each in schema["anyOf"] if each.get("type") != "null")
-        elif "discriminator" in schema:
-            kind = schema["discriminator"]
-            tag = value.get(kind["propertyName"]) if isinstance(value, dict) else None
-            if tag not in kind["mapping"]:
-                return {}
-            schema = {"$ref": kind["mapping"][tag]}
-        else:
-            return schema
+    """Follow references, and choose the kind that the record names."""
+    schema = resolve_references(schema, root)
+    if "discriminator" not in schema:
+        return schema
+    kind = schema["discriminator"]
+    tag = value.get(kind["propertyName"]) if isinstance(value, dict) else None
+    return (
+        resolve_references({"$ref": kind["mapping"][tag]}, root) if tag in kind["mapping"] else {}
+    )

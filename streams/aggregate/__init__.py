@@ -1,30 +1,26 @@
-"""The aggregate stage: usage samples of nodes become averages and percentiles.
+"""The aggregate stage: turns usage samples of nodes into averages and percentiles.
 
-    node-usage ─▶ stage ─▶ intake ─▶ reading ─▶ node (window, pods) ─▶ report ─▶ node-metrics
+    node-usage ─▶ stage ─▶ intake ─▶ samples ─▶ node (window, pods) ─▶ report ─▶ node-metrics
                     │
-                    ├─▶ policies (which windows a cluster has)
+                    ├─▶ collect (windows of each cluster)
                     └─▶ rows ─▶ table node_percentiles ─▶ restore ─▶ stage
 
-Collect policies come from the cluster stage, as records between the samples. Keyed by cluster/node:
-every node is on its own, and a worker holds the nodes of its partitions. Time is the samples' own;
-nothing here reads a clock.
+The stage is keyed by cluster/node. Nodes do not depend on each other; a worker has the nodes of its
+partitions. Time is the time of the samples; nothing here reads a clock. Collect policies are records
+between the samples, written by the cluster stage.
 
-    stage            records in; node metrics and rows out; a defect touches one node
-    intake           takes samples and collect policies in
-    known_sample     decodes samples of known nodes and pods faster than their schema does
-    reading          what a sample says under its node's collect policy
-    collect          collect policies as the stage reads them, and the stage's limits
-    policies         the collect policies of the clusters, and their changes
-    partition        the nodes of a partition, their rows, how far its input was applied
-    partition_clock  the time of a partition: the median of its newest samples
-    node             what is kept of one node
-    window           the samples of one node, in the order of their times
-    pods             figures of the pods and host applications of one node
-    lifetimes        usage of pods over their lifetimes, extended once in a window
-    percentile       means and nearest-rank percentiles
-    report           the node metric of a node's windows
-    packed_column    a column of numbers as text, with as many bits as the largest needs
-    rows             what is kept in table `node_percentiles`
-    restore          the state of a partition from its rows
-    regroup          samples of rows, put back together by node
+    stage       applies records; returns node metrics and changed rows; isolates failures to one node
+    intake      applies samples and collect policies
+    samples     decodes samples, and extracts their figures by the collect policy
+    collect     collect policies of the clusters, and limits of the stage
+    partition   nodes, clock, position and rows of a partition
+    node        windows of one node
+    window      samples of one node, ordered by time
+    pods        figures of the pods and host applications of one node
+    lifetimes   usage of pods over their lifetimes
+    percentile  means and nearest-rank percentiles
+    report      the node metric of a node's windows
+    rows        rows of table `node_percentiles`
+    restore     restores a partition from its rows
+    regroup     groups the samples in rows by node
 """

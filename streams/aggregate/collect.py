@@ -1,18 +1,36 @@
 """Collect policies in the form that the stage reads, and the limits of the stage.
 
-They come as records of the log (`schemas.messages.collect`), which the cluster stage makes of a cluster's
-policy; a sample names the pool of its node, and a pool that no policy names has the default one.
+The cluster stage derives a collect policy from a cluster's policy, and writes it between the samples as
+a record (`schemas.messages.collect`). A sample names the pool of its node. The default rules apply to
+pools that the policy does not name, and to clusters whose first policy has not arrived.
+
+If a policy shortens the longest window, older samples are dropped for good. A running stage drops
+them at once, but rows may still contain them. Therefore the change is stored with the policy until
+a later window is at least as short, and `select_counted` filters samples of rows by the stored changes. So
+a restart gives the same state as no restart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from schemas.messages.collect import NodeCollectPolicy
+import numpy as np
+import numpy.typing as npt
+
+from schemas.messages.collect import CollectPolicyRecord, NodeCollectPolicy
 from schemas.messages.metrics import PODS_PER_METRIC_MAX
 from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX
+from schemas.storage.percentiles import ClusterCollectPolicy, WindowChange
+from streams.aggregate.rows import numbered_key, policy_row
+from streams.stage.records import RowChange
 
-#: Longest that the names of one pod can be together: namespace, name, uid, priority class.
+Ints = npt.NDArray[np.int64]
+
+#: Longest names of one pod together: namespace, name, uid, priority class.
 _MEMBER_CHARACTERS_MAX = 253 + 253 + 128 + 253
+#: Most stored changes of one cluster. A further change is merged with the last one and gets the shorter
+#: windows of the two.
+CHANGES_MAX = 16
 
 #: Koordinator's names of memory readings, and the fields of `MemoryReadings` that hold them.
 _MEMORY_FIELDS = {
@@ -28,29 +46,28 @@ class CollectRules:
     average_ms: int = 300_000
     """Window of the averages."""
     report_ms: int = 60_000
-    """Time between two reports, in the samples' time."""
+    """Time between two reports, by the times of the samples."""
     durations_ms: tuple[int, ...] = (300_000, 600_000, 1_800_000)
     """Windows of the percentiles."""
     memory_field: str = "usage_without_page_cache_bytes"
     """Field of `MemoryReadings` that counts as memory."""
 
     @classmethod
-    def of(cls, given: NodeCollectPolicy) -> "CollectRules":
-        """The policy as a record gives it."""
+    def of(cls, policy: NodeCollectPolicy) -> "CollectRules":
         return cls(
-            given.average_ms, given.report_ms, given.durations_ms, _MEMORY_FIELDS[given.memory]
+            policy.average_ms, policy.report_ms, policy.durations_ms, _MEMORY_FIELDS[policy.memory]
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Collecting:
-    """The policies of all pools of a cluster."""
+class PoolRules:
+    """The rules of all node pools of a cluster."""
 
     default: CollectRules = CollectRules()
     pools: Mapping[str, CollectRules] = field(default_factory=dict)
     horizon_ms: int = field(init=False)
-    """How long samples are kept behind a node's newest: the longest window of any pool. It is the
-    same for all nodes of the cluster, so what is kept does not depend on when a node changed its
+    """How long samples are kept, counted from a node's newest sample: the longest window of any pool.
+    It is the same for all nodes of the cluster, so it does not depend on when a node changes its
     pool."""
     average_horizon_ms: int = field(init=False)
     """How long figures of pods are kept: the longest average window of any pool."""
@@ -63,51 +80,189 @@ class Collecting:
         object.__setattr__(self, "horizon_ms", max((average_ms, *durations_ms)))
 
     @classmethod
-    def of(cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]) -> "Collecting":
-        """The policies as a record gives them."""
-        of_pools = {name: CollectRules.of(given) for name, given in pools.items()}
+    def of(cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]) -> "PoolRules":
+        of_pools = {name: CollectRules.of(policy) for name, policy in pools.items()}
         return cls(CollectRules.of(default), of_pools)
 
     def of_pool(self, pool: str | None) -> CollectRules:
-        """The policy of a node whose newest sample names this pool."""
+        """Return the rules for a node whose newest sample names this pool."""
         return self.default if pool is None else self.pools.get(pool, self.default)
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateLimits:
-    """Bounds of the stage; what exceeds one goes to `dead-letters` with the limit's name."""
+    """Limits of the stage. A record that exceeds one goes to `dead-letters` with the limit's name."""
 
     future_ms: int = 60_000
-    """A sample may be so much later than the timestamp of its own record."""
+    """How much later than the timestamp of its record a sample may be."""
     forget_after_ms: int = 1_800_000
-    """A node is forgotten so long after its newest sample has left the longest window, by the clock
-    of the partition's samples."""
+    """A node is forgotten this long after its newest sample has left the longest window, by the
+    partition's clock."""
     sweep_records: int = 64
-    """Vanished nodes are looked for once in this many records, or in as many as there are nodes."""
+    """Vanished nodes are searched for once in this many records, or in as many as there are nodes."""
     nodes_per_partition: int = 20_000
-    """Nodes that a partition holds."""
     policies_per_partition: int = 20_000
-    """Clusters whose collect policy a partition holds."""
+    """Clusters with a collect policy."""
     samples_per_node: int = 8_192
-    """Samples within the longest window: half an hour of four samples a second."""
+    """Samples within the longest window: half an hour of four samples per second."""
     resources_per_node: int = 32
-    """Different resources in a node's window."""
+    """Resources in a node's window."""
     pods_per_node: int = PODS_PER_METRIC_MAX
-    """Different pods within the average window."""
+    """Pods within the average window."""
     host_applications_per_node: int = HOST_APPLICATIONS_PER_SAMPLE_MAX
-    """Different host applications within the average window."""
+    """Host applications within the average window."""
     name_characters_per_node: int = 262_144
     """Characters of all names of pods and host applications within the average window."""
     pod_figures_per_node: int = 2_000_000
     """Numbers kept for pods within the average window: 16 MB."""
     metric_bytes: int = 4 * 1024 * 1024
-    """Size of a node metric, which no reader takes larger; one without its pods is emitted instead."""
+    """Longest node metric that readers accept; a longer one is emitted without its pods."""
 
     @property
-    def members_never_too_many(self) -> int:
-        """This many pods and host applications keep every limit, whatever they are called."""
+    def safe_members(self) -> int:
+        """Number of pods and host applications that cannot exceed a limit, whatever their names are."""
         return min(
             self.pods_per_node,
             self.host_applications_per_node,
             self.name_characters_per_node // _MEMBER_CHARACTERS_MAX,
         )
+
+
+class Windows(NamedTuple):
+    """How long samples of a cluster count."""
+
+    horizon_ms: int
+    changes: tuple[tuple[int, int], ...] = ()
+    """Earlier changes: offset of the policy, and how long samples counted before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPolicy:
+    """The collect policy of one cluster."""
+
+    sequence: int
+    """Number of its row."""
+    rules: PoolRules
+    row: ClusterCollectPolicy
+
+
+class ClusterPolicies:
+    """Collect policies by cluster."""
+
+    def __init__(self, default: PoolRules, sequence: int) -> None:
+        """`default` applies until a cluster's first policy; rows are numbered after `sequence`."""
+        self.default = default
+        self.sequence = sequence
+        """Number of the newest row."""
+        self.all: dict[str, ClusterPolicy] = {}
+        self._written: dict[str, None] = {}
+        self._removed: dict[int, None] = {}
+
+    def of(self, cluster: str) -> PoolRules:
+        policy = self.all.get(cluster)
+        return self.default if policy is None else policy.rules
+
+    def windows(self, cluster: str) -> tuple[Windows, Windows]:
+        """Return how long samples of a cluster count, and how long figures of pods do."""
+        rules, policy = self.of(cluster), self.all.get(cluster)
+        changes = () if policy is None else policy.row.changes
+        return (
+            Windows(rules.horizon_ms, tuple((each.offset, each.horizon_ms) for each in changes)),
+            Windows(
+                rules.average_horizon_ms,
+                tuple((each.offset, each.average_horizon_ms) for each in changes),
+            ),
+        )
+
+    def put(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
+        """Set the policy of a cluster; return how long samples counted before, if that changes."""
+        cluster = record.cluster
+        before, after = self.of(cluster), PoolRules.of(record.default, record.pools)
+        replaced = self.all.get(cluster)
+        changes = () if replaced is None else replaced.row.changes
+        change = None
+        if (before.horizon_ms, before.average_horizon_ms) != (
+            after.horizon_ms,
+            after.average_horizon_ms,
+        ):
+            change = WindowChange(
+                offset=offset,
+                horizon_ms=before.horizon_ms,
+                average_horizon_ms=before.average_horizon_ms,
+            )
+            changes = _add_change(changes, change)
+            change = changes[-1]
+        if replaced is not None:
+            self._removed[replaced.sequence] = None
+        self.sequence += 1
+        row = ClusterCollectPolicy(offset=offset, record=record, changes=changes)
+        self.all[cluster] = ClusterPolicy(self.sequence, after, row)
+        self._written[cluster] = None
+        return change
+
+    def restore(self, rows: Mapping[str, tuple[int, ClusterCollectPolicy]]) -> list[str]:
+        """Restore the policies from their rows; return the keys of replaced rows.
+
+        Args:
+            rows: number and row, by key.
+        """
+        key_of_cluster: dict[str, str] = {}
+        replaced = []
+        for key, (sequence, row) in sorted(rows.items(), key=lambda each: each[1][0]):
+            cluster = row.record.cluster
+            if cluster in key_of_cluster:
+                replaced.append(key_of_cluster[cluster])
+            key_of_cluster[cluster] = key
+            self.all[cluster] = ClusterPolicy(
+                sequence, PoolRules.of(row.record.default, row.record.pools), row
+            )
+        return replaced
+
+    def changes(self, partition: int) -> tuple[list[RowChange], list[RowChange]]:
+        """Return the rows to write and the rows to remove since the last call."""
+        policies = [self.all[cluster] for cluster in self._written]
+        written = [policy_row(partition, each.sequence, each.row) for each in policies]
+        removed = [
+            RowChange(numbered_key(partition, "collect_policies", sequence), None)
+            for sequence in self._removed
+        ]
+        self.settle()
+        return written, removed
+
+    def settle(self) -> None:
+        """Mark all changes as written."""
+        self._written, self._removed = {}, {}
+
+
+def select_counted(times: Ints, offsets: Ints, windows: Windows) -> npt.NDArray[np.bool_]:
+    """Return which samples of a node, as read from rows, still count; shape (samples,).
+
+    Args:
+        times: times of the samples, in ms.
+        offsets: offsets of their records.
+        windows: windows of the node's cluster.
+    """
+    counted: npt.NDArray[np.bool_] = times >= times.max() - windows.horizon_ms
+    for offset, horizon_ms in windows.changes:
+        before = offsets < offset
+        if before.any():
+            counted &= ~before | (times >= times[before].max() - horizon_ms)
+    return counted
+
+
+def _add_change(changes: Iterable[WindowChange], newest: WindowChange) -> tuple[WindowChange, ...]:
+    """Append a change, and drop those that removed no more samples than it does."""
+    kept = [
+        each
+        for each in changes
+        if each.horizon_ms < newest.horizon_ms
+        or each.average_horizon_ms < newest.average_horizon_ms
+    ]
+    if len(kept) >= CHANGES_MAX:
+        last = kept.pop()
+        newest = WindowChange(
+            offset=newest.offset,
+            horizon_ms=min(last.horizon_ms, newest.horizon_ms),
+            average_horizon_ms=min(last.average_horizon_ms, newest.average_horizon_ms),
+        )
+    return (*kept, newest)

@@ -1,15 +1,14 @@
-"""Takes the records of `node-usage` into the state of a partition.
+"""Applies the records of `node-usage` to the state of a partition.
 
-A sample that is a report interval or more after the node's last report emits a metric, whose update
-time is the sample's.
+A sample at least a report interval after the node's last report emits a metric with the sample's time.
+Collect policies are records between the samples, written by the cluster stage; a policy applies to
+the samples after it. So the result depends only on the order of one topic.
 
-A cluster's collect policy comes among its samples, as a record that the cluster stage wrote: it
-holds from its place in the log on. So the order of samples and policies is that of one log,
-whenever and wherever they are applied.
+At positions that the order of records determines, a node's windows also end when:
 
-Three things are seen to, at places which the order of the log fixes: a node that vanished is
-forgotten; a node whose clock was set back begins anew instead of being refused for as long as its
-clock had been ahead; and so does a node that was removed and added again under its name.
+- the node has vanished;
+- its clock was set back, so that its samples would be refused until the old time is reached;
+- the node was removed, and another one of its name was added.
 """
 
 from collections import Counter
@@ -17,17 +16,16 @@ from collections import Counter
 from schemas.base.refusals import Refusal, check_not_future
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.usage import NodeUsage
-from schemas.topics.catalog import key_of, node_key
+from schemas.topics.catalog import node_key
 from schemas.topics.codec import decode, encode_fields
-from schemas.topics.partitions import check_partition
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
-from streams.aggregate.known_sample import KnownSample, decode_known
+from schemas.topics.partitions import check_key, check_partition
+from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
-from streams.aggregate.reading import SampleFigures, read
 from streams.aggregate.report import report
 from streams.aggregate.rows import SampleEntry
+from streams.aggregate.samples import KnownSample, SampleFigures, decode_known, extract_figures
 from streams.stage.records import InputRecord, OutputRecord
 
 INPUT = "node-usage"
@@ -35,7 +33,7 @@ OUTPUT = "node-metrics"
 
 
 class SampleIntake:
-    """Samples and collect policies of one partition."""
+    """Applies samples and collect policies of one partition."""
 
     def __init__(
         self,
@@ -44,16 +42,16 @@ class SampleIntake:
         limits: AggregateLimits,
         counts: Counter[str],
     ) -> None:
-        """`counts` is where records are counted by what they came to; the rest: as `AggregateStage`."""
+        """`counts` counts records by result; the other arguments are those of `AggregateStage`."""
         self._state = state
         self._partitions = partitions
         self._limits = limits
         self._counts = counts
         self.metrics: dict[int, OutputRecord] = {}
-        """Metrics that samples of the batch have emitted, by offset of the sample."""
+        """Metrics emitted in the batch, by offset of their sample."""
 
     def apply(self, record: InputRecord) -> Refusal | None:
-        """Take a record in, or say why not."""
+        """Apply a record; return why it is refused, or None."""
         refusal = check_partition(record.key, record.partition, self._partitions)
         if refusal is not None:
             return refusal
@@ -67,7 +65,7 @@ class SampleIntake:
                 return self._apply_sample(sample, record)
         message: NodeUsage | CollectPolicyRecord | Refusal = decode(INPUT, record.value)
         if not isinstance(message, Refusal):
-            message = _mislabelled(record, message) or message
+            message = check_key(INPUT, record.key, message) or message
         match message:
             case Refusal():
                 return message
@@ -76,57 +74,63 @@ class SampleIntake:
         return self._apply_sample(message, record)
 
     def _adopt(self, policy: CollectPolicyRecord, offset: int) -> Refusal | None:
-        """A cluster's collect policy comes, which may be the one that it has."""
+        """Apply a collect policy, unless the cluster has it already."""
         policies = self._state.policies
-        found = policies.all.get(policy.cluster)
-        if found is None and len(policies.all) >= self._limits.policies_per_partition:
+        before = policies.all.get(policy.cluster)
+        if before is None and len(policies.all) >= self._limits.policies_per_partition:
             return Refusal(
                 "limit",
-                f"policies_per_partition: the policy of {policy.cluster} is one too many; allowed are at most "
-                f"{self._limits.policies_per_partition}",
+                f"policies_per_partition: the partition has policies of {len(policies.all)} clusters; "
+                f"allowed are at most {self._limits.policies_per_partition}",
             )
-        if found is not None and found.collecting == Collecting.of(policy.default, policy.pools):
+        if before is not None and before.rules == PoolRules.of(policy.default, policy.pools):
             self._counts["policy_repeated"] += 1
         else:
             self._state.adopt(policy, offset)
             self._counts["policy_adopted"] += 1
         return None
 
-    def _apply_sample(self, sample: NodeUsage | KnownSample, record: InputRecord) -> Refusal | None:
-        refusal = self._from_the_future(sample.sampled_at_ms, record)
-        if refusal is not None:
-            return refusal
-        policy = self._state.policies.of(sample.cluster).of_pool(sample.pool)
-        reading = read(sample, record.value or b"", policy.memory_field)
-        impossible = reading.find_impossible(sample.capacity) if sample.capacity else None
+    def _apply_sample(
+        self, message: NodeUsage | KnownSample, record: InputRecord
+    ) -> Refusal | None:
+        # A record without a timestamp has nothing to compare its sample with.
+        if record.timestamp_ms >= 0:
+            refusal = check_not_future(
+                message.sampled_at_ms, record.timestamp_ms, self._limits.future_ms
+            )
+            if refusal is not None:
+                return refusal
+        rules = self._state.policies.of(message.cluster).of_pool(message.pool)
+        sample = extract_figures(message, record.value or b"", rules.memory_field)
+        impossible = sample.find_impossible(message.capacity) if message.capacity else None
         if impossible is not None:
             return Refusal("limit", f"usage, {impossible}")
-        node = self._state.nodes.get(node_key(sample.cluster, sample.node))
+        node = self._state.nodes.get(node_key(message.cluster, message.node))
         if node is None:
             if len(self._state.nodes) >= self._limits.nodes_per_partition:
-                self._state.clock.hear(reading.sampled_at_ms)
+                self._state.clock.add(sample.sampled_at_ms)
                 return Refusal(
                     "limit",
-                    f"nodes_per_partition: {sample.cluster}/{sample.node} is one node too many; "
+                    f"nodes_per_partition: {message.cluster}/{message.node} is one node too many; "
                     f"allowed are at most {self._limits.nodes_per_partition}",
                 )
-            node = self._state.create(sample.cluster, sample.node, record.offset)
-        return self._take(node, reading, policy, record.offset)
+            node = self._state.create(message.cluster, message.node, record.offset)
+        return self._take(node, sample, rules, record.offset)
 
     def _take(
-        self, node: NodeWindows, reading: SampleFigures, policy: CollectRules, offset: int
+        self, node: NodeWindows, sample: SampleFigures, rules: CollectRules, offset: int
     ) -> Refusal | None:
         state = self._state
-        collecting = state.policies.of(node.cluster)
-        state.clock.hear(reading.sampled_at_ms)
-        verdict = node.judge(reading, collecting, self._limits)
-        begins = reading.node_created_at_ms > (node.newest_ms or reading.node_created_at_ms)
-        if begins or (isinstance(verdict, Refusal) and self._was_set_back(node, reading)):
+        pool_rules = state.policies.of(node.cluster)
+        state.clock.add(sample.sampled_at_ms)
+        verdict = node.judge(sample, pool_rules, self._limits)
+        is_new_node = sample.node_created_at_ms > (node.newest_ms or sample.node_created_at_ms)
+        if is_new_node or (isinstance(verdict, Refusal) and self._was_set_back(node, sample)):
             verdict = NodeWindows(node.cluster, node.name, offset).judge(
-                reading, collecting, self._limits
+                sample, pool_rules, self._limits
             )
             if verdict == "take":
-                self._counts["renewed" if begins else "set_back"] += 1
+                self._counts["renewed" if is_new_node else "set_back"] += 1
                 node.clear(state.samples_log, state.pods_log)
                 node.since_offset = offset
         if verdict == "duplicate":
@@ -136,24 +140,24 @@ class SampleIntake:
             return verdict
         if node.key not in state.nodes:
             state.keep(node)
-        figures = node.take(reading, offset, collecting, state.samples_log, state.pods_log)
-        is_newest = reading.sampled_at_ms == node.newest_ms
+        figures = node.take(sample, offset, pool_rules, state.samples_log, state.pods_log)
+        is_newest = sample.sampled_at_ms == node.newest_ms
         self._counts["taken" if is_newest else "taken_late"] += 1
         refusal = None
-        if is_newest and reading.sampled_at_ms >= node.anchor_ms + policy.report_ms:
-            lifetimes = node.find_lifetimes(collecting)
+        if is_newest and sample.sampled_at_ms >= node.anchor_ms + rules.report_ms:
+            lifetimes = node.find_lifetimes(pool_rules)
             if lifetimes is not None and lifetimes.at_ms <= node.anchor_ms:
                 lifetimes = None
-            node.anchor_ms = reading.sampled_at_ms
-            refusal = self._report(node, policy, reading, offset, lifetimes)
+            node.anchor_ms = sample.sampled_at_ms
+            refusal = self._report(node, rules, sample, offset, lifetimes)
         state.samples_log.append(
             SampleEntry(
                 node.key,
                 offset,
                 node.since_offset,
-                reading.sampled_at_ms,
+                sample.sampled_at_ms,
                 node.anchor_ms,
-                reading.digest,
+                sample.digest,
                 tuple(node.samples.resources),
                 figures,
             )
@@ -163,12 +167,12 @@ class SampleIntake:
     def _report(
         self,
         node: NodeWindows,
-        policy: CollectRules,
-        reading: SampleFigures,
+        rules: CollectRules,
+        sample: SampleFigures,
         offset: int,
         lifetimes: MemberLifetimes | None,
     ) -> Refusal | None:
-        metric = report(node, policy, reading, lifetimes)
+        metric = report(node, rules, sample, lifetimes)
         value = encode_fields(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:
@@ -183,23 +187,18 @@ class SampleIntake:
         self._counts["reported"] += 1
         return refusal
 
-    def _from_the_future(self, at_ms: int, record: InputRecord) -> Refusal | None:
-        if record.timestamp_ms < 0:
-            return None  # the record has no timestamp to hold its sample against
-        return check_not_future(at_ms, record.timestamp_ms, self._limits.future_ms)
-
-    def _was_set_back(self, node: NodeWindows, reading: SampleFigures) -> bool:
-        """Whether a node's newest sample is the odd one out, and not the one that comes after it."""
+    def _was_set_back(self, node: NodeWindows, sample: SampleFigures) -> bool:
+        """Tell whether the sample agrees with the partition's clock, and earlier ones were ahead of it."""
         newest_ms, horizon_ms = node.newest_ms, self._state.policies.of(node.cluster).horizon_ms
-        if newest_ms is None or reading.sampled_at_ms >= newest_ms - horizon_ms:
+        if newest_ms is None or sample.sampled_at_ms >= newest_ms - horizon_ms:
             return False
         now_ms = self._state.clock.now_ms
         if now_ms is None or newest_ms <= now_ms + horizon_ms:
             return False
-        return abs(reading.sampled_at_ms - now_ms) <= horizon_ms
+        return abs(sample.sampled_at_ms - now_ms) <= horizon_ms
 
     def sweep(self) -> None:
-        """Forget nodes that vanished, once in as many records as there are nodes."""
+        """Forget vanished nodes; searches once in as many records as there are nodes."""
         state = self._state
         state.since_sweep += 1
         if state.since_sweep < max(self._limits.sweep_records, len(state.nodes)):
@@ -217,15 +216,5 @@ class SampleIntake:
 
 
 def node_of(record: InputRecord) -> str:
-    """Key of the record's node; what is no text is the key of no node."""
+    """Return the key of the record's node; a key that is not UTF-8 equals that of no node."""
     return (record.key or b"").decode(errors="surrogateescape")
-
-
-def _mislabelled(record: InputRecord, message: NodeUsage | CollectPolicyRecord) -> Refusal | None:
-    expected = key_of(INPUT, message)
-    if record.key == expected.encode():
-        return None
-    return Refusal(
-        "invalid",
-        f"key: found {record.key!r}; allowed for this cluster and node is {expected!r}",
-    )

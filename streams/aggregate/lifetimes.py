@@ -1,10 +1,10 @@
-"""Usage of the members of one node over their lifetimes, from their samples.
+"""Usage of pods and host applications of one node over their lifetimes.
 
-Lifetimes are extended by a sample that comes a whole average window after the one that did so
-before: with all samples in between, of the members that the new one has. They are kept with that
-sample, whose row stays until the next one has taken them over, so a restart finds them without a row
-of their own, also if the window becomes shorter. A window without any sample of pods ends all lifetimes. A late sample, with a time
-before theirs, is part of averages and percentiles and of no lifetime.
+A sample extends the lifetimes of its members if it is at least an average window newer than the sample
+that extended them last. All samples in between contribute. The lifetimes are stored with the sample's
+pods; their row is kept until the next extension, even if the window becomes shorter. An average window
+without samples of pods ends all lifetimes. A late sample, older than the last extension, counts in
+averages and percentiles but in no lifetime.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.base.message import AMOUNT_MAX
-from streams.aggregate.packed_column import packed
 from streams.aggregate.percentile import Figures
 from streams.risk.lifetimes import NOT_MEASURED, PARTS, Lifetime, merge_lifetimes
 from streams.stage.arrays import IntArray
@@ -26,14 +25,14 @@ _NO_PAIR = (NOT_MEASURED, NOT_MEASURED)
 
 
 class MemberLifetimes(NamedTuple):
-    """Lifetimes of the members of one sample."""
+    """Lifetimes of the members of the sample that extended them last."""
 
     at_ms: int
     """Time of the sample."""
     resources: tuple[str, ...]
-    """Of every `Lifetime.usage`."""
+    """Resources of every `Lifetime.usage`."""
     of: dict[int, Lifetime]
-    """By number of the member, in the order of the sample."""
+    """Lifetime by number of the member, in the order of the sample."""
 
     def pairs(self, resource: str) -> list[_Pair]:
         """Return mean and deviation of each member."""
@@ -63,16 +62,16 @@ def extend_member_lifetimes(
     resources: Sequence[str],
     window_ms: int,
 ) -> MemberLifetimes:
-    """Return the lifetimes after a stretch of time.
+    """Return the lifetimes, extended by the samples since the last extension.
 
-    A resource that was not measured in it ends in all lifetimes; one that is new begins.
+    A resource that none of these samples measured is removed from all lifetimes.
 
     Args:
-        before: the lifetimes until then; None: they begin.
+        before: lifetimes after the last extension; None: there are none.
         at_ms: time of the newest sample.
-        matrices: the samples of the stretch, the newest one last; see `pods`.
-        resources: of their columns.
-        window_ms: the stretch is at most that long.
+        matrices: the samples since then, newest last; see `PodWindow.matrix`.
+        resources: resources of their columns.
+        window_ms: average window, the longest time that the samples span.
     """
     newest: list[int] = list(dict.fromkeys(matrices[-1][:, 0].tolist()))
     numbers = np.array(sorted(newest), dtype=np.int64)
@@ -102,13 +101,19 @@ def extend_member_lifetimes(
 
 
 def _measure(used: IntArray, place: IntArray, members: int) -> tuple[list[int], list[int]]:
-    """Return means and deviations of all members, in thousandths."""
+    """Return means and deviations of all members, in thousandths of the unit.
+
+    Args:
+        used: amounts, -1 for not measured, shape (lines,).
+        place: index of the member of each line, shape (lines,).
+        members: number of members.
+    """
     measured = used >= 0
     at = place[measured]
     amounts = np.minimum(used[measured], AMOUNT_MAX).astype(np.float64)
     counts = np.bincount(at, minlength=members)
     divisors = np.maximum(counts, 1)
-    # Added up one after the other, and not in pairs: the same on every machine.
+    # `bincount` adds one value after the other, so the result is the same on every machine.
     mean = np.bincount(at, weights=amounts, minlength=members) / divisors
     differences = amounts - mean[at]
     squares = np.bincount(at, weights=differences * differences, minlength=members) / divisors
@@ -117,8 +122,8 @@ def _measure(used: IntArray, place: IntArray, members: int) -> tuple[list[int], 
     return means.tolist(), deviations.tolist()
 
 
-def pack_lifetimes(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, object]:
-    """Return lifetimes, by index of their sample, as fields of a `PackedLifetimes`."""
+def lifetime_columns(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, object]:
+    """Return the fields of a `LifetimeColumns`, from lifetimes by index of their sample."""
     samples = by_sample.values()
     pairs = {
         name: [pair for each in samples for pair in each.pairs(name)]
@@ -127,7 +132,7 @@ def pack_lifetimes(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, object
     pairs = {name: each for name, each in pairs.items() if any(mean >= 0 for mean, _ in each)}
     return {
         "samples": list(by_sample),
-        "minutes": packed([lifetime.minutes for each in samples for lifetime in each.of.values()]),
-        "mean": {name: packed([mean for mean, _ in each]) for name, each in pairs.items()},
-        "deviation": {name: packed([spread for _, spread in each]) for name, each in pairs.items()},
+        "minutes": [lifetime.minutes for each in samples for lifetime in each.of.values()],
+        "mean": {name: [mean for mean, _ in each] for name, each in pairs.items()},
+        "deviation": {name: [deviation for _, deviation in each] for name, each in pairs.items()},
     }

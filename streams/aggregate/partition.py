@@ -1,17 +1,15 @@
-"""The state of one partition: its nodes, how far its input was applied, and its rows.
+"""The state of one partition: nodes, clock, position in the input, and rows.
 
-Everything in it comes back from the rows (`streams.aggregate.restore`): what a batch changed is
-marked in `changes`, in the order in which it must be written.
+All of it can be restored from the rows (`streams.aggregate.restore`). `changes` returns the changed rows
+of a batch in the order in which they must be written.
 """
 
 from collections.abc import Iterable, Iterator
 
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.storage.percentiles import Progress
-from streams.aggregate.collect import Collecting
+from streams.aggregate.collect import ClusterPolicies, PoolRules
 from streams.aggregate.node import NodeWindows
-from streams.aggregate.partition_clock import PartitionClock
-from streams.aggregate.policies import Policies
 from streams.aggregate.rows import (
     PodEntry,
     RowLog,
@@ -25,51 +23,78 @@ from streams.aggregate.rows import (
 )
 from streams.stage.records import RowChange
 
-#: Epoch of the progress that precedes the first batch of a table.
+#: How many samples determine the clock.
+CLOCK_SAMPLES = 15
+#: Epoch of the `progress` row before the first batch of a table.
 _OPENING = 0
 
 
-class PartitionState:
-    """What is kept of one partition of `node-usage`."""
+class PartitionClock:
+    """The time of a partition: the median of the times of its newest samples.
 
+    A producer's clock can be wrong by years. The median follows the majority of the samples, so one
+    wrong clock can neither make the partition forget its nodes nor prevent that.
+    """
+
+    __slots__ = ("newest_ms",)
+
+    def __init__(self, newest_ms: Iterable[int] = ()) -> None:
+        self.newest_ms = list(newest_ms)
+        """Times of the newest samples, in the order of the log."""
+
+    def add(self, time_ms: int) -> None:
+        """Add the time of a sample."""
+        self.newest_ms.append(time_ms)
+        if len(self.newest_ms) > CLOCK_SAMPLES:
+            del self.newest_ms[0]
+
+    @property
+    def now_ms(self) -> int | None:
+        """The time; None if there were too few samples."""
+        if len(self.newest_ms) < CLOCK_SAMPLES:
+            return None
+        return sorted(self.newest_ms)[CLOCK_SAMPLES // 2]
+
+
+class PartitionState:
     def __init__(
-        self, partition: int, collecting: Collecting, epoch: int = 1, *, first: bool = False
+        self, partition: int, rules: PoolRules, epoch: int = 1, *, first: bool = False
     ) -> None:
         """Start empty.
 
         Args:
-            partition: its number.
-            collecting: what holds for a cluster until its first policy comes.
-            epoch: how often this partition's state was built.
-            first: the table has no rows yet, and so no progress.
+            partition: number of the partition.
+            rules: rules of a cluster until its first policy.
+            epoch: how often this partition's state has been built, so that earlier owners have
+                written no rows with the same keys.
+            first: the table has no rows yet.
         """
         self.partition = partition
         self.epoch = epoch
-        """How often this partition's state was built: rows of an earlier owner never have its keys."""
         self.position = -1
-        """Offset of the record applied last."""
+        """Offset of the last applied record."""
         self.since_sweep = 0
-        """Records applied since vanished nodes were looked for."""
+        """Records applied since the last search for vanished nodes."""
         self.clock = PartitionClock()
-        self.policies = Policies(collecting, epoch << 32)
+        self.policies = ClusterPolicies(rules, epoch << 32)
         self.nodes: dict[str, NodeWindows] = {}
         self.samples_log = RowLog[SampleEntry](epoch << 32)
         self.pods_log = RowLog[PodEntry](epoch << 32)
         self.leftovers: list[str] = []
-        """Keys of rows that count for nothing, to be removed."""
+        """Keys of obsolete rows to remove with the next batch."""
         self._first = first
         self._touched: dict[str, NodeWindows] = {}
         self._forgotten: dict[str, NodeWindows] = {}
 
     def touch(self, node: NodeWindows) -> None:
-        """The batch is about to change this node."""
+        """Prepare a node for its first change in a batch."""
         if node.key not in self._touched:
             self._touched[node.key] = node
-            collecting = self.policies.of(node.cluster)
-            node.drop_expired(collecting, self.samples_log, self.pods_log)
+            rules = self.policies.of(node.cluster)
+            node.drop_expired(rules, self.samples_log, self.pods_log)
 
     def adopt(self, record: CollectPolicyRecord, offset: int) -> None:
-        """Samples of a cluster become metrics by another policy from here on."""
+        """Apply a collect policy to the following samples of its cluster."""
         change = self.policies.put(record, offset)
         if change is None:
             return
@@ -80,58 +105,32 @@ class PartitionState:
                 )
 
     def create(self, cluster: str, name: str, offset: int) -> NodeWindows:
-        """A node of which nothing is known; it counts when it is kept."""
+        """Return a new node; `keep` adds it to the partition."""
         node = NodeWindows(cluster, name, offset)
         before = self._forgotten.get(node.key)
         if before is not None:
-            # Forgotten in this very batch. Should the batch not hold, then the node was never
-            # forgotten, and its row must still say what its samples need.
+            # The node was forgotten in the same batch. If the batch is not completed, the node was not
+            # forgotten, and its row must still have the names that its samples need.
             node.created_offset = before.created_offset
             node.pods.load(before.pods.members, before.pods.next_number, [])
             node.pods.renamed = True
         return node
 
     def keep(self, node: NodeWindows) -> None:
-        """The node is one of the partition's from now on."""
+        """Add a node to the partition."""
         self.nodes[node.key] = self._touched[node.key] = node
         self._forgotten.pop(node.key, None)
 
     def forget(self, node: NodeWindows) -> None:
-        """The node has vanished; drop all of it."""
+        """Remove a node and its samples."""
         del self.nodes[node.key]
         self._touched.pop(node.key, None)
         node.clear(self.samples_log, self.pods_log)
         self._forgotten[node.key] = node
 
-    def drop_unwritable(self, names: Iterable[str], first_offset: int) -> dict[str, Exception]:
-        """Forget the nodes whose rows cannot be encoded; return the exceptions by node.
-
-        For use after `changes` has failed. A row has samples of many nodes, so the rows of each
-        node are encoded alone here.
-
-        Args:
-            names: nodes that have records in the batch.
-            first_offset: where the batch begins; earlier samples stay in the rows.
-        """
-        failed = {}
-        for name in names:
-            try:
-                self._encode_rows(name)
-            except Exception as error:
-                failed[name] = error
-                if name in self.nodes:
-                    self.forget(self.nodes[name])
-                self.pods_log.drop(name, first_offset)
-                self.samples_log.drop(name, first_offset)
-        return failed
-
     def changes(self) -> tuple[RowChange, ...]:
-        """Rows that changed since the last call, in the order in which they must be written.
-
-        If a row cannot be encoded, this raises and changes nothing; see `drop_unwritable`.
-        """
+        """Return the rows changed since the last call, in the order in which they must be written."""
         partition = self.partition
-        # What may fail comes first, while nothing is noted as written.
         changes = [*self._opening(), *self._encode_rows()]
         policies, policies_removed = self.policies.changes(partition)
         changes += policies
@@ -150,27 +149,25 @@ class PartitionState:
         return tuple(changes)
 
     def settle(self) -> None:
-        """Where there is no table: what has changed is not written, and what no window needs any
-        more is forgotten as `changes` does."""
+        """Drop the changes as `changes` does, without rows; for a stage without a table."""
         self.policies.settle()
         self.pods_log.settle()
         self.samples_log.settle()
         self._touched, self._forgotten = {}, {}
 
-    def _encode_rows(self, name: str | None = None) -> list[RowChange]:
-        """Encode the changed rows of nodes, pods and samples; only a node's part, if given."""
+    def _encode_rows(self) -> list[RowChange]:
         partition = self.partition
         rows = [
             node_row(partition, node.key, node.created_offset, node.pods)
             for node in self._touched.values()
-            if node.pods.renamed and name in (None, node.key)
+            if node.pods.renamed
         ]
-        rows += [pods_row(partition, *row) for row in self.pods_log.pending(name)]
-        rows += [samples_row(partition, *row) for row in self.samples_log.pending(name)]
+        rows += [pods_row(partition, *row) for row in self.pods_log.pending()]
+        rows += [samples_row(partition, *row) for row in self.samples_log.pending()]
         return rows
 
     def _opening(self) -> Iterator[RowChange]:
-        """The very first row: rows without any progress are those of a table that has lost it."""
+        """Yield the first row of a table: rows without any `progress` mean that it was lost."""
         if self._first:
             progress = Progress(epoch=_OPENING, position=-1, samples_sequence=0, pods_sequence=0)
             yield progress_row(self.partition, progress.model_dump(mode="json", exclude_none=True))
@@ -183,7 +180,7 @@ class PartitionState:
                 "position": self.position,
                 "samples_sequence": self.samples_log.sequence,
                 "pods_sequence": self.pods_log.sequence,
-                "heard_ms": self.clock.heard_ms,
+                "heard_ms": self.clock.newest_ms,
                 "since_sweep": self.since_sweep,
                 "forgotten": list(self._forgotten),
                 "policies_sequence": self.policies.sequence,

@@ -1,11 +1,9 @@
 """Means and nearest-rank percentiles of columns of integers.
 
-Both are exact: integers in, integers out. A percentile is the value at index max(n·P // 100 − 1, 0)
-of the n values in ascending order, as Koordinator takes it, without interpolation: always a value
-that was measured. A mean is rounded down, as Koordinator cuts off what is behind the comma.
+Both are exact integers, as in Koordinator. The percentile P of n values in ascending order is the value
+at index max(n * P // 100 - 1, 0), without interpolation. A mean is rounded down.
 
-Arrays are int64 of shape (samples, columns); −1 is a value that was not measured and counts
-nowhere.
+Arrays are int64 of shape (samples, columns). The value -1 means not measured, and is ignored.
 """
 
 from collections.abc import Sequence
@@ -18,12 +16,12 @@ Figures = npt.NDArray[np.int64]
 
 UNKNOWN = -1
 INT64_MAX = 2**63 - 1
-#: Up to here lists are summed up and sorted in less time than arrays.
+#: Up to this length, lists are summed and sorted faster than arrays.
 LIST_MAX = 48
 
 
 def nearest_rank(count: int, percent: int) -> int:
-    """Index of the percentile among `count` values in ascending order; count is at least 1."""
+    """Return the index of a percentile among `count` (at least 1) values in ascending order."""
     return max(count * percent // 100 - 1, 0)
 
 
@@ -33,20 +31,22 @@ def _ranks(count: int, percents: tuple[int, ...]) -> list[int]:
 
 
 def within(values: Figures, most: int) -> bool:
-    """Every value was measured, and none is above `most`."""
-    # Read without a sign, what was not measured is more than any amount: one look finds both.
+    """Tell whether every value was measured, and none is above `most`."""
+    # As an unsigned number, -1 is larger than any amount.
     return int(np.maximum.reduce(values.view(np.uint64), axis=None, initial=0)) <= most
 
 
 def measured(values: Figures) -> list[int]:
-    """Indexes of the columns that have a value."""
+    """Return the indexes of the columns that have a value."""
     return np.flatnonzero((values >= 0).any(axis=0)).tolist()
 
 
 def sums(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -> list[list[int]]:
-    """Sum of each column over each run of samples, exact also beyond 64 bits.
+    """Return the sum of each column over each run of samples, exact even beyond 64 bits.
 
-    `starts` are the indexes with which the runs begin, ascending; there is at least one sample.
+    Args:
+        values: at least one sample.
+        starts: indexes at which the runs begin, ascending.
     """
     known = np.maximum(values, 0)
     if known.size and int(known.max()) > INT64_MAX // len(known):
@@ -56,12 +56,12 @@ def sums(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -
 
 
 def counts(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -> list[list[int]]:
-    """How many values each column has in each run of samples; runs as in `sums`."""
+    """Return the number of measured values of each column in each run of samples, as in `sums`."""
     return np.add.reduceat(values >= 0, starts, dtype=np.int64).tolist()  # type: ignore[no-any-return]
 
 
 def means(values: Figures) -> list[int | None]:
-    """Mean of each column, rounded down; None where nothing was measured."""
+    """Return the mean of each column, rounded down; None if nothing was measured."""
     if not len(values):
         return [None] * values.shape[1]
     if within(values, INT64_MAX // len(values)):
@@ -73,7 +73,7 @@ def means(values: Figures) -> list[int | None]:
 
 
 def percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | None]:
-    """The percentiles of each column, in the order asked for; None where nothing was measured."""
+    """Return the given percentiles of each column; None if nothing was measured."""
     if not len(values):
         return [None] * values.shape[1]
     ordered = np.sort(values.T)
@@ -83,17 +83,16 @@ def percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | No
         return list(ordered[:, ranks].tolist())
     found: list[list[int] | None] = []
     for column, count in zip(ordered, counts(values)[0], strict=True):
-        # What is unknown is sorted to the front, as the only negative values.
+        # Unknown values, the only negative ones, come first.
         ranks = [length - count + nearest_rank(max(count, 1), percent) for percent in percents]
         found.append(column[ranks].tolist() if count else None)
     return found
 
 
 def summary(values: Figures, percents: Sequence[int]) -> list[Sequence[int]] | None:
-    """Mean and percentiles of all columns, a line each, where every value was measured.
+    """Return the means of all columns, then a line per percentile; faster than separate calls.
 
-    The same as `means` and `percentiles` at a fraction of the cost. None: something was not
-    measured, or sums of more than `LIST_MAX` samples may leave 64 bits.
+    None: a value was not measured, or a sum of more than `LIST_MAX` samples may exceed 64 bits.
     """
     length = len(values)
     if not values.size:
@@ -116,7 +115,7 @@ def summary(values: Figures, percents: Sequence[int]) -> list[Sequence[int]] | N
 
 
 def spans(times: npt.NDArray[np.int64], values: Figures) -> list[int]:
-    """Time between the first and the last value of each column; 0 where there are fewer than two."""
+    """Return the time between the first and last value of each column; 0 for fewer than two."""
     if len(times) and int(values.min(initial=0)) >= 0:
         return [int(times[-1]) - int(times[0])] * values.shape[1]
     known = values >= 0

@@ -1,8 +1,8 @@
 """Figures of the pods and host applications of one node within the average window.
 
-Members have numbers, so that a sample is a small matrix of int64: number and figures of each
-member. A number is never used for another member, and the names stay until no sample needs them,
-which is why a state built again from rows of any moment finds every name.
+Members (pods and host applications) have numbers, so a sample is a small int64 matrix with the number
+and the figures of each member. A number is not used again for another member. Names are kept until no
+sample needs them, so the names in the rows are complete whenever a worker restores them.
 """
 
 from bisect import bisect_left, insort
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from streams.aggregate.lifetimes import MemberLifetimes, extend_member_lifetimes
 from streams.aggregate.percentile import INT64_MAX, UNKNOWN, Figures, counts, sums, within
-from streams.aggregate.reading import Amounts, Member
+from streams.aggregate.samples import Amounts, Member
 
 #: Time (ms), table row, matrix of shape (members, 1 + resources).
 PodSample = tuple[int, int, Figures]
@@ -28,17 +28,17 @@ Numbers = npt.NDArray[np.int64]
 
 
 class _Order(NamedTuple):
-    """By namespace and name."""
+    """Members of a sample or window, ordered by namespace and name."""
 
     numbers: bytes
-    """Numbers of the members, of a sample or of a window, in its order."""
+    """Numbers of the members in the order of the sample or window."""
     lines: list[int]
-    """Their places in it."""
+    """Index in that order, for each of `members`."""
     members: list[Member]
 
 
 class PodWindow:
-    """Samples of pods in the order of their times, and the members' numbers."""
+    """Samples of pods, ordered by time, and the numbers of members."""
 
     __slots__ = (
         "_ordered",
@@ -55,13 +55,13 @@ class PodWindow:
         self.members: dict[Member, int] = {}
         self.next_number = 0
         self.renamed = True
-        """Whether the names are to be written: the node is new, or a member is."""
+        """Whether the row of names must be written, because the node or a member is new."""
         self.size = 0
-        """How many numbers all matrices have."""
+        """Numbers in all matrices."""
         self.lifetimes: MemberLifetimes | None = None
-        """As last extended; they may have ended since, see `find_lifetimes`."""
+        """Lifetimes after the last extension; `find_lifetimes` tells whether they have ended."""
         self.lifetimes_row = 0
-        """Table row of the sample that they are kept with."""
+        """Table row that stores the lifetimes."""
         self._samples: list[PodSample] = []
         self._ordered = _Order(b"", [], [])
 
@@ -72,13 +72,13 @@ class PodWindow:
         return len(self._samples)
 
     def since(self, time_ms: int) -> list[PodSample]:
-        """Samples from this time on."""
+        """Return the samples of this time or later."""
         return self._samples[bisect_left(self._samples, time_ms, key=_BY_TIME) :]
 
     def matrix(
         self, members: Sequence[tuple[Member, Amounts]], resources: Sequence[str]
     ) -> Figures:
-        """Members and their amounts as a matrix; members not seen before get the next numbers."""
+        """Return the matrix of a sample, shape (members, 1 + resources); numbers new members."""
         columns = [[self._number(member) for member, _ in members]]
         columns += [
             [amounts.get(resource, UNKNOWN) for _, amounts in members] for resource in resources
@@ -86,7 +86,6 @@ class PodWindow:
         return np.ascontiguousarray(np.array(columns, dtype=np.int64).T)
 
     def add(self, time_ms: int, row: int, matrix: Figures) -> None:
-        """Add a sample in its place."""
         self.size += matrix.size
         if self._samples and time_ms < self._samples[-1][0]:
             insort(self._samples, (time_ms, row, matrix), key=_BY_TIME)
@@ -96,13 +95,12 @@ class PodWindow:
     def find_lifetimes(self, window_since_ms: int, samples_since_ms: int) -> MemberLifetimes | None:
         """Return the lifetimes, unless they have ended.
 
-        They end when no pod was measured within the average window, or when their own sample has
-        left the node's samples. This depends on nothing but the samples, so it is the same after a
-        restart.
+        They end when no pod was measured within the average window, or when the sample that extended
+        them last is older than the longest window.
 
         Args:
             window_since_ms: begin of the longest average window.
-            samples_since_ms: begin of the longest window of all.
+            samples_since_ms: begin of the longest window.
         """
         if self.lifetimes is None or self.lifetimes.at_ms < samples_since_ms:
             return None
@@ -114,11 +112,11 @@ class PodWindow:
         resources: Sequence[str],
         window_ms: int,
     ) -> MemberLifetimes | None:
-        """Extend the lifetimes by the newest sample, if it is time; return them if so.
+        """Extend the lifetimes if the newest sample is due to do so; return them, or None.
 
         Args:
-            before: the lifetimes before the newest sample, which has been added since.
-            resources: of the samples' columns.
+            before: the lifetimes before the newest sample was added.
+            resources: resources of the samples' columns.
             window_ms: length of the longest average window.
         """
         time_ms, row, _ = self._samples[-1]
@@ -132,24 +130,24 @@ class PodWindow:
 
     @property
     def lifetimes_rows(self) -> list[int]:
-        """The table row that the lifetimes are kept in, if there are any."""
+        """Table row that stores the lifetimes; empty without lifetimes."""
         return [] if self.lifetimes is None else [self.lifetimes_row]
 
     def drop_lifetimes(self) -> list[int]:
-        """Drop the lifetimes; return the table row that they were kept in, if there were any."""
+        """Drop the lifetimes; return their `lifetimes_rows`."""
         rows = self.lifetimes_rows
         self.lifetimes = None
         return rows
 
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
-        """Replace the content; samples in the order of their times."""
+        """Replace the content; `samples` are ordered by time."""
         self.members, self.next_number, self.renamed = members, next_number, False
         self._ordered = _Order(b"", [], [])
         self._samples = samples
         self.size = sum(matrix.size for _, _, matrix in samples)
 
     def drop(self, before_ms: int) -> list[int]:
-        """Drop samples before this time; answers with the table row of each."""
+        """Drop samples before this time; return the table row of each."""
         if not self._samples or self._samples[0][0] >= before_ms:
             return []
         count = bisect_left(self._samples, before_ms, key=_BY_TIME)
@@ -159,11 +157,11 @@ class PodWindow:
         return [row for _, row, _ in dropped]
 
     def clear(self) -> None:
-        """Drop all samples; names stay."""
+        """Drop all samples; keep names."""
         self._samples, self.size, self.lifetimes = [], 0, None
 
     def prune(self) -> None:
-        """Forget the names of members that neither a sample nor a lifetime has."""
+        """Forget the names of members without sample and lifetime."""
         live = numbers(self._samples)
         if self.lifetimes is not None:
             live.update(self.lifetimes.of)
@@ -172,7 +170,7 @@ class PodWindow:
         self.renamed = False
 
     def widen(self, count: int) -> None:
-        """Add columns for this many further resources, unknown in the samples so far."""
+        """Add columns for further resources, unknown in the samples so far."""
         self._samples = [
             (time_ms, row, np.pad(matrix, ((0, 0), (0, count)), constant_values=UNKNOWN))
             for time_ms, row, matrix in self._samples
@@ -180,17 +178,16 @@ class PodWindow:
         self.size = sum(matrix.size for _, _, matrix in self._samples)
 
     def narrow(self, keep: Sequence[int]) -> None:
-        """Keep only the columns of the resources at these indexes."""
+        """Keep only the columns of the resources with these indexes."""
         columns = [0, *(1 + index for index in keep)]
         self._samples = [(time, row, matrix[:, columns]) for time, row, matrix in self._samples]
         self.size = sum(matrix.size for _, _, matrix in self._samples)
 
     def means(self, since_ms: int, resources: Sequence[str]) -> list[MemberMean]:
-        """Average usage of every member since a time, ordered by namespace and name.
+        """Return the mean usage of every measured member since a time, ordered by namespace and name.
 
-        Of two pods with one name, the one seen last is reported; a pod that changed its priority
-        class is one pod and has the class seen last. A member of which nothing was measured is left
-        out.
+        Of several pods with the same name, the one seen last is reported. A pod whose priority class
+        changed is one pod with its last class.
         """
         samples = self.since(since_ms)
         if not samples:
@@ -201,7 +198,7 @@ class PodWindow:
     def _steady_means(
         self, lines: Figures, newest: Figures, resources: Sequence[str]
     ) -> list[MemberMean] | None:
-        """The means where every sample has the same members in the same order; None: it is not so."""
+        """Return the means if every sample has the same members in the same order, else None."""
         if not len(newest) or len(lines) % len(newest):
             return None
         stack = lines.reshape(-1, *newest.shape)
@@ -229,9 +226,11 @@ class PodWindow:
         return means
 
     def _order(self, number: Numbers, key: bytes) -> "_Order | None":
-        """In which order members are reported; None where two of them have the same name.
+        """Return the order in which members are reported; None if two have the same name.
 
-        `key`: the bytes of their numbers.
+        Args:
+            number: numbers of the members.
+            key: the same numbers as bytes.
         """
         if self._ordered.numbers != key:
             names = {number: member for member, number in self.members.items()}
@@ -275,7 +274,10 @@ class PodWindow:
         line_counts: list[list[int]],
         resources: Sequence[str],
     ) -> list[MemberMean]:
-        """The means where members have one name; `last_seen`: greater of one that was seen later."""
+        """Return the means if members have the same name.
+
+        `last_seen` is larger for a member that was seen later.
+        """
         names = {number: member for member, number in self.members.items()}
         members = [names[each] for each in number.tolist()]
         found: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
@@ -304,7 +306,7 @@ class PodWindow:
 
 
 def numbers(samples: Iterable[PodSample]) -> set[int]:
-    """Numbers of all members in these samples."""
+    """Return the numbers of all members in the samples."""
     matrices = [matrix[:, 0] for _, _, matrix in samples]
     return set(np.unique(np.concatenate(matrices)).tolist()) if matrices else set()
 
@@ -312,7 +314,6 @@ def numbers(samples: Iterable[PodSample]) -> set[int]:
 def _named(
     order: _Order, means: Sequence[Sequence[int]], resources: Sequence[str]
 ) -> list[MemberMean]:
-    """Means of members by resource, of which all were measured, in their order."""
     places = list(enumerate(resources))
     return [
         (member, {resource: means[line][place] for place, resource in places})
@@ -323,7 +324,6 @@ def _named(
 def _mean(
     resources: Sequence[str], totals: Sequence[int], divisors: Sequence[int]
 ) -> dict[str, int]:
-    """Means by resource, of those that were measured."""
     return {
         resource: total // count
         for resource, total, count in zip(resources, totals, divisors, strict=True)

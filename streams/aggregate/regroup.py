@@ -1,8 +1,8 @@
-"""Samples of rows, which hold whatever came one after the other, put back together by node.
+"""Groups the samples in rows by node.
 
-Rows are columns of samples of many nodes. They are joined, ordered by node and offset, and cut into
-the windows of the nodes; all with arrays, since a worker that takes over a partition does it for a
-million samples at once.
+Rows have samples of many nodes, as columns. The columns of all rows are joined, ordered by node and
+offset, and split by node. All of this uses arrays, because a worker that takes over a partition reads up
+to a million samples.
 """
 
 from collections import defaultdict
@@ -13,16 +13,15 @@ from itertools import repeat
 import numpy as np
 
 from schemas.storage.percentiles import PodColumns, SampleColumns
-from streams.aggregate.packed_column import unpacked
+from streams.aggregate.collect import Ints, Windows, select_counted
 from streams.aggregate.percentile import UNKNOWN, Figures
-from streams.aggregate.policies import Ints, Windows, counting
 from streams.risk.lifetimes import Lifetime
 from streams.stage.records import DamagedTable
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSamples:
-    """Samples of one node that count, in the order of the log."""
+    """Samples of one node that count, in the order of their records."""
 
     since_offset: int
     anchor_ms: int
@@ -31,16 +30,16 @@ class NodeSamples:
     head: Ints
     """Time, digest and row of each sample, shape (samples, 3)."""
     figures: Figures
-    """Shape (samples, 2·resources), columns as in `SampleWindow.figures`."""
+    """Shape (samples, 2 * resources); columns as in `SampleWindow.figures`."""
 
 
-#: Resources, and lifetimes by number of the member.
+#: Resources, and lifetime by number of the member.
 RecoveredLifetimes = tuple[tuple[str, ...], dict[int, Lifetime]]
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveredPods:
-    """Pods of one sample, as a row has them."""
+    """Pods of one sample."""
 
     offset: int
     row: int
@@ -55,9 +54,12 @@ def node_samples(
     position: int,
     windows: Callable[[str], Windows],
 ) -> dict[str, NodeSamples]:
-    """Samples by node; `rows` by key, each with its sequence. Samples beyond `position` are void.
+    """Return the samples by node.
 
-    `windows` gives those of a node by its key.
+    Args:
+        rows: sequence and row, by key.
+        position: last applied offset; later samples are ignored.
+        windows: returns the windows of a node, by its key.
     """
     joined = _Joined(position)
     for name, (sequence, columns) in rows.items():
@@ -68,7 +70,7 @@ def node_samples(
 def pods_by_node(
     rows: Mapping[str, tuple[int, PodColumns]], position: int
 ) -> dict[str, list[RecoveredPods]]:
-    """Pods by node; `rows` by key, each with its sequence. Samples beyond `position` are void."""
+    """Return the pods by node; arguments as in `node_samples`."""
     found: dict[str, list[RecoveredPods]] = defaultdict(list)
     for name, (sequence, columns) in rows.items():
         _check_lengths(name, len(columns.offset), columns.node, columns.members)
@@ -95,29 +97,25 @@ def pods_by_node(
 
 def _read_lifetimes(name: str, columns: PodColumns) -> dict[int, RecoveredLifetimes]:
     """Return lifetimes by index of their sample."""
-    packed = columns.lifetimes
-    if packed is None:
+    stored = columns.lifetimes
+    if stored is None:
         return {}
-    _check_places(name, packed.samples, columns.offset, "sample")
+    _check_places(name, stored.samples, columns.offset, "sample")
     starts = np.cumsum((0, *columns.members)).tolist()
     numbers = [
         list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
-        for index in packed.samples
+        for index in stored.samples
     ]
-    length = sum(map(len, numbers))
-    if list(packed.mean) != list(packed.deviation):
+    if list(stored.mean) != list(stored.deviation):
         raise DamagedTable(name, "means and deviations name different resources")
-    resources = tuple(packed.mean)
-    parts = [part[each] for each in resources for part in (packed.mean, packed.deviation)]
-    try:
-        minutes = unpacked(packed.minutes, length)
-        usages = zip(*(unpacked(text, length) for text in parts), strict=True)
-    except ValueError as error:
-        raise DamagedTable(name, f"a column of lifetimes cannot be read: {error}") from error
-    lifetimes = map(Lifetime, minutes, usages if parts else repeat(()))
+    resources = tuple(stored.mean)
+    parts = [part[each] for each in resources for part in (stored.mean, stored.deviation)]
+    _check_lengths(name, sum(map(len, numbers)), stored.minutes, *parts)
+    usages = zip(*parts, strict=True) if parts else repeat(())
+    lifetimes = map(Lifetime, stored.minutes, usages)
     return {
         index: (resources, dict(zip(of, lifetimes, strict=False)))
-        for index, of in zip(packed.samples, numbers, strict=True)
+        for index, of in zip(stored.samples, numbers, strict=True)
     }
 
 
@@ -125,15 +123,13 @@ _FIELDS = ("offset", "since_offset", "sampled_at_ms", "anchor_ms", "digest")
 
 
 class _Joined:
-    """The columns of all rows, one behind the other."""
-
     def __init__(self, position: int) -> None:
         self._position = position
         self._length = 0
         self._nodes: dict[str, int] = {}
         self._columns: dict[str, list[Ints]] = defaultdict(list)
         self._figures: dict[str, list[tuple[Ints, Ints, Ints]]] = defaultdict(list)
-        """By resource: places in the columns, usage, system part."""
+        """By resource: indexes in the columns, usage, system part."""
 
     def add(self, name: str, sequence: int, row: SampleColumns) -> None:
         length = len(row.offset)
@@ -160,7 +156,7 @@ class _Joined:
         if not self._length:
             return {}
         columns = {name: np.concatenate(each) for name, each in self._columns.items()}
-        # Void samples go to the end, behind the last node.
+        # Samples to ignore are moved to the end, behind the last node.
         columns["node"][columns["offset"] > self._position] = len(self._nodes)
         order = np.lexsort((columns["offset"], columns["node"]))
         columns = {name: column[order] for name, column in columns.items()}
@@ -177,7 +173,7 @@ class _Joined:
     def _figures_by_node(
         self, order: Ints, node: Ints
     ) -> dict[int, list[tuple[str, Ints, Ints, Ints]]]:
-        """Of each node and resource: places in the ordered columns, usage, system part."""
+        """Return by node: resource, indexes in the ordered columns, usage, system part."""
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         found: dict[int, list[tuple[str, Ints, Ints, Ints]]] = defaultdict(list)
@@ -203,13 +199,13 @@ def _cut(
     figures: Sequence[tuple[str, Ints, Ints, Ints]],
     windows: Windows,
 ) -> NodeSamples:
-    """The samples of one node: those that count since its window began, within the longest window."""
+    """Return the samples of one node since its window began, within the longest window."""
     cut = {name: column[span] for name, column in columns.items()}
     since_offset = int(cut["since_offset"][-1])
     times = cut["sampled_at_ms"]
     since = np.flatnonzero(cut["offset"] >= since_offset)
-    counts = since[counting(times[since], cut["offset"][since], windows)]
-    # The first of two samples of one time: a batch that did not hold has left it in two rows.
+    counts = since[select_counted(times[since], cut["offset"][since], windows)]
+    # A repeated batch may have left a sample in two rows; the first one counts.
     _, first = np.unique(times[counts], return_index=True)
     kept = np.sort(counts[first])
     matrix = np.full((len(times), 2 * len(figures)), UNKNOWN, dtype=np.int64)

@@ -1,12 +1,11 @@
-"""The node metric of a node's windows: what `node-metrics` carries.
+"""The node metric of a node's windows, as published to `node-metrics`.
 
-Averages are over the average window, up to and with the newest sample; they are given however few
-samples there are. A percentile window is given for a resource once its samples span at least half
-of it, so that the first minutes of a node do not pass for half an hour. Every resource is on its
-own: its p95 is not of the same instant as that of another one.
+Averages cover the average window before the newest sample, even if there are few samples. A percentile
+window is reported for a resource if its samples span at least half of the window. Percentiles of
+different resources can belong to different times.
 
-Pressure is that of the newest sample, and so is the source. The kernel has averaged pressure over
-10, 60 and 300 seconds already, so no window keeps it, and no row.
+Pressure and source are those of the newest sample. The kernel averages pressure over 10, 60 and 300
+seconds, so it needs no window.
 """
 
 from collections.abc import Sequence
@@ -18,11 +17,11 @@ from streams.aggregate.collect import CollectRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.percentile import UNKNOWN, Figures, means, percentiles, spans, summary
-from streams.aggregate.reading import SampleFigures
+from streams.aggregate.samples import SampleFigures
 from streams.risk.lifetimes import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
-#: What lines of a summary are.
+#: Names of the lines of `summary`.
 _LINES = ("avg", *_NAMES)
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
@@ -37,16 +36,16 @@ def report(
 
     Args:
         node: the windows of the node.
-        policy: of the node's pool.
-        newest: the newest sample, whose pressure, source and definition of memory are reported.
-        lifetimes: of the pods, if they were extended since the last report.
+        policy: rules of the node's pool.
+        newest: the newest sample.
+        lifetimes: lifetimes of the pods, if they were extended since the last report.
     """
     newest_ms = int(node.samples.times[-1])
     starts = {
         duration_ms: node.samples.index(newest_ms - duration_ms)
         for duration_ms in {policy.average_ms, *policy.durations_ms}
     }
-    # Windows often begin with the same sample: of a young node, and the shortest with the average's.
+    # Windows of a new node begin with the same sample, as do the shortest window and the average window.
     lines_from = {
         start: summary(node.samples.figures(start), _PERCENTS) for start in {*starts.values()}
     }
@@ -94,19 +93,19 @@ def report(
         "pods": pods,
         "host_applications": applications,
         "samples": len(figures),
-        **{name: said for name, said in optional.items() if said is not None},
+        **{name: value for name, value in optional.items() if value is not None},
     }
 
 
 def _lifetime_columns(
     lifetimes: MemberLifetimes, pods: Sequence[tuple[int, dict[str, int]]]
 ) -> dict[str, Any] | None:
-    """Return fields of `PodLifetimes`; None: no pod has a lifetime.
+    """Return the fields of `PodLifetimes`; None: no pod has a lifetime.
 
     Args:
-        lifetimes: of the members of the node.
-        pods: numbers of the pods, and their usage in the window; lifetimes are reported of
-            resources that both have.
+        lifetimes: lifetimes of the node's members.
+        pods: number of each pod, and its usage in the window. A lifetime is reported for the
+            resources in both.
     """
     known = [(lifetimes.of.get(number), usage) for number, usage in pods]
     means, deviations = {}, {}
@@ -140,9 +139,14 @@ def _aggregate(
     start: int,
     lines: Sequence[Sequence[int]] | None,
 ) -> tuple[_Usage, _Usage]:
-    """Figures of one window for the node and for its system part; empty where they are too young.
+    """Return the figures of one window for the node and its system part; empty if too few samples.
 
-    `lines`: the summary of the samples from index `start` on, with which the window begins.
+    Args:
+        node: the windows of the node.
+        newest_ms: time of the newest sample.
+        duration_ms: length of the window.
+        start: index of the window's first sample.
+        lines: `summary` of the window's samples.
     """
     resources = node.samples.resources
     if lines is not None:
@@ -181,7 +185,7 @@ def _aggregate(
 def _halves(
     values: Sequence[int | None], resources: list[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Usage and system part by resource, of columns in the order of the window's."""
+    """Split values of a window's columns into usage and system part by resource."""
     usage, system = (
         {
             resource: value

@@ -1,8 +1,7 @@
-"""The state of a partition from its rows, exactly as it was when their progress was written.
+"""Restores a partition from its rows, to the state at which their `progress` was written.
 
-A row that cannot be read stops the worker: percentiles over a window with holes would look like any
-others. Rows that a crashed batch left behind count for nothing and are
-removed with the first batch.
+A row that cannot be read stops the worker, because percentiles of incomplete windows would be wrong
+without notice. Rows of an incomplete batch are ignored, and removed with the next batch.
 """
 
 from collections import Counter, defaultdict
@@ -19,14 +18,12 @@ from schemas.storage.percentiles import (
     SampleColumns,
 )
 from schemas.storage.tables import parse_row_key
-from streams.aggregate.collect import Collecting
+from streams.aggregate.collect import ClusterPolicies, Ints, PoolRules, select_counted
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
-from streams.aggregate.partition import PartitionState
-from streams.aggregate.partition_clock import PartitionClock
+from streams.aggregate.partition import PartitionClock, PartitionState
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodSample
-from streams.aggregate.policies import Ints, Policies, counting
 from streams.aggregate.regroup import NodeSamples, RecoveredPods, node_samples, pods_by_node
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry, numbered_key
 from streams.stage.records import DamagedTable, read_row
@@ -34,7 +31,7 @@ from streams.stage.records import DamagedTable, read_row
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows by key; those of samples and pods with their sequence."""
+    """Rows by key; those with a number in their key as (number, row)."""
 
     progress: dict[str, Progress] = field(default_factory=dict)
     nodes: dict[str, NodeMembers] = field(default_factory=dict)
@@ -43,22 +40,27 @@ class _Rows:
     policies: dict[str, tuple[int, ClusterCollectPolicy]] = field(default_factory=dict)
 
 
-def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -> PartitionState:
-    """The state from the rows of one partition; raises DamagedTable.
+def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> PartitionState:
+    """Return the state of a partition.
 
-    `collecting` holds for clusters whose first policy has not come; it may differ from the one that
-    the rows were written under.
+    Args:
+        partition: number of the partition.
+        rows: its rows by key.
+        rules: rules of a cluster until its first policy; may differ from those of the last owner.
+
+    Raises:
+        DamagedTable: a row cannot be read, or is missing.
     """
     read = _read(rows)
     if not read.progress:
         if rows:
             key = numbered_key(partition, "progress", 0)
             raise DamagedTable(key, f"missing, while the table has {len(rows)} other rows")
-        return PartitionState(partition, collecting, first=True)
+        return PartitionState(partition, rules, first=True)
     last_key = max(read.progress, key=lambda name: read.progress[name].epoch)
     last = read.progress.pop(last_key)
     leftovers = [*read.progress, last_key, *_drop_void(read, last)]
-    state = PartitionState(partition, collecting, epoch=last.epoch + 1)
+    state = PartitionState(partition, rules, epoch=last.epoch + 1)
     state.position = last.position
     state.since_sweep = last.since_sweep
     state.clock = PartitionClock(last.heard_ms)
@@ -104,7 +106,7 @@ def _read(rows: Mapping[str, bytes]) -> _Rows:
             case ClusterCollectPolicy():
                 read.policies[key] = (_sequence(key), row)
             case _:
-                raise DamagedTable(key, "is no row of this stage")
+                raise DamagedTable(key, "is not a row of this stage")
     return read
 
 
@@ -116,7 +118,7 @@ def _sequence(key: str) -> int:
 
 
 def _drop_void(read: _Rows, last: Progress) -> list[str]:
-    """Leave out what belongs to a batch that does not hold; answers with the keys of such rows."""
+    """Remove the rows of an incomplete batch; return their keys."""
     void = [
         name
         for name, members in read.nodes.items()
@@ -136,7 +138,7 @@ def _drop_void(read: _Rows, last: Progress) -> list[str]:
 
 
 def _node(
-    members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], policies: Policies
+    members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], policies: ClusterPolicies
 ) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
     node = NodeWindows(cluster, name, members.created_offset)
@@ -150,7 +152,7 @@ def _node(
     }
     every = _sort_by_time(pods, samples)
     times = samples.head[:, 0]
-    counts = counting(times, samples.offset, policies.windows(cluster)[1])
+    counts = select_counted(times, samples.offset, policies.windows(cluster)[1])
     counted = set(times[counts].tolist())
     timed = [(time_ms, each) for time_ms, each in every if time_ms in counted]
     known = np.array(sorted(names.values()), dtype=np.int64)
@@ -162,7 +164,7 @@ def _node(
     extended = [(time_ms, each) for time_ms, each in every if each.lifetimes is not None]
     if extended:
         time_ms, each = extended[-1]
-        assert each.lifetimes is not None  # noqa: S101 - chosen so
+        assert each.lifetimes is not None  # noqa: S101 - selected above
         node.pods.lifetimes = MemberLifetimes(time_ms, *each.lifetimes)
         node.pods.lifetimes_row = each.row
     return node
@@ -171,9 +173,9 @@ def _node(
 def _sort_by_time(
     pods: Iterable[RecoveredPods], samples: NodeSamples
 ) -> list[tuple[int, RecoveredPods]]:
-    """Return the pods of samples that count, with the times of the samples, ascending.
+    """Return time and pods of each sample that counts, ordered by time.
 
-    A sample can be in two rows, one of them left by a batch that did not hold; it counts once.
+    A sample that is in two rows, because a batch was repeated, counts once.
     """
     by_time = {}
     for each in pods:
@@ -198,6 +200,6 @@ def _matrix(pods: RecoveredPods, resources: list[str], known: Ints) -> Figures:
         column = pods.usage.get(resource)
         if column is not None:
             matrix[:, 1 + index] = column
-    # A worker that lost the partition without noticing may have put its older names over newer
-    # ones. Of a pod without a name nothing can be reported; the others are as they were.
+    # A worker that lost the partition unnoticed may have replaced the row of names by an older one. Pods
+    # without a name are dropped.
     return matrix[np.isin(pods.number, known)]

@@ -1,9 +1,8 @@
-"""What a partition keeps in table `node_percentiles`, and what of it a batch has changed.
+"""Rows of table `node_percentiles`, and which of them a batch has changed.
 
-Samples go into the open row of their kind until it is full. Rows count the samples that a window
-still needs; a full row without any is removed. The order of the changes is part of the meaning:
-names, samples and pods first, then the progress that makes them hold, then what that progress no
-longer needs.
+Samples are appended to the open row of their kind until it is full. A full row is removed when no window
+needs its samples. Changes are written in this order: names, samples and pods; `progress`, which makes
+them valid; removals of rows that are no longer needed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,16 +14,16 @@ import orjson
 from schemas.storage.percentiles import ClusterCollectPolicy
 from schemas.storage.tables import row_key
 from schemas.topics.codec import encode
-from streams.aggregate.lifetimes import MemberLifetimes, pack_lifetimes
+from streams.aggregate.lifetimes import MemberLifetimes, lifetime_columns
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
 from streams.stage.records import RowChange
 
-#: A row with this many numbers is full: about 16 KB, which is written again while it is open.
+#: A row with this many numbers (about 16 KB) is full. Each batch writes the open row again.
 ROW_NUMBERS_MAX = 2_048
 
-#: A row with lifetimes is full with this many numbers: lifetimes take many bytes and are needed only
-#: until the next ones, so they should not be written again with each of many small batches.
+#: A row with lifetimes is full with this many numbers. Lifetimes take many bytes, so many small batches
+#: should not write them again.
 LIFETIME_ROW_NUMBERS_MAX = 256
 
 _HEAD_NUMBERS = 6
@@ -41,18 +40,18 @@ class SampleEntry(NamedTuple):
     digest: int
     resources: tuple[str, ...]
     figures: Sequence[int]
-    """Usage and system part of each resource in turn."""
+    """Usage and system part of the first resource, then of the second, and so on."""
 
 
 class PodEntry(NamedTuple):
-    """A sample's pods in a row of kind `pods`."""
+    """Pods of a sample in a row of kind `pod_samples`."""
 
     node: str
     offset: int
     resources: tuple[str, ...]
     matrix: Figures
     lifetimes: MemberLifetimes | None = None
-    """Lifetimes of its members, if the sample has extended them."""
+    """Lifetimes that the sample has extended."""
 
 
 E = TypeVar("E", SampleEntry, PodEntry)
@@ -62,20 +61,20 @@ class RowLog(Generic[E]):
     """The rows of one kind: one is open, the others are full."""
 
     def __init__(self, sequence: int, live: dict[int, int] | None = None) -> None:
-        """`sequence` is that of the open row, which is empty; `live` are the full ones."""
+        """`sequence` is the number of the new open row; `live` has needed samples of full rows."""
         self.sequence = sequence
         self.live: dict[int, int] = {**(live or {}), sequence: 0}
-        """Samples of each row that a window still needs."""
+        """Number of samples that a window still needs, by row."""
         self._open: list[E] = []
         self._numbers = 0
         self._numbers_max = ROW_NUMBERS_MAX
-        """With how many numbers the open row is full, once its batch has been written."""
+        """Size at which the open row is full after the batch."""
         self._changed: dict[int, list[E]] = {}
         self._emptied: set[int] = set()
 
     def reserve(self, numbers: int) -> int:
-        """The row that the next entry goes into; `numbers` is its size."""
-        # A batch goes on with the row that it has begun to change.
+        """Reserve room for an entry with that many numbers; return its row."""
+        # A batch continues in a row that it has changed.
         numbers_max = ROW_NUMBERS_MAX if self.sequence in self._changed else self._numbers_max
         if self._numbers >= numbers_max:
             if not self.live[self.sequence]:
@@ -88,72 +87,60 @@ class RowLog(Generic[E]):
         return self.sequence
 
     def append(self, entry: E, numbers_max: int = ROW_NUMBERS_MAX) -> None:
-        """Add the entry that room was reserved for; `numbers_max`: with how many numbers its row is
-        full, for later batches."""
+        """Append an entry after `reserve`; later batches treat the row as full at `numbers_max`."""
         self._open.append(entry)
         self._numbers_max = min(self._numbers_max, numbers_max)
         self._changed[self.sequence] = self._open
 
     def hold(self, row: int) -> None:
-        """Keep a row for one more reason."""
+        """Keep a row, as another needed sample does."""
         self.live[row] += 1
 
     def release(self, rows: Iterable[int]) -> None:
-        """No window needs these samples any more; one row number a sample."""
+        """Release samples that no window needs; `rows` has the row of each."""
         for row in rows:
             self.live[row] -= 1
             if not self.live[row] and row != self.sequence:
                 self._emptied.add(row)
 
-    def pending(self, node: str | None = None) -> list[tuple[int, list[E]]]:
-        """Rows to write since the last `settle`, in ascending order; only a node's part, if given."""
-        pending = []
-        for row, entries in sorted(self._changed.items()):
-            if node is not None:
-                entries = [entry for entry in entries if entry.node == node]
-            if entries and row not in self._emptied:
-                pending.append((row, entries))
-        return pending
+    def pending(self) -> list[tuple[int, list[E]]]:
+        """Return the rows to write, ascending."""
+        return [
+            (row, entries)
+            for row, entries in sorted(self._changed.items())
+            if row not in self._emptied
+        ]
 
     def settle(self) -> list[int]:
-        """What is pending will be written; answers with the rows to remove after it, ascending."""
+        """Mark pending rows as written; return the rows to remove, ascending."""
         removed = sorted(self._emptied)
         for row in removed:
             del self.live[row]
         self._changed, self._emptied = {}, set()
         return removed
 
-    def drop(self, node: str, first_offset: int) -> None:
-        """Leave out what is pending of a forgotten node from an offset of this batch on."""
-        for entries in self._changed.values():
-            entries[:] = [
-                each for each in entries if each.node != node or each.offset < first_offset
-            ]
-
 
 def sample_numbers(resources: int) -> int:
-    """How many numbers a sample has in its row."""
+    """Return how many numbers a sample takes in its row."""
     return _HEAD_NUMBERS + 2 * resources
 
 
 def members_key(partition: int, node: str) -> str:
-    """Key of the row of who is on a node, which is given as cluster/node."""
+    """Return the key of a row of kind `members`; `node` is cluster/node."""
     cluster, _, name = node.partition("/")
     return row_key(partition, cluster, "members", name)
 
 
 def numbered_key(partition: int, kind: str, number: int) -> str:
-    """Key of a row that has a number, of any other kind."""
     return row_key(partition, "", kind, str(number))
 
 
 def progress_row(partition: int, progress: dict[str, Any]) -> RowChange:
-    """A row of kind `progress`; fields as in `schemas.storage.percentiles.Progress`."""
+    """Return a row of kind `progress`; `progress` has the fields of `Progress`."""
     return _row(numbered_key(partition, "progress", progress["epoch"]), progress)
 
 
 def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) -> RowChange:
-    """A row of kind `members`."""
     members = [
         {
             "number": number,
@@ -174,12 +161,10 @@ def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) ->
 
 
 def policy_row(partition: int, sequence: int, kept: ClusterCollectPolicy) -> RowChange:
-    """A row of kind `collect_policies`."""
     return RowChange(numbered_key(partition, "collect_policies", sequence), encode(kept))
 
 
 def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -> RowChange:
-    """A row of kind `samples`."""
     nodes, places = _numbered([entry.node for entry in entries])
     content: dict[str, Any] = {
         "nodes": nodes,
@@ -204,7 +189,6 @@ def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -
 
 
 def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowChange:
-    """A row of kind `pod_samples`."""
     nodes, places = _numbered([entry.node for entry in entries])
     columns = {resource: None for entry in entries for resource in entry.resources}
     aligned = [_aligned(entry, tuple(columns)) for entry in entries]
@@ -221,7 +205,7 @@ def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowC
         place: entry.lifetimes for place, entry in enumerate(entries) if entry.lifetimes is not None
     }
     if lifetimes:
-        content["lifetimes"] = pack_lifetimes(lifetimes)
+        content["lifetimes"] = lifetime_columns(lifetimes)
     return _row(numbered_key(partition, "pod_samples", sequence), content)
 
 
@@ -242,7 +226,7 @@ def _numbered(names: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _row(key: str, content: dict[str, Any]) -> RowChange:
-    # The same bytes as `schemas.topics.codec.encode` makes of a row's class, without building one: every
-    # batch writes rows of thousands of numbers.
+    # The bytes equal `encode` of the row's class. Every batch writes rows of thousands of numbers, so this
+    # does not create an object of the class.
     row = {"schema_version": 1, **content}
     return RowChange(key, orjson.dumps(row, option=orjson.OPT_SORT_KEYS))

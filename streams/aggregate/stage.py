@@ -1,14 +1,11 @@
-"""The aggregate stage of one partition: records of `node-usage` in, node metrics and rows out.
+"""The aggregate stage of one partition: applies records of `node-usage`, returns metrics and rows.
 
-A fold: what comes out depends on the records and their order alone, not on how they are cut into
-batches and not on restarts in between. A record that cannot be used goes to `dead-letters` and
-changes nothing else. What a record that can be used changes is the business of `intake`.
+The results depend only on the records and their order, not on the sizes of batches or on restarts. A
+refused record goes to `dead-letters` and changes nothing else.
 
-A defect of loadstream touches one node. The node is forgotten, since its state in memory may be
-half changed, and its windows begin anew with its next sample. If applying a sample raises an
-exception, this sample becomes a dead letter. If rows of a node cannot be encoded at the end of a
-batch, all samples of the node in the batch become dead letters; only then do batches matter. If no
-node is to blame, the worker stops.
+If applying a sample raises an exception, the sample becomes a dead letter. Its node is forgotten, because
+the state may be inconsistent, and the windows begin again with the next sample. Other nodes are not
+affected.
 """
 
 import logging
@@ -27,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class AggregateStage:
-    """Windows of the nodes of one partition; see `streams.stage.records.Stage`."""
+    """Implements `streams.stage.records.Stage`."""
 
     def __init__(
         self,
@@ -37,56 +34,54 @@ class AggregateStage:
         *,
         has_table: bool = True,
     ) -> None:
-        """Start from a state.
-
-        Args:
-            state: of the partition.
-            partitions: how many `node-usage` has: a key must hash to the one it is found in.
-            limits: of the stage.
-            has_table: without one no rows are made; all else is the same.
+        """Args:
+        state: state of the partition.
+        partitions: number of partitions of `node-usage`; a record in a partition that its key does
+            not hash to is refused.
+        limits: limits of the stage.
+        has_table: False: return no rows.
         """
         self.state = state
         self.counts: Counter[str] = Counter()
-        """How many records came to what, since `take_counts`: taken, taken_late, duplicate,
-        redelivered, refused_<category>; and reported, forgotten, set_back, renewed,
-        policy_adopted, policy_repeated."""
+        """Records by result since `take_counts`: taken, taken_late, duplicate, redelivered,
+        refused_<category>; also reported, forgotten, set_back, renewed, policy_adopted,
+        policy_repeated."""
         self._intake = SampleIntake(state, partitions, limits, self.counts)
         self._has_table = has_table
         self._dead_letters: dict[int, list[OutputRecord]] = {}
 
     @property
     def positions(self) -> Mapping[str, int]:
-        """Offset of the record applied last."""
         return {INPUT: self.state.position} if self.state.position >= 0 else {}
 
     @property
     def now_ms(self) -> int | None:
-        """The time of the partition's samples."""
         return self.state.clock.now_ms
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        """Apply records in the order of the log; those applied before change nothing."""
-        applied: list[InputRecord] = []
+        position = self.state.position
         for record in records:
             if record.offset <= self.state.position:
                 self.counts["redelivered"] += 1
                 continue
-            applied.append(record)
             self.state.position = record.offset
             self._apply(record)
             self._intake.sweep()
-        rows = self._rows(applied) if applied else ()
+        rows: tuple[RowChange, ...] = ()
+        if self.state.position > position:
+            if self._has_table:
+                rows = self.state.changes()
+            else:
+                self.state.settle()
         outputs, self._intake.metrics = tuple(self._intake.metrics.values()), {}
         letters, self._dead_letters = self._dead_letters, {}
         dead = tuple(letter for offset in sorted(letters) for letter in letters[offset])
         return StageResult(outputs, rows, dead)
 
     def prepare(self) -> bool:
-        """Nothing waits here: each sample is worked out when it comes."""
         return False
 
     def take_counts(self) -> Counts:
-        """What was done since the last call."""
         counts = Counts(results=Counter(self.counts))
         self.counts.clear()
         for result, number in counts.results.items():
@@ -95,7 +90,6 @@ class AggregateStage:
         return counts
 
     def figures(self) -> Figures:
-        """The partition's nodes, and the time of their samples."""
         return Figures(self.state.clock.now_ms, len(self.state.nodes))
 
     def _apply(self, record: InputRecord) -> None:
@@ -106,33 +100,7 @@ class AggregateStage:
             node = self.state.nodes.get(node_of(record))
             if node is not None:
                 self.state.forget(node)
-            refusal = _internal(error)
+            refusal = Refusal("internal", f"{type(error).__name__}: {error}")
         if refusal is not None:
-            self._refuse(record, refusal)
-
-    def _rows(self, applied: Sequence[InputRecord]) -> tuple[RowChange, ...]:
-        """Return the rows of the batch, without nodes whose rows cannot be encoded."""
-        if not self._has_table:
-            self.state.settle()
-            return ()
-        try:
-            return self.state.changes()
-        except Exception:
-            logger.exception("rows of partition %d cannot be encoded", self.state.partition)
-        names = sorted({node_of(record) for record in applied})
-        failed = self.state.drop_unwritable(names, applied[0].offset)
-        for record in applied:
-            error = failed.get(node_of(record))
-            if error is not None:
-                self._intake.metrics.pop(record.offset, None)
-                if record.offset not in self._dead_letters:
-                    self._refuse(record, _internal(error))
-        return self.state.changes()
-
-    def _refuse(self, record: InputRecord, refusal: Refusal) -> None:
-        self.counts[f"refused_{refusal.category}"] += 1
-        self._dead_letters[record.offset] = build_dead_letters(record, refusal)
-
-
-def _internal(error: Exception) -> Refusal:
-    return Refusal("internal", f"{type(error).__name__}: {error}")
+            self.counts[f"refused_{refusal.category}"] += 1
+            self._dead_letters[record.offset] = build_dead_letters(record, refusal)

@@ -1,9 +1,8 @@
-"""The samples of one node, in the order of their times.
+"""The samples of one node, ordered by time.
 
-A sliding array: samples are added behind, dropped in front, and one that comes late is moved into
-its place, so every window of time is one contiguous slice. A sample is a row of int64: its time,
-its digest, the table row that holds it, then usage and system part of each resource. For two
-resources that is 56 bytes, and the array has at most twice the room that its fullest moment needed.
+Samples are in one array: new ones are added at the end, expired ones dropped from the beginning, and late
+ones inserted. So every time window is one slice. The columns of a sample are time, digest, table row,
+then usage and system part of each resource (56 bytes for two resources).
 """
 
 from collections.abc import Sequence
@@ -18,13 +17,13 @@ _ROOM_MIN = 16
 
 
 class SampleWindow:
-    """Times, digests and figures of samples; times are distinct."""
+    """Times, digests, table rows and figures of samples; times are distinct."""
 
     __slots__ = ("_cells", "_high", "_low", "resources")
 
     def __init__(self) -> None:
         self.resources: list[str] = []
-        """Resource of each pair of columns, in the order in which they were first seen."""
+        """Resource of each pair of columns."""
         self._cells = np.empty((_ROOM_MIN, _HEAD), dtype=np.int64)
         self._low = 0
         self._high = 0
@@ -34,12 +33,11 @@ class SampleWindow:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """Times of the samples, shape (samples,), ms, ascending; a view."""
+        """Times of the samples in ms, ascending, shape (samples,); a view."""
         return self._cells[self._low : self._high, _TIME]
 
     @property
     def newest_ms(self) -> int | None:
-        """Time of the newest sample; None where there is none."""
         return int(self._cells[self._high - 1, _TIME]) if self._high > self._low else None
 
     @property
@@ -49,29 +47,28 @@ class SampleWindow:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the array, in bytes."""
         return self._cells.nbytes
 
     def figures(self, start: int = 0) -> Figures:
-        """Figures from the sample at index `start` on: shape (samples, 2·resources), a view.
+        """Return the figures of the samples from index `start` on, shape (samples, 2 * resources); a view.
 
         Columns are usage and system part of the first resource, then of the second, and so on.
         """
         return self._cells[self._low + start : self._high, _HEAD:]
 
     def index(self, time_ms: int) -> int:
-        """Index of the first sample at this time or later."""
+        """Return the index of the first sample of this time or later."""
         return int(self.times.searchsorted(time_ms))
 
     def digest_at(self, time_ms: int) -> int | None:
-        """Digest of the sample of exactly this time."""
+        """Return the digest of the sample of exactly this time; None if there is none."""
         if not len(self) or time_ms > self._cells[self._high - 1, _TIME]:
             return None
         place = self._low + self.index(time_ms)
         return int(self._cells[place, _DIGEST]) if self._cells[place, _TIME] == time_ms else None
 
     def add(self, time_ms: int, digest: int, row: int, figures: Sequence[int]) -> None:
-        """Add a sample in its place; `figures` as the columns are."""
+        """Insert a sample; `figures` has the columns of `figures()`."""
         self._make_room()
         place = self._high
         if len(self) and time_ms < self._cells[place - 1, _TIME]:
@@ -81,16 +78,15 @@ class SampleWindow:
         self._high += 1
 
     def load(self, resources: Sequence[str], head: npt.NDArray[np.int64], figures: Figures) -> None:
-        """Replace the content; `head` is times, digests and rows, shape (samples, 3), times
-        ascending."""
+        """Replace the content; `head` has times (ascending), digests and rows, shape (samples, 3)."""
         self.resources = list(resources)
         self._cells = np.ascontiguousarray(np.hstack((head, figures)), dtype=np.int64)
         self._low, self._high = 0, len(head)
 
     def drop(self, before_ms: int) -> list[int]:
-        """Drop samples before this time; answers with the table row of each."""
+        """Drop samples before this time; return the table row of each."""
         if not len(self) or self._cells[self._low, _TIME] >= before_ms:
-            return []  # as almost always
+            return []
         count = self.index(before_ms)
         dropped: list[int] = self._cells[self._low : self._low + count, _ROW].tolist()
         self._low += count
@@ -104,7 +100,7 @@ class SampleWindow:
         self._cells = np.hstack((self._cells, more))
 
     def narrow(self, keep: Sequence[int]) -> None:
-        """Keep only the columns of the resources at these indexes."""
+        """Keep only the columns of the resources with these indexes."""
         self.resources = [self.resources[index] for index in keep]
         columns = [column for index in keep for column in (2 * index, 2 * index + 1)]
         head = list(range(_HEAD))

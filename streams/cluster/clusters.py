@@ -35,7 +35,7 @@ from streams.cluster.tables import (
     settle,
 )
 from streams.stage.cause import Cause, as_of
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable, RowChange
 
 logger = logging.getLogger(__name__)
@@ -255,7 +255,7 @@ class Clusters:
 
     def _restore(self, cluster: str, now_ms: int | None) -> ClusterState | None:
         rows = dict(self._recall(cluster))
-        put(rows, self._rows.get(cluster, {}).values())
+        apply_changes(rows, self._rows.get(cluster, {}).values())
         by_kind = rows_by_cluster(rows.items()).get(cluster, {})
         return restore(cluster, now_ms, by_kind) if "clusters" in by_kind else None
 

@@ -1,14 +1,12 @@
-"""The two stages of one partition, joined as their topics join them.
+"""The two stages of one partition, connected without Kafka.
 
     node-usage ──▶ aggregate ──▶ node-metrics ─┐
         ▲                                      ▼
-        └── collect policies ──── other ──▶ cluster ──▶ outputs for outside
+        └── collect policies ──── other ──▶ cluster ──▶ outputs
 
-Records are numbered as a broker would number them. What the aggregate stage makes of a batch comes
-after the batch's other records; a collect policy that the cluster stage writes comes before the
-samples of the next batch. Nothing is journaled: what is in memory is all there is, and the stages
-make no rows, which would not be read. Pure: the same records in the same batches give the same
-outputs.
+Records get offsets as in a broker. In a batch, node metrics come after all other records; collect policies
+come before the samples of the next batch. There are no journal and no rows. The same records in the same
+batches give the same outputs.
 """
 
 from collections import Counter
@@ -16,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
@@ -26,33 +24,31 @@ from streams.stage.records import InputRecord
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A record as its producer wrote it."""
+    """A record of a producer."""
 
     topic: str
     key: str
     value: bytes
     written_ms: int
-    """When it was written, by the producer's clock."""
+    """Timestamp of the record."""
 
 
 class LocalPipeline:
-    """Both stages of the only partition."""
-
     def __init__(self) -> None:
         self.cluster = ClusterStage(0, 1, has_tables=False)
         self.aggregate = AggregateStage(
-            PartitionState(0, Collecting(), first=True), 1, AggregateLimits(), has_table=False
+            PartitionState(0, PoolRules(), first=True), 1, AggregateLimits(), has_table=False
         )
         self.applied = 0
-        """How many records both have applied."""
+        """Number of records that both stages have applied."""
         self._ends: Counter[str] = Counter()
         self._policies: list[InputRecord] = []
         """Collect policies that the aggregate stage has not read yet."""
 
     def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
-        """Apply records in order; answers with topic and value of each output for outside.
+        """Apply records in order; return topic and value of each output.
 
-        Raises ValueError for a record of a topic that neither stage reads.
+        Raises ValueError for a topic that neither stage reads.
         """
         samples, self._policies = self._policies, []
         others = []

@@ -1,9 +1,9 @@
-"""Recorded histories, read again and compared.
+"""Replays recorded histories, and compares the results.
 
-recorded          the batches of a journal with the inputs that they applied: an iterator
-start             where to begin: with the first batch, or at a checkpoint
-verify            all decisions made again, and compared byte by byte: one consumer of `recorded`
-first_difference  the input that a difference comes from
-diff              the places in which two JSON values differ
+recorded          iterates over the batches of a journal, with their inputs
+start             where a replay starts: at the first batch, or at a checkpoint
+verify            applies all batches again, and compares the results byte by byte
+first_difference  finds the input that causes a difference
+diff              paths at which two JSON values differ
 report            the result as text and as JSON
 """

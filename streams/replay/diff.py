@@ -1,4 +1,4 @@
-"""Where two values read from JSON differ: paths into them, and what stands at each on both sides."""
+"""Finds the paths at which two JSON values differ."""
 
 import json
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from typing import Any
 
 import orjson
 
-#: Most paths that are named of two records; more would not help to find a cause.
+#: Most paths per record.
 PATHS_MAX = 20
-#: Longest text that a value is shown by.
+#: Longest text of a value.
 TEXT_CHARS_MAX = 160
 
 
 class _Nothing:
-    """Stands for a value that is not there, which null is not."""
+    """A missing value, unlike null."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -26,18 +26,18 @@ NOTHING = _Nothing()
 
 @dataclass(frozen=True, slots=True)
 class PathDifference:
-    """One place in which two records differ."""
+    """A path at which two records differ."""
 
     path: tuple[str | int, ...]
-    """Names and indices from the outside in; empty: the whole record."""
+    """Names and indexes, outermost first; empty: the whole record."""
     recorded: Any
-    """Value on the recorded side; `NOTHING` if there is none."""
+    """Recorded value, or `NOTHING`."""
     replayed: Any
-    """Value on the replayed side; `NOTHING` if there is none."""
+    """Replayed value, or `NOTHING`."""
 
     @property
     def name(self) -> str:
-        """The path as in `as_of.offsets.clock` or `runners_up[0].node`."""
+        """The path as text, such as `as_of.offsets.clock` or `runners_up[0].node`."""
         text = ""
         for step in self.path:
             text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -45,24 +45,24 @@ class PathDifference:
 
 
 def compare(recorded: Any, replayed: Any) -> list[PathDifference]:
-    """The innermost places in which two values differ, in the order of their names.
+    """Return the innermost differences of two values with different bytes, ordered by path.
 
-    At most `PATHS_MAX`; at least one: equal values differ as a whole, as bytes.
+    There are 1 to `PATHS_MAX`. If the values are equal and only their bytes differ, the path is empty.
     """
     found = list(islice(_walk((), recorded, replayed), PATHS_MAX))
     return found or [PathDifference((), recorded, replayed)]
 
 
-def parsed(value: bytes) -> Any:
-    """The JSON value, or the bytes themselves if they are none."""
+def parse(value: bytes) -> Any:
+    """Return the JSON value, or the bytes if they are not JSON."""
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
         return value
 
 
-def at(value: Any, path: tuple[str | int, ...]) -> Any:
-    """What stands at a path; `NOTHING` if nothing does."""
+def get(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Return the value at a path, or `NOTHING`."""
     for step in path:
         if isinstance(step, int):
             value = value[step] if isinstance(value, list) and step < len(value) else NOTHING
@@ -71,8 +71,8 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
     return value
 
 
-def shown(value: Any) -> str:
-    """A value in a line of bounded length."""
+def format_value(value: Any) -> str:
+    """Return a value as one line of at most about `TEXT_CHARS_MAX` characters."""
     if isinstance(value, _Nothing):
         return repr(value)
     text = repr(value) if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False)
@@ -88,6 +88,6 @@ def _walk(path: tuple[str | int, ...], left: Any, right: Any) -> Iterator[PathDi
             yield from _walk((*path, name), left.get(name, NOTHING), right.get(name, NOTHING))
     elif isinstance(left, list) and isinstance(right, list):
         for index in range(max(len(left), len(right))):
-            yield from _walk((*path, index), at(left, (index,)), at(right, (index,)))
+            yield from _walk((*path, index), get(left, (index,)), get(right, (index,)))
     elif type(left) is not type(right) or left != right:
         yield PathDifference(path, left, right)

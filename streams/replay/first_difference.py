@@ -1,15 +1,13 @@
-"""The input that a difference comes from.
+"""Finds the input that causes a difference.
 
-The journal records the results of a batch, not of each of its inputs. So the batch is applied again
-input by input, which shows for every output and row of the replay which input made it; a recorded
-decision shows by its `as_of` after which input it was made, and a dead letter names its input. That
-is certain.
+The journal has the results of a batch, not of each input. So the batch is applied again input by input,
+which shows the input of every replayed output and row. A recorded decision shows its input by `as_of`, and
+a dead letter names its input. These inputs are certain.
 
-A row that both sides have changed is less so: the replay shows which input wrote last what differs
-in it, but on the recorded side a later input may have. So such an input counts only if the first
-certain one cannot explain the row: it was applied, and writes no row of that kind. Two changes in
-one batch of which the later one hides the earlier cannot be distinguished; then the later one is
-named.
+If both sides have changed a row, the replay shows the last input that changed the differing part. On the
+recorded side another input may have changed it. So this input is considered only if the first certain
+input cannot explain the row, because it was applied and changes no row of that kind. If an input hides
+the change of an earlier one in the same batch, the later input is reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +16,14 @@ from itertools import zip_longest
 from typing import Any
 
 from schemas.storage.tables import kind_of_key
-from streams.replay.diff import NOTHING, PathDifference, at, compare, parsed
+from streams.replay.diff import NOTHING, PathDifference, compare, get, parse
 from streams.stage.dead_letters import DEAD_LETTERS_TOPIC
-from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage, StageResult
+from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The results of inputs."""
+    """The results of one or several inputs."""
 
     outputs: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[OutputRecord] = field(default_factory=list)
@@ -33,40 +31,34 @@ class Effect:
 
     @classmethod
     def of(cls, outputs: Iterable[OutputRecord], rows: Iterable[RowChange]) -> "Effect":
-        """Separate outputs from dead letters, which a batch keeps in one list."""
-        answer = cls(rows={row.key: row.value for row in rows})
+        """Return the effect; `outputs` includes dead letters."""
+        effect = cls(rows={row.key: row.value for row in rows})
         for output in outputs:
             dead = output.topic == DEAD_LETTERS_TOPIC
-            (answer.dead_letters if dead else answer.outputs).append(output)
-        return answer
-
-
-def effect(result: StageResult) -> Effect:
-    """What a stage has answered."""
-    return Effect.of((*result.outputs, *result.dead_letters), result.rows)
+            (effect.dead_letters if dead else effect.outputs).append(output)
+        return effect
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One output, dead letter or row that differs."""
+    """An output, dead letter or row that differs."""
 
     kind: str
     """output, dead letter or row."""
     place: int | str
-    """Number among the batch's outputs or dead letters, from 0; key of a row."""
+    """Index among the batch's outputs or dead letters, or key of a row."""
     recorded: Any
-    """As the journal has it, read from JSON; `NOTHING` if it has none."""
+    """Recorded JSON value, or `NOTHING`."""
     replayed: Any
-    """As the replay gives it."""
+    """Replayed JSON value, or `NOTHING`."""
 
     @property
     def paths(self) -> list[PathDifference]:
-        """Where the two differ."""
         return compare(self.recorded, self.replayed)
 
 
-def mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
-    """Everything that is not equal, byte for byte; the order of rows means nothing."""
+def find_mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
+    """Return all differences of bytes; the order of rows does not matter."""
     found = [
         Mismatch(kind, number, _readable(one), _readable(other))
         for kind, left, right in (
@@ -89,17 +81,18 @@ def find_culprit(
     applied: Sequence[InputRecord],
     found: Sequence[Mismatch],
 ) -> InputRecord | None:
-    """The first input whose effect differs; none if no input of several has made what differs.
+    """Return the first input whose effect differs; None if it cannot be found.
 
     Args:
-        stage: as it was before the batch; the inputs are applied to it.
+        stage: the stage before the batch; the inputs are applied to it.
         before: its rows.
         applied: inputs of the batch, in order.
-        found: what differs.
+        found: all differences.
     """
     if len(applied) == 1:
         return applied[0]
-    steps = [effect(stage.apply([record])) for record in applied]
+    results = [stage.apply([record]) for record in applied]
+    steps = [Effect.of(result.published, result.rows) for result in results]
     makers = {
         "output": [index for index, step in enumerate(steps) for _ in step.outputs],
         "dead letter": [index for index, step in enumerate(steps) for _ in step.dead_letters],
@@ -129,15 +122,15 @@ def find_culprit(
 
 
 def _recorded_maker(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[int]:
-    """Index of the input after which the recorded side says that it was made."""
+    """Return the index of the input that a recorded output names, as a list of at most one."""
     if mismatch.kind == "dead letter":
-        named = [at(mismatch.recorded, ("value", name)) for name in ("topic", "offset")]
+        named = [get(mismatch.recorded, ("value", name)) for name in ("topic", "offset")]
         return [i for i, record in enumerate(applied) if [record.topic, record.offset] == named][:1]
     offsets = ("value", "as_of", "offsets")
     known = [
         index
         for index, record in enumerate(applied)
-        if isinstance(last := at(mismatch.recorded, (*offsets, record.topic)), int)
+        if isinstance(last := get(mismatch.recorded, (*offsets, record.topic)), int)
         and record.offset <= last
     ]
     return known[-1:]
@@ -146,14 +139,14 @@ def _recorded_maker(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[
 def _changed(
     mismatch: Mismatch, row: str, steps: Sequence[Effect], before: bytes | None
 ) -> list[int]:
-    """Indices of the inputs that changed, within a row, what differs in the end."""
-    value = parsed(before) if before is not None else None
+    """Return the indexes of the inputs that changed the differing part of a row."""
+    value = parse(before) if before is not None else None
     paths = [difference.path for difference in mismatch.paths]
     changed: list[int] = []
     for index, step in enumerate(steps):
         newer = _row(step.rows.get(row, NOTHING))
         if newer is not NOTHING:
-            if any(at(newer, path) != at(value, path) for path in paths):
+            if any(get(newer, path) != get(value, path) for path in paths):
                 changed.append(index)
             value = newer
     return changed
@@ -166,10 +159,10 @@ def _readable(output: OutputRecord | None) -> Any:
         "topic": output.topic,
         "key": output.key,
         "timestamp_ms": output.timestamp_ms,
-        "value": parsed(output.value),
+        "value": parse(output.value),
     }
 
 
 def _row(value: Any) -> Any:
-    """A row, None if it is gone, `NOTHING` if it did not change."""
-    return parsed(value) if isinstance(value, bytes) else value
+    """Return a row; None: it was deleted; `NOTHING`: it was not changed."""
+    return parse(value) if isinstance(value, bytes) else value

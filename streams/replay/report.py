@@ -1,15 +1,15 @@
-"""What a replay has found, as text and as JSON."""
+"""The result of a replay as text and as JSON."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from streams.replay.diff import NOTHING, PATHS_MAX, shown
+from streams.replay.diff import NOTHING, PATHS_MAX, format_value
 from streams.replay.first_difference import Mismatch
 from streams.replay.verify import Difference, ReplaySummary
 from streams.stage.records import InputRecord
 
-#: Most outputs, most dead letters and most rows of one batch that are shown.
+#: Most reported outputs, dead letters and rows each.
 MISMATCHES_MAX = 5
 
 EQUAL, DIFFERENT, UNKNOWN = 0, 1, 3
@@ -24,13 +24,13 @@ class ReplayResult:
     summary: ReplaySummary
     difference: Difference | None = None
     problem: str | None = None
-    """Why it cannot be replayed, or not to its end."""
+    """Why the partition cannot be replayed completely."""
     gone: bool = False
-    """Because something that was applied is not there any more."""
+    """Whether the problem is that records are missing."""
 
     @property
     def word(self) -> str:
-        """equal, different, unknown, or empty if no batch was compared."""
+        """equal, different, unknown, or empty (no batch was compared)."""
         if self.difference is not None:
             return "different"
         if self.problem is not None:
@@ -39,7 +39,7 @@ class ReplayResult:
 
 
 def exit_code(results: list[ReplayResult]) -> int:
-    """A difference outweighs what is unknown; to have compared nothing is not to be equal."""
+    """Return the exit code for all partitions: `DIFFERENT` before `UNKNOWN` before `EQUAL`."""
     words = {result.word for result in results}
     if "different" in words:
         return DIFFERENT
@@ -47,51 +47,53 @@ def exit_code(results: list[ReplayResult]) -> int:
 
 
 def as_lines(result: ReplayResult) -> list[str]:
-    """The result for people."""
+    """Return the result as text."""
     head, summary = f"partition {result.partition}:", result.summary
     began = ""
     if summary.checkpoint_offset is not None:
         began = (
-            f"; began with batch {summary.first_batch} after the checkpoint of {time_text(summary.checkpoint_ms)} "
+            f"; started with batch {summary.first_batch} after the checkpoint of {time_text(summary.checkpoint_ms)} "
             f"at journal offset {summary.checkpoint_offset}"
         )
     if result.word == "empty":
-        return [f"{head} nothing to compare; {summary.folded_batches} batches were folded{began}"]
+        return [f"{head} nothing to compare; {summary.folded_batches} batches were applied{began}"]
     equal = (
         f"{summary.batches} batches, {summary.inputs} inputs, {summary.outputs} outputs, "
         f"{summary.rows} rows from {time_text(summary.first_ms)} to {time_text(summary.last_ms)}, "
         f"outputs sha256 {summary.outputs_sha256}{began}"
     )
     if result.difference is not None:
-        before = f"after {summary.batches} equal batches" if summary.batches else "at once"
+        before = (
+            f"after {summary.batches} equal batches" if summary.batches else "in the first batch"
+        )
         return [f"{head} DIFFERENT {before}{began}", *_difference_lines(result.difference)]
     if result.problem is not None:
-        before = f"equal until then: {equal}" if summary.batches else "nothing was compared before"
+        before = f"equal until then: {equal}" if summary.batches else "no batch was compared before"
         return [f"{head} CANNOT BE REPLAYED: {result.problem}", f"  {before}"]
     return [f"{head} equal: {equal}"]
 
 
 def as_object(result: ReplayResult) -> dict[str, Any]:
-    """The result for programs, both sides of a difference whole."""
-    whole: dict[str, Any] = {
+    """Return the result as a JSON object, with both complete sides of a difference."""
+    fields: dict[str, Any] = {
         "partition": result.partition,
         "verdict": result.word,
         **asdict(result.summary),
     }
     if result.problem is not None:
-        whole["problem"] = result.problem
+        fields["problem"] = result.problem
     found = result.difference
     if found is not None:
-        whole["difference"] = {
+        fields["difference"] = {
             "batch": found.sequence,
             "journal_offset": found.journal_offset,
             "now_ms": found.now_ms,
             "problem": found.problem,
             "first_input": None if found.culprit is None else _place(found.culprit),
             "differing": len(found.mismatches),
-            "mismatches": [_mismatch(each) for each in _shown(found)],
+            "mismatches": [_mismatch(each) for each in _select(found)],
         }
-    return whole
+    return fields
 
 
 def _difference_lines(found: Difference) -> list[str]:
@@ -102,12 +104,12 @@ def _difference_lines(found: Difference) -> list[str]:
     if found.culprit is not None:
         place = _place(found.culprit)
         lines.append(
-            f"  first input that differs: {place['topic']}, partition {place['partition']}, "
+            f"  first input with a difference: {place['topic']}, partition {place['partition']}, "
             f"offset {place['offset']}, key {place['key']}"
         )
     elif found.mismatches:
-        lines.append("  no single input of the batch has made what differs")
-    chosen = _shown(found)
+        lines.append("  the input that causes the difference was not found")
+    chosen = _select(found)
     for mismatch in chosen:
         lines += _mismatch_lines(mismatch)
     if len(found.mismatches) > len(chosen):
@@ -115,8 +117,7 @@ def _difference_lines(found: Difference) -> list[str]:
     return lines
 
 
-def _shown(found: Difference) -> list[Mismatch]:
-    """The first ones of each kind."""
+def _select(found: Difference) -> list[Mismatch]:
     kinds: dict[str, list[Mismatch]] = {}
     for mismatch in found.mismatches:
         kinds.setdefault(mismatch.kind, []).append(mismatch)
@@ -128,10 +129,10 @@ def _mismatch_lines(mismatch: Mismatch) -> list[str]:
     lines = [f"  {_named(mismatch)}:"]
     for difference in paths:
         lines.append(f"    {difference.name}")
-        lines.append(f"      recorded: {shown(difference.recorded)}")
-        lines.append(f"      replayed: {shown(difference.replayed)}")
+        lines.append(f"      recorded: {format_value(difference.recorded)}")
+        lines.append(f"      replayed: {format_value(difference.replayed)}")
     if len(paths) == PATHS_MAX:
-        lines.append("    and perhaps more")
+        lines.append("    and possibly more")
     return lines
 
 
@@ -168,7 +169,7 @@ def _place(record: InputRecord) -> dict[str, Any]:
 
 
 def time_text(epoch_ms: int | None) -> str:
-    """A time of the log; none: before its clock ticked."""
+    """Return a log time as text."""
     if epoch_ms is None:
         return "before the first tick"
     try:

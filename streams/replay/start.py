@@ -1,10 +1,11 @@
-"""Where a replay begins: with the journal's first batch, or at a checkpoint.
+"""Where a replay starts: at the journal's first batch, or at a checkpoint.
 
-It is the first batch if the journal still has it and no time is asked for. If its beginning is
-gone, or an input that was applied since, it is the oldest usable checkpoint, after which most can
-be compared; if a time is asked for, the newest one before it. A checkpoint counts if it is whole,
-if the journal has at its place what it says, and if the inputs after it are there. Whether the
-journal goes on right there is seen as it is read. Pure: what is stored is asked for.
+- With a start time: the newest usable checkpoint before it.
+- Otherwise, or without such a checkpoint: the first batch, if the journal still has it.
+- If the first batch or inputs after it are missing: the oldest usable checkpoint.
+
+A checkpoint is usable if it is complete, if the journal has the record at its position, and if all inputs
+after it exist.
 """
 
 from collections.abc import Iterable
@@ -18,16 +19,16 @@ from streams.replay.recorded import HISTORY_HINT, NotReplayable
 from streams.replay.report import time_text
 from streams.stage import checkpoint, journal
 from streams.stage.checkpoint import (
-    Assembler,
     Checkpoint,
-    Finder,
+    CheckpointDecoder,
+    CheckpointFinder,
     FoundCheckpoint,
-    is_place,
+    matches_place,
     read_piece,
 )
 from streams.stage.journal_records import read_record
 
-#: Pieces of checkpoints that are read at first, before a time: some checkpoints of a large cluster.
+#: Number of pieces in the first read before a start time: several checkpoints of a large cluster.
 _FIRST_READ = 1_000
 
 
@@ -35,21 +36,21 @@ class Stored(Protocol):
     """The topics of one partition."""
 
     def extent(self, topic: str) -> tuple[int, int]:
-        """First offset, and the one that the next record gets; 0 and 0 if there is no such topic."""
+        """Return first and next offset; 0 and 0 if the topic does not exist."""
         ...
 
     def read(
         self, topic: str, first_offset: int, last_offset: int
     ) -> Iterable[tuple[int, bytes | None]]:
-        """Offsets and values from one offset up to and with another, without those that are gone."""
+        """Yield offset and value of the records up to and including `last_offset`."""
         ...
 
 
 def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Checkpoint | None:
-    """What a replay that compares from a time on begins at; none: the journal's first batch.
+    """Return the checkpoint to start from, for a comparison since a time; None: the first batch.
 
     Raises:
-        NotReplayable: the first batch is gone, and there is no such checkpoint.
+        NotReplayable: the first batch is missing, and there is no usable checkpoint.
     """
     first, end = stored.extent(journal.TOPIC)
     whole = first == 0 and _begins_with_first_batch(stored, end)
@@ -59,35 +60,33 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
         newest = _find_newest(stored, partition, from_ms)
         if newest is not None or whole:
             return newest
-    finder = Finder(partition)
+    finder = CheckpointFinder(partition)
     oldest = _find_oldest(stored, finder)
     if oldest is not None and from_ms is None:
         return oldest
-    gone = f"journal offsets 0 to {first - 1} are gone"
+    missing = f"the journal offsets 0 to {first - 1} are missing"
     if first == 0:
-        gone = "the partition was reset, and what its journal held before is gone"
+        missing = "the partition was reset, so its earlier journal is missing"
     if oldest is not None and from_ms is not None:
         raise NotReplayable(
-            f"{gone}, and no checkpoint of before {time_text(from_ms)} can be begun at. A replay is possible since "
-            f"{time_text(oldest.now_ms)}: ask for a later time, or for none"
+            f"{missing}, and there is no usable checkpoint before {time_text(from_ms)}. A replay is possible from "
+            f"{time_text(oldest.now_ms)} on: choose a later time, or none"
         )
     in_journal = [found for found in finder.found if first <= found.place.offset < end]
     raise NotReplayable(
-        f"{gone}, and topic {checkpoint.TOPIC} has nothing to begin at instead: {len(finder.found)} whole "
-        f"checkpoints, {len(in_journal)} of them in the journal and none with all that was applied after it; "
-        f"{finder.incomplete} that never became whole; {finder.unreadable} unreadable records. A replay is possible "
-        f"since the next checkpoint that a worker writes (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
+        f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
+        f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
+        f"{finder.incomplete} are incomplete; {finder.unreadable} records are unreadable. A replay is possible "
+        f"after the next checkpoint of a worker (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
     )
 
 
-def oldest_checkpoint(stored: Stored, partition: int) -> Checkpoint | None:
-    """The one after which most can be compared, where not all inputs since the journal's first batch
-    are there; none: there is none that can be gone on from."""
-    return _find_oldest(stored, Finder(partition))
+def find_oldest_checkpoint(stored: Stored, partition: int) -> Checkpoint | None:
+    """Return the oldest usable checkpoint, or None; for a history with missing inputs."""
+    return _find_oldest(stored, CheckpointFinder(partition))
 
 
-def _find_oldest(stored: Stored, finder: Finder) -> Checkpoint | None:
-    """Reads the topic no further than to the first usable checkpoint."""
+def _find_oldest(stored: Stored, finder: CheckpointFinder) -> Checkpoint | None:
     first, end = stored.extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
         found = finder.take(offset, value)
@@ -98,13 +97,13 @@ def _find_oldest(stored: Stored, finder: Finder) -> Checkpoint | None:
 
 
 def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint | None:
-    """The newest usable checkpoint of before a time; reads back from there, further each time."""
+    """Return the newest usable checkpoint before a time; reads backwards in growing steps."""
     first, _ = stored.extent(checkpoint.TOPIC)
     end = _end_before(stored, partition, before_ms)
     size = _FIRST_READ
     while True:
         begin = max(first, end - size)
-        finder = Finder(partition)
+        finder = CheckpointFinder(partition)
         for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
             finder.take(offset, value)
         for found in sorted(finder.found, key=lambda found: found.place.offset, reverse=True):
@@ -118,8 +117,7 @@ def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint |
 
 
 def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
-    """Offset in topic `checkpoints` up to which pieces are of before a time, by bisection: each
-    piece says its checkpoint's time."""
+    """Return the offset in topic `checkpoints` of the first piece at or after a time, by bisection."""
     low, high = stored.extent(checkpoint.TOPIC)
     while low < high:
         middle = (low + high) // 2
@@ -136,7 +134,7 @@ def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
 
 
 def _begins_with_first_batch(stored: Stored, end: int) -> bool:
-    """Whether the first batch of a journal is the first of all; after a reset numbers begin with 1."""
+    """Tell whether the journal begins with batch 0; after a reset, batches begin with 1."""
     for _, value in stored.read(journal.TOPIC, 0, end - 1):
         found = read_record(value)
         if not isinstance(found, Refusal) and not found[0].opens:
@@ -145,31 +143,31 @@ def _begins_with_first_batch(stored: Stored, end: int) -> bool:
 
 
 def _read_usable(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
-    """The checkpoint with its rows; none: it cannot be gone on from."""
+    """Return the checkpoint with its rows; None: it is not usable."""
     first, end = stored.extent(journal.TOPIC)
     offset = found.place.offset
     if not first <= offset < end:
         return None
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
-    if not values or not is_place(found.place, values[0]):
+    if not values or not matches_place(found.place, values[0]):
         return None
-    whole = _assembled(stored, partition, found)
+    whole = _read_checkpoint(stored, partition, found)
     return whole if whole is not None and _has_inputs(stored, whole) else None
 
 
-def _assembled(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
-    """Its rows; None: a part of it has gone meanwhile."""
-    assembler = Assembler(found.place)
+def _read_checkpoint(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
+    """Return the checkpoint; None: a part of it was deleted meanwhile."""
+    decoder = CheckpointDecoder(found.place)
     for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):
         piece = read_piece(partition, value)
-        whole = None if piece is None else assembler.take(*piece)
+        whole = None if piece is None else decoder.take(*piece)
         if whole is not None:
             return whole
     return None
 
 
 def _has_inputs(stored: Stored, found: Checkpoint) -> bool:
-    """Whether no record after those that it has applied is gone."""
+    """Tell whether all inputs after the checkpoint exist."""
     clocks = [value for key, value in found.rows if kind_of_key(key) == PARTITION]
     row = decode_as(PartitionRow, clocks[0]) if len(clocks) == 1 else None
     return isinstance(row, PartitionRow) and all(

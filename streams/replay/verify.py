@@ -1,12 +1,10 @@
-"""Verification: make all decisions of a recording again, and compare them byte by byte.
+"""Applies the batches of a recording again, and compares the results byte by byte.
 
-    recorded batches ──▶ inputs ──▶ an empty stage ──▶ outputs and rows ──▶ equal to the recorded ones?
+    recorded batches ──▶ inputs ──▶ new stage ──▶ outputs and rows ──▶ equal to the recorded ones?
 
-A history whose beginning is gone begins at a checkpoint: the stage is restored from its rows, as a
-worker's is, and the journal must go on right there. No decision is given to the stage: it makes all
-of them again. The first batch that differs ends the verification, since all that follows rests on
-another state. A record that was not applied exactly once is a difference as well. Pure: batches in,
-verdict out; held are the stage, its rows and one batch.
+If the beginning of the history is missing, the stage is restored from a checkpoint. The stage makes all
+decisions again. The verification ends at the first batch that differs, because later batches depend on
+its state. A record that was not applied exactly once is a difference, too.
 """
 
 from collections.abc import Sequence
@@ -17,49 +15,55 @@ import orjson
 
 from schemas.storage.tables import is_of_cluster
 from streams.cluster.stage import ClusterStage
-from streams.replay.first_difference import Effect, Mismatch, effect, find_culprit, mismatches
-from streams.replay.recorded import Beginning, NotOnce, NotReplayable, RecordedBatch, Recording
+from streams.replay.first_difference import Effect, Mismatch, find_culprit, find_mismatches
+from streams.replay.recorded import (
+    Beginning,
+    NotAppliedOnce,
+    NotReplayable,
+    RecordedBatch,
+    Recording,
+)
 from streams.stage.checkpoint import Checkpoint
-from streams.stage.packing import put, unpack_rows
+from streams.stage.packing import apply_changes, unpack_rows
 from streams.stage.records import DamagedTable, InputRecord, RowChange
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is compared; everything before it is folded all the same."""
+    """Which results are compared; earlier batches are only applied."""
 
     from_ms: int | None = None
-    """First time, by the log's clock after the batch; none: from the first batch on."""
+    """First log time after a batch; None: from the first batch on."""
     to_ms: int | None = None
-    """Last time; none: to the end of the journal."""
+    """Last log time; None: to the end of the journal."""
     cluster: str | None = None
-    """Only this cluster's rows and outputs, without dead letters and the partition's own row."""
+    """Compare only rows and outputs of this cluster, without dead letters; None: everything."""
 
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """What was compared and found equal."""
+    """Results that were compared and are equal."""
 
     batches: int = 0
     inputs: int = 0
     outputs: int = 0
     rows: int = 0
     foreign: int = 0
-    """Records in the journal that are not of it; they were passed over."""
+    """Skipped records that do not belong to the journal."""
     folded_batches: int = 0
-    """Batches that were applied, compared or not."""
+    """Applied batches, compared or not."""
     first_batch: int = 0
-    """Number of the batch that folding began with."""
+    """Number of the first applied batch."""
     checkpoint_offset: int | None = None
-    """Journal offset that the checkpoint reflects which it began at; none: it began with nothing."""
+    """Journal offset of the checkpoint at the start; None: no checkpoint."""
     checkpoint_ms: int | None = None
-    """The log's time of the checkpoint; none: there is none, or its clock had not ticked."""
+    """Log time of the checkpoint; None: no checkpoint, or no tick before it."""
     first_ms: int | None = None
-    """The log's time after the first batch compared; none: before its clock ticked first."""
+    """Log time after the first compared batch; None: before the first tick."""
     last_ms: int | None = None
-    """The log's time after the last one."""
+    """Log time after the last compared batch."""
     outputs_sha256: str = sha256().hexdigest()
-    """Of the outputs compared, with topic, key and timestamp, in their order."""
+    """SHA-256 of the compared outputs with topic, key and timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +73,18 @@ class Difference:
     sequence: int
     """Number of the batch."""
     journal_offset: int
-    """Offset of the journal record that ends it."""
+    """Offset of the last journal record of the batch."""
     now_ms: int | None
-    """The log's time after it."""
+    """Log time after the batch."""
     problem: str
-    """What is wrong, in a sentence."""
+    """The difference in a sentence."""
     mismatches: tuple[Mismatch, ...] = ()
-    """Outputs, dead letters and rows that differ."""
     culprit: InputRecord | None = None
-    """The first input whose effect differs; none: no single input of the batch can be found."""
+    """The first input whose effect differs; None: it was not found."""
 
 
 class Verification:
-    """Verifies the batches of one partition; `summary` says how far they are equal."""
+    """Verifies the batches of one partition."""
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class Verification:
         window: Window | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        """Begin with nothing, or with what a checkpoint says.
+        """Start with an empty stage, or at a checkpoint.
 
         Raises:
             NotReplayable: rows of the checkpoint cannot be read.
@@ -100,13 +103,13 @@ class Verification:
         self._window = window or Window()
         self._stage = ClusterStage(partition, partitions, self._recall)
         self._rows: dict[str, bytes] = {}
-        """As the journal has them, which is not packed."""
+        """Rows in the form of the journal, not packed."""
         self._digest = sha256()
         self.summary = ReplaySummary()
         self.beginning = Beginning()
         """Where the recording must begin."""
         self._ended = False
-        """What follows is later than the window."""
+        """Whether all later batches are after the window."""
         if checkpoint is not None:
             self._restore(checkpoint)
 
@@ -128,10 +131,10 @@ class Verification:
         self.summary.first_batch = place.sequence + 1
         self.summary.checkpoint_offset, self.summary.checkpoint_ms = place.offset, stage.now_ms
 
-    def _stored(self, cluster: str | None = None) -> dict[str, bytes]:
-        """Rows as tables have them; of one cluster alone if it is given."""
+    def _recall(self, cluster: str | None = None) -> dict[str, bytes]:
+        """Return the rows in the form of tables; of one cluster, if given."""
         stored: dict[str, bytes] = {}
-        put(
+        apply_changes(
             stored,
             (
                 RowChange(key, value)
@@ -141,15 +144,12 @@ class Verification:
         )
         return stored
 
-    def _recall(self, cluster: str) -> dict[str, bytes]:
-        return self._stored(cluster)
-
     def verify(self, recording: Recording) -> Difference | None:
-        """Verify a recording, to the end of the window at most; answers with the first difference.
+        """Verify a recording up to the end of the window; return the first difference.
 
         Raises:
-            JournalDamaged: the journal cannot be read, or does not go on right there.
-            NotReplayable: an input that was applied is not there any more.
+            JournalDamaged: the journal cannot be read, or batches are missing.
+            NotReplayable: an applied record is missing.
         """
         difference = None
         try:
@@ -157,7 +157,7 @@ class Verification:
                 difference = self._take(recorded)
                 if difference is not None or self._ended:
                     break
-        except NotOnce as broken:
+        except NotAppliedOnce as broken:
             return Difference(
                 broken.sequence,
                 broken.journal_offset,
@@ -170,48 +170,38 @@ class Verification:
         return difference
 
     def _take(self, recorded: RecordedBatch) -> Difference | None:
-        """Fold the batch that follows, and compare."""
         batch, applied = recorded.batch, recorded.inputs
-        result = effect(self._stage.apply(applied))
-        now_ms = self._stage.now_ms
+        result = self._stage.apply(applied)
+        replayed = Effect.of(result.published, result.rows)
+        now_ms, window = self._stage.now_ms, self._window
         self.summary.folded_batches += 1
-        if self._later(now_ms):
+        if window.to_ms is not None and now_ms is not None and now_ms > window.to_ms:
             self._ended = True
             return None
-        if self._within(now_ms):
-            whole = Effect.of(batch.outputs, batch.rows)
-            found = mismatches(self._only(whole), self._only(result))
+        if window.from_ms is None or (now_ms is not None and now_ms >= window.from_ms):
+            compared = self._select(replayed)
+            found = find_mismatches(self._select(Effect.of(batch.outputs, batch.rows)), compared)
             if found:
-                return self._difference(recorded, found)
-            self._count(applied, self._only(result), now_ms)
-        for key, value in result.rows.items():
+                return self._describe(recorded, found)
+            self._count(applied, compared, now_ms)
+        for key, value in replayed.rows.items():
             if value is None:
                 self._rows.pop(key, None)
             else:
                 self._rows[key] = value
         return None
 
-    # --- what is compared -----------------------------------------------------------------------
-
-    def _later(self, now_ms: int | None) -> bool:
-        to_ms = self._window.to_ms
-        return to_ms is not None and now_ms is not None and now_ms > to_ms
-
-    def _within(self, now_ms: int | None) -> bool:
-        from_ms = self._window.from_ms
-        return from_ms is None or (now_ms is not None and now_ms >= from_ms)
-
-    def _only(self, whole: Effect) -> Effect:
+    def _select(self, effect: Effect) -> Effect:
         cluster = self._window.cluster
         if cluster is None:
-            return whole
+            return effect
         return Effect(
             # Keys are the cluster, or begin with it and a slash.
-            [output for output in whole.outputs if output.key.partition("/")[0] == cluster],
+            [output for output in effect.outputs if output.key.partition("/")[0] == cluster],
             [],
             {
                 key: value
-                for key, value in whole.rows.items()
+                for key, value in effect.rows.items()
                 if is_of_cluster(key, self.partition, cluster)
             },
         )
@@ -230,10 +220,10 @@ class Verification:
             self._digest.update(output.value)
         summary.outputs_sha256 = self._digest.hexdigest()
 
-    def _difference(self, recorded: RecordedBatch, found: list[Mismatch]) -> Difference:
-        """Apply the batch again, input by input, to a stage as it was before."""
+    def _describe(self, recorded: RecordedBatch, found: list[Mismatch]) -> Difference:
+        """Find the input that causes the differences, by applying the batch again input by input."""
         before = ClusterStage.restore(
-            self.partition, self._partitions, self._stored(), self._recall
+            self.partition, self._partitions, self._recall(), self._recall
         )
         return Difference(
             recorded.batch.sequence,

@@ -1,13 +1,11 @@
-"""Checkpoints: the rows of a partition to pieces, and pieces to rows again.
+"""Encodes the rows of a partition as a checkpoint, and decodes them again.
 
-    rows at a place of the journal ──▶ `Cutter` ──▶ pieces, the last one with counts and a digest
-    pieces ──▶ `Finder` ──▶ which checkpoints are whole ──▶ `Assembler` ──▶ the rows of one of them
+    rows at a journal position ──▶ `CheckpointEncoder` ──▶ pieces; the last one has counts and a digest
+    pieces ──▶ `CheckpointFinder` ──▶ complete checkpoints ──▶ `CheckpointDecoder` ──▶ rows of one checkpoint
 
-The rows are one content, which is cut into pieces anywhere (`schemas.messages.checkpoints`). Pieces of two
-writers may stand between each other (one had lost the partition and did not know it yet); each
-checkpoint is identified by its place, and no two writers have the same epoch. What is not whole is
-not there. Not judged here: whether the journal goes on at that place. Pure: rows in, bytes out, and
-back.
+The rows are one content, which is split at any byte (`schemas.messages.checkpoints`). Pieces of two writers
+can be mixed, if one of them has lost the partition unnoticed. Each checkpoint is identified by its journal
+position, which has the writer's epoch. Incomplete checkpoints are ignored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,8 +15,7 @@ from typing import Any
 
 import orjson
 
-from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
-from schemas.base.pieces import split_pieces
+from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX, split_pieces
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.topics.codec import decode_as
@@ -29,7 +26,7 @@ TOPIC = "checkpoints"
 
 #: Bytes of content in one piece.
 PIECE_BYTES = PIECE_BYTES_MAX
-#: Most checkpoints that are followed at a time; for another one the oldest is given up.
+#: Most incomplete checkpoints to remember; a further one replaces the oldest.
 OPEN_MAX = 16
 
 #: Key and value.
@@ -38,30 +35,30 @@ Row = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """A whole checkpoint."""
+    """A complete checkpoint in topic `checkpoints`."""
 
     place: JournalPlace
-    """What its rows reflect."""
+    """The journal position that its rows reflect."""
     now_ms: int | None
-    """The log's time there; none: before its clock ticked first."""
+    """Log time; None: before the first clock tick."""
     first_offset: int
     """Offset of its first piece."""
     last_offset: int
-    """Offset of its closing piece."""
+    """Offset of its last piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Rows, and what they reflect."""
-
     place: JournalPlace
+    """The journal position that the rows reflect."""
     now_ms: int | None
+    """Log time; None: before the first clock tick."""
     rows: tuple[Row, ...]
-    """Of the tables as they are written, packed ones packed."""
+    """Rows of the tables, packed."""
 
 
-class Cutter:
-    """Makes the pieces of one checkpoint; `take` rows, then `close`."""
+class CheckpointEncoder:
+    """Encodes one checkpoint: `add` rows, then `close`."""
 
     def __init__(
         self,
@@ -70,7 +67,7 @@ class Cutter:
         now_ms: int | None,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        """`piece_bytes`: of the content of every piece but the last."""
+        """`piece_bytes` is the size of the content of a piece."""
         self._head: dict[str, Any] = {
             "schema_version": 1,
             "partition": partition,
@@ -86,8 +83,8 @@ class Cutter:
         self._pieces = 0
         self._count = 0
 
-    def take(self, rows: Iterable[Row]) -> Iterator[bytes]:
-        """Add rows; gives the pieces that they fill."""
+    def add(self, rows: Iterable[Row]) -> Iterator[bytes]:
+        """Add rows; yield the pieces that they fill."""
         for key, value in rows:
             self._count += 1
             self._content += orjson.dumps([key, len(value)], option=orjson.OPT_APPEND_NEWLINE)
@@ -100,7 +97,7 @@ class Cutter:
                 del self._content[:full]
 
     def close(self) -> Iterator[bytes]:
-        """What is left, and the closing piece."""
+        """Yield the remaining piece and the last one."""
         if self._content:
             yield self._piece(bytes(self._content))
         end = CheckpointEnd(pieces=self._pieces, rows=self._count, sha256=self._digest.hexdigest())
@@ -114,11 +111,11 @@ class Cutter:
         return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE) + content
 
 
-class Assembler:
-    """Puts the pieces of one checkpoint together, those of others left out."""
+class CheckpointDecoder:
+    """Joins the pieces of one checkpoint, and ignores those of others."""
 
     def __init__(self, place: JournalPlace, *, keep: bool = True) -> None:
-        """`keep`: rows are wanted, and not only whether they are whole."""
+        """Without `keep`, only check whether the checkpoint is complete, and return no rows."""
         self._place = place
         self._keep = keep
         self._begin()
@@ -129,13 +126,13 @@ class Assembler:
         self._following = 0
 
     def take(self, piece: CheckpointPiece, content: bytes) -> Checkpoint | None:
-        """Add the piece that follows; answers with the checkpoint that it completes."""
+        """Add the next piece; return the checkpoint if it completes it."""
         if place_of(piece) != self._place:
             return None
         if piece.piece == 0:
-            self._begin()  # also where a writer began again, as its brokers had not taken a piece
+            self._begin()  # also if a writer has begun again after a failure
         if piece.piece != self._following:
-            self._following = -1  # one is missing: it never becomes whole
+            self._following = -1  # a piece is missing
             return None
         self._following += 1
         end = piece.end
@@ -154,7 +151,6 @@ class Assembler:
 
 
 def _read_rows(content: bytes) -> Iterator[Row]:
-    """The rows of whole content, whose digest is right."""
     begin = 0
     while begin < len(content):
         line_end = content.index(b"\n", begin)
@@ -163,19 +159,19 @@ def _read_rows(content: bytes) -> Iterator[Row]:
         yield key, content[line_end + 1 : begin]
 
 
-class Finder:
-    """Finds the whole checkpoints of a partition; holds rows only of those under way."""
+class CheckpointFinder:
+    """Finds the complete checkpoints of a partition."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self._open: dict[JournalPlace, tuple[int, Assembler]] = {}
+        self._open: dict[JournalPlace, tuple[int, CheckpointDecoder]] = {}
         self.found: list[FoundCheckpoint] = []
-        """In the order in which they were completed."""
+        """Complete checkpoints, in the order of their last pieces."""
         self.unreadable = 0
-        """Records that are no pieces."""
+        """Number of records that are not pieces."""
 
     def take(self, offset: int, value: bytes | None) -> FoundCheckpoint | None:
-        """Look at the record that follows; return the checkpoint that it completes."""
+        """Read the next record; return the checkpoint that it completes."""
         read = read_piece(self.partition, value)
         if read is None:
             self.unreadable += 1
@@ -186,11 +182,11 @@ class Finder:
             self._open.pop(place, None)
             while len(self._open) >= OPEN_MAX:
                 del self._open[next(iter(self._open))]
-            self._open[place] = offset, Assembler(place, keep=False)
+            self._open[place] = offset, CheckpointDecoder(place, keep=False)
         if place not in self._open:
-            return None  # its first piece is gone, or it was given up
-        first, assembler = self._open[place]
-        whole = assembler.take(piece, content)
+            return None  # its first piece was deleted, or it was dropped
+        first, decoder = self._open[place]
+        whole = decoder.take(piece, content)
         if piece.end is not None:
             del self._open[place]
         if whole is None:
@@ -201,12 +197,12 @@ class Finder:
 
     @property
     def incomplete(self) -> int:
-        """How many began and were not completed."""
+        """Number of incomplete checkpoints."""
         return len(self._open)
 
 
 def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, bytes] | None:
-    """Head and content of a piece of the partition; None: it is none."""
+    """Return head and content of a piece of the partition; None: the record is something else."""
     line, _, content = (value or b"").partition(b"\n")
     piece = decode_as(CheckpointPiece, line, PIECE_HEAD_BYTES_MAX)
     if isinstance(piece, Refusal) or piece.partition != partition:
@@ -215,16 +211,15 @@ def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, by
 
 
 def place_of(piece: CheckpointPiece) -> JournalPlace:
-    """The place in the journal that the rows reflect."""
+    """Return the journal position that the rows reflect."""
     return JournalPlace(piece.epoch, piece.sequence, piece.offset)
 
 
-def is_place(place: JournalPlace, value: bytes | None) -> bool:
-    """Whether a journal record, the one at the place's offset, is what the place says.
+def matches_place(place: JournalPlace, value: bytes | None) -> bool:
+    """Tell whether the journal record at the place's offset belongs to the place.
 
-    Otherwise the checkpoint is of another journal than this one: the topic was deleted and made
-    again. Of an opening record the epoch alone is known; the number of the batch after it tells the
-    rest.
+    If not, the journal was deleted and created again after the checkpoint. An opening record has only the
+    epoch; the number of the next batch is checked when it is read.
     """
     found = read_record(value)
     if isinstance(found, Refusal):

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from schemas.base.limits import PIECE_BYTES_MAX
-from schemas.base.pieces import split_pieces
+from schemas.base.limits import PIECE_BYTES_MAX, split_pieces
 from schemas.base.refusals import Refusal
 from schemas.messages.journal import JournalRecord
 from schemas.storage.tables import PARTITION, kind_of_key

@@ -1,14 +1,14 @@
-"""Rows that are longer than one record of a changelog may be: cut into several, and joined again.
+"""Splits rows that are longer than a record of a changelog, and joins them again.
 
-    short row    key ─▶ value, one record
-    long row     chunk keys ─▶ chunks, then key ─▶ head, which names their version and how many they are;
-                 then the chunks of the version before are removed
+    short row    one record: key ─▶ value
+    long row     1. chunk keys ─▶ chunks
+                 2. key ─▶ head, with version and number of the chunks
+                 3. chunks of the previous version are removed
 
-A version is a digest of the row, so its chunks never take the place of another version's. A reader
-therefore finds the row as it was or as it is now, wherever writing has ended: chunks that no head
-names are no row, and are removed when the row is written next. No row is JSON and begins as a head
-does. The key of a chunk is partition/cluster/chunks/version/number/kind/name, with kind and name of
-its row. Pure: rows in, records out, and back.
+The version is a digest of the row, so chunks of different versions have different keys. If writing is
+interrupted, readers find the old row or the new one. Chunks without a head are ignored, and removed when
+the row is written again. The key of a chunk is partition/cluster/chunks/version/number/kind/name, with
+kind and name of the row.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,37 +16,35 @@ from hashlib import sha256
 
 import orjson
 
-from schemas.base.limits import PIECE_BYTES_MAX
-from schemas.base.pieces import split_pieces
+from schemas.base.limits import PIECE_BYTES_MAX, split_pieces
 from schemas.storage.tables import kind_of_key
 from streams.stage.records import DamagedTable, RowChange
 
-#: Bytes of one chunk; a row of at most this size is written as it is.
+#: Bytes of a chunk; a row of at most this size is one record.
 CHUNK_BYTES = PIECE_BYTES_MAX
 
 #: Kind in the keys of chunks.
 _CHUNKS = "chunks"
-#: A head begins with it.
+#: First byte of a head; rows are JSON and do not begin with it.
 _MARK = b"\0"
 
 
 def is_chunk(key: str) -> bool:
-    """Whether a record of a changelog is a part of a row and no row itself."""
     return kind_of_key(key) == _CHUNKS
 
 
-def row_of(chunk_key: str) -> str:
-    """Key of the row that a chunk belongs to."""
+def row_key_of_chunk(chunk_key: str) -> str:
+    """Return the key of the row that a chunk belongs to."""
     partition, cluster, _, _, _, row = chunk_key.split("/", 5)
     return f"{partition}/{cluster}/{row}"
 
 
-def records(change: RowChange, present: Iterable[str]) -> Iterator[RowChange]:
-    """The records that write a row, in the order in which they must be written.
+def split_change(change: RowChange, present: Iterable[str]) -> Iterator[RowChange]:
+    """Yield the records that write a row, in the order in which they must be written.
 
     Args:
-        change: the row as it is now.
-        present: keys of the chunks of this row that the changelog may have.
+        change: the new row.
+        present: keys of the row's chunks that the changelog may have.
     """
     chunks: list[RowChange] = []
     value = change.value
@@ -65,29 +63,29 @@ def records(change: RowChange, present: Iterable[str]) -> Iterator[RowChange]:
             yield RowChange(key, None)
 
 
-def named(key: str, value: bytes | None) -> Sequence[str]:
-    """Keys of the chunks that a row's record names, in their order; none: it is the row itself."""
+def chunk_keys(key: str, value: bytes | None) -> Sequence[str]:
+    """Return the keys of the chunks in a head, in order; empty if the value is a short row."""
     if value is None or not value.startswith(_MARK):
         return ()
     head = orjson.loads(value[1:])
     return [_chunk_key(key, head["version"], number) for number in range(head["chunks"])]
 
 
-def joined(key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) -> bytes:
-    """The whole row.
+def join_chunks(key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) -> bytes:
+    """Return the complete row.
 
     Args:
-        key: its key.
-        value: what stands under the key: the row, or the head of a long one.
-        chunk: what stands under the key of a chunk; None: nothing.
+        key: key of the row.
+        value: value of the key: the row, or the head of a long row.
+        chunk: returns the value of a chunk's key, or None.
 
     Raises:
-        DamagedTable: a chunk is missing, or is of something else.
+        DamagedTable: a chunk is missing or was changed.
     """
     if not value.startswith(_MARK):
         return value
     try:
-        parts = [chunk(each.encode()) for each in named(key, value)]
+        parts = [chunk(each.encode()) for each in chunk_keys(key, value)]
         version = orjson.loads(value[1:])["version"]
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedTable(key, f"the head of its chunks cannot be read: {error!r}") from None
@@ -96,7 +94,7 @@ def joined(key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) -> by
         there = sum(part is not None for part in parts)
         raise DamagedTable(
             key,
-            f"it is cut into {len(parts)} chunks, of which {there} are there, or they were altered",
+            f"{there} of its {len(parts)} chunks were found, or a chunk was changed",
         )
     return found
 
@@ -107,5 +105,5 @@ def _chunk_key(key: str, version: str, number: int) -> str:
 
 
 def _version(value: bytes) -> str:
-    """Distinguishes contents, and the same one cut in another way."""
+    """Return a digest of the row, with the size of its chunks."""
     return f"{sha256(value).hexdigest()[:24]}-{CHUNK_BYTES}"

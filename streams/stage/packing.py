@@ -1,11 +1,9 @@
-"""Rows that the journal has one by one and their table has packed.
+"""Packs pods, which the journal has one by one, into rows with all pods of a node.
 
-What changes is one pod; a table's row holds all pods of a node, so that a large cluster is
-recovered from thousands of rows and not from hundreds of thousands. Writing a node's row at each
-change of one of its pods would make the journal as many times larger as a node has pods. So the
-journal names the pod alone, by a key with one part more (partition/cluster/kind/node/uid), and rows
-are packed when the table is written, a node once however often its pods have changed. Pure: rows in,
-rows out.
+With one row per node, a large cluster is recovered from thousands of rows and not from hundreds of
+thousands. In the journal, a row of a node for each change of a pod would be too long. So the journal has
+the changed pod alone, with the key partition/cluster/kind/node/uid. Pods are packed when the table is
+written, once per node for many changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -17,15 +15,15 @@ import orjson
 from schemas.storage.tables import kind_of_key, parse_row_key
 from streams.stage.records import DamagedTable, RowChange, decompress
 
-#: The kind of rows that are packed. Names of its rows, which are names of nodes, hold no slash.
+#: The kind of packed rows. Their names are names of nodes, without slashes.
 PACKED = "reserved_pods"
-#: The list in a packed row that holds what the journal has one by one.
+#: The field of a packed row with its items.
 _ITEMS = "pods"
 
 
 def split_item_key(key: str) -> tuple[str, str | None]:
-    """Key of the table row that a change belongs to, and the item in it; None: it is the whole row."""
-    parts = key.split("/", 4)  # a uid may hold a slash
+    """Return the key of the table row, and the item in it; None: the change is the whole row."""
+    parts = key.split("/", 4)  # a uid may contain slashes
     if len(parts) == 5 and parts[2] == PACKED:
         return key[: -len(parts[4]) - 1], parts[4]
     return key, None
@@ -33,26 +31,24 @@ def split_item_key(key: str) -> tuple[str, str | None]:
 
 @dataclass(slots=True)
 class _RowState:
-    """What a row has come to."""
-
     known: bool = False
-    """`value` is the row that `items` change; otherwise it is the row that the table has."""
+    """Whether `items` change the row `value`; otherwise they change the row in the table."""
     value: bytes | None = None
     items: dict[str, bytes | None] = field(default_factory=dict)
 
 
 class Changes:
-    """The newest of many changes of rows, in the order in which the rows changed first."""
+    """The newest changes of rows, ordered by the first change of each row."""
 
     def __init__(self) -> None:
         self._rows: dict[str, _RowState] = {}
 
     def __len__(self) -> int:
-        """How many rows have changed."""
+        """Number of changed rows."""
         return len(self._rows)
 
     def add(self, key: str, value: bytes | None) -> None:
-        """A row, or one item of a packed one, is this now; None: it is gone."""
+        """Add a change of a row, or of an item of a packed row; None: it is deleted."""
         row, item = split_item_key(key)
         newest = self._rows.get(row)
         if newest is None:
@@ -64,7 +60,7 @@ class Changes:
             newest.items.clear()
 
     def __iter__(self) -> Iterator[RowChange]:
-        """Changes with the same effect."""
+        """Yield the newest changes, with items one by one."""
         for key, newest in self._rows.items():
             if newest.known:
                 yield RowChange(key, newest.value)
@@ -72,7 +68,10 @@ class Changes:
                 yield RowChange(f"{key}/{item}", value)
 
     def rows(self, before: Callable[[str], bytes | None]) -> Iterator[RowChange]:
-        """The rows as they are now; `before` gives a row as the table has it.
+        """Yield the changed rows, packed.
+
+        Args:
+            before: returns a row of the table, or None.
 
         Raises:
             DamagedTable: a packed row of the table cannot be read.
@@ -84,8 +83,8 @@ class Changes:
             yield RowChange(key, value)
 
 
-def put(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]) -> None:
-    """Let rows be as the changes leave them.
+def apply_changes(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]) -> None:
+    """Apply changes to packed rows.
 
     Raises:
         DamagedTable: a packed row cannot be read.
@@ -101,7 +100,7 @@ def put(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]) -> None:
 
 
 def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-    """Rows of tables as the journal has them, one by one.
+    """Return rows of tables in the form of the journal, with pods one by one.
 
     Raises:
         DamagedTable: a packed row cannot be read.
@@ -121,7 +120,7 @@ def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
 
 
 def _pack_row(key: str, before: bytes | None, items: Mapping[str, bytes | None]) -> bytes | None:
-    """A packed row with items put in, replaced or taken out; None: nothing is left in it."""
+    """Return a packed row with changed items; None: no item is left."""
     kept: list[tuple[int, str, Any]] = []
     if before is not None:
         try:

@@ -1,9 +1,8 @@
-"""Records as the stages take them in and hand them out: plain bytes with their place in the log.
+"""The interface of a stage: input records, output records, changed rows, and the protocol `Stage`.
 
-A stage is a fold: it takes `InputRecord`s in the order of the log and answers with a `StageResult`,
-what is to be published and which table rows have changed. It knows neither Faust nor Kafka; the
-agent around it turns events into input records and makes the result durable before it acknowledges
-the events.
+A stage applies `InputRecord`s in the order of the log and returns a `StageResult`: records to publish, and
+changed table rows. It uses neither Faust nor Kafka. The worker makes the result durable, then acknowledges
+the input.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +16,9 @@ from schemas.storage.tables import ROW_CLASSES, parse_row_key
 from schemas.topics.codec import decode_as
 from streams.stage.statistics import Counts, Figures
 
-#: Values of fewer bytes are kept in memory as they are.
+#: Shorter values are not compressed in memory.
 _COMPRESSED_BYTES_MIN = 1_024
-#: A compressed value begins with it; neither JSON nor the head of a long row does.
+#: First byte of a compressed value; neither JSON nor the head of a long row begins with it.
 _COMPRESSED = b"\1"
 
 
@@ -33,67 +32,65 @@ class InputRecord:
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
-    """Timestamp of the record: when its producer wrote it, by the producer's or the broker's clock."""
+    """Timestamp of the record, by the producer's or the broker's clock."""
     refused_at_ms: int | None = None
-    """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did
-    not. No stage reads a wall clock, so the worker judges, and the journal keeps the result for a
-    replay."""
+    """For a clock tick that the worker refused as too far ahead: the worker's time. Otherwise None.
+    The journal stores it for a replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputMessage:
-    """A message to be published.
+    """A message to publish.
 
-    Messages are not built from their classes in `schemas`, which would validate each of them: tests
-    check that the classes accept them and encode them in the same way.
+    It is not an object of a class in `schemas`, because validation takes time. Tests check that the
+    classes accept all messages and encode them to the same bytes.
     """
 
     topic: str
     fields: dict[str, Any]
-    """All fields as JSON values; optional fields without a value are left out."""
+    """All fields as JSON values, without optional fields that are None."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """One record to be published."""
+    """One record to publish."""
 
     topic: str
     key: str
     value: bytes
     timestamp_ms: int | None = None
-    """None: the producer sets its own time."""
+    """None: the time of writing."""
     partition: int | None = None
-    """None: the partition that the key hashes to."""
+    """None: the partition of the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """A table row as it is now; no value: the row is gone."""
-
     key: str
     value: bytes | None
+    """The new row; None: the row is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What one batch of input records came to."""
+    """The result of a batch of input records."""
 
     outputs: tuple[OutputRecord, ...] = ()
-    """Messages of the stage, in the order in which the inputs caused them."""
+    """Messages of the stage, in the order of the inputs that caused them."""
     rows: tuple[RowChange, ...] = ()
-    """The newest state of each changed row; a key occurs once."""
+    """Changed rows; each key occurs once."""
     dead_letters: tuple[OutputRecord, ...] = ()
-    """Records that could not be read or were refused, ready to be published to `dead-letters`."""
+    """Records of `dead-letters` for inputs that could not be read or were refused."""
 
     @property
     def published(self) -> tuple[OutputRecord, ...]:
-        """All that is published, in its order: the outputs, then the dead letters."""
+        """All records to publish, in order: outputs, then dead letters."""
         return (*self.outputs, *self.dead_letters)
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedBatch:
-    """One batch of one partition, and what it came to."""
+    """A batch of one partition, and its result."""
 
     partition: int
     records: Sequence[InputRecord]
@@ -105,90 +102,84 @@ PartitionRows = dict[str, bytes]
 
 
 class Stage(Protocol):
-    """The state of one partition, and what its input does to it."""
+    """The state of one partition."""
 
     @property
     def positions(self) -> Mapping[str, int]:
-        """Offset applied last of each input topic of which anything was applied."""
+        """Last applied offset of each input topic, without topics that have none."""
         ...
 
     @property
     def now_ms(self) -> int | None:
-        """The stage's time: what its input says. None: not known yet."""
+        """The stage's time according to its input; None: unknown."""
         ...
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        """Apply records in the order of the log.
-
-        A record up to its topic's position was applied before: it changes nothing and causes
-        nothing.
-        """
+        """Apply records in the order of the log; records that were applied before have no effect."""
         ...
 
     def prepare(self) -> bool:
-        """Do a little of what a later record would otherwise wait for; False: there is nothing to
-        do now.
+        """Do some work in advance for later records; return False if there is none.
 
-        When and whether this is called changes nothing in results, rows and state that rows are
-        made of.
+        Calls have no effect on results, rows and the state that rows are made of.
         """
         ...
 
     def take_counts(self) -> Counts:
-        """What was done since the last call, or since the stage was built."""
+        """Return the counts since the last call."""
         ...
 
     def figures(self) -> Figures:
-        """What there is now."""
+        """Return figures of the present state."""
         ...
 
 
 def compress(value: bytes) -> bytes:
-    """A row's value as it is kept in memory: a node's pods, mostly alike, take a tenth."""
+    """Compress a row for memory; the pods of a node, which are similar, take a tenth."""
     if len(value) >= _COMPRESSED_BYTES_MIN:
         return _COMPRESSED + bytes(lz4.compress_block(value))
-    # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
+    # A copy, because bytes from orjson can occupy ten times their length.
     return bytes(memoryview(value))
 
 
 def decompress(kept: bytes) -> bytes:
-    """The value that `compress` was given, or that was not compressed."""
+    """Return the original of a value that may be compressed."""
     if kept.startswith(_COMPRESSED):
         return bytes(lz4.decompress_block(kept[len(_COMPRESSED) :]))
     return kept
 
 
 def read_row(key: str, value: bytes) -> Any:
-    """Return a row as an object of the class that the kind in its key names.
+    """Return a row as an object of the class of its kind.
 
     Raises:
-        DamagedTable: it cannot be read, or is of another cluster than its key says.
+        DamagedTable: the row cannot be read, or has another cluster than its key.
     """
     _, cluster, kind, _ = parse_row_key(key)
     if kind not in ROW_CLASSES:
-        raise DamagedTable(key, f"there is no kind {kind} of rows")
+        raise DamagedTable(key, f"the kind {kind} is unknown")
     row: Any = decode_as(ROW_CLASSES[kind], decompress(value), bytes_max=None)
     if isinstance(row, Refusal):
         raise DamagedTable(key, f"cannot be read: {row.reason}")
     named = getattr(row, "cluster", cluster)
     if named != cluster:
-        raise DamagedTable(key, f"is of cluster {named}, which its key does not say")
+        raise DamagedTable(key, f"belongs to cluster {named}, unlike its key")
     return row
 
 
 def reset_advice(partition: object) -> str:
-    """What an operator can do where no worker can start from a partition."""
+    """Return advice for a partition from which no worker can start."""
     return (
-        f"Where it cannot be repaired, stop all workers and run `loadstream partition reset {partition}`: "
-        "the partition begins again without its rows and its journal"
+        f"If it cannot be repaired, stop all workers and run `loadstream partition reset {partition}`: "
+        "the partition then starts without rows and journal"
     )
 
 
 class DamagedTable(RuntimeError):
-    """A table cannot be trusted; the worker must not start from it."""
+    """A table is damaged; a worker must not start from it."""
 
     def __init__(self, row: str, problem: str) -> None:
-        """`row` is a key, which begins with the number of the partition."""
+        """`row` is the key of a row."""
         number = row.partition("/")[0]
         advice = reset_advice(number if number.isdecimal() else "N")
         super().__init__(f"row {row}: {problem}. {advice}")

@@ -1,7 +1,6 @@
-"""What the worker may see of a stage: plain values, which it turns into metrics.
+"""Statistics of a stage for metrics: counts since the last call, and figures of the present state.
 
-Counts say what a stage has done since it was asked last, figures what it holds now. Both are read
-between two batches, cost little, and change nothing in what is decided.
+The worker reads both between two batches. They have no effect on decisions.
 """
 
 from collections import Counter
@@ -11,63 +10,63 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Counts:
-    """What a stage did since it was asked last."""
+    """Counts since the last call of `take_counts`."""
 
     results: Counter[str] = field(default_factory=Counter)
-    """Records by what they came to; the words are the stage's own and few."""
+    """Records by result; every stage has its own few results."""
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Dead letters by source topic and category, however many records a letter takes."""
+    """Refused records by source topic and category."""
     decided: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Decisions by outcome and class of reason."""
     waits_s: Counter[int] = field(default_factory=Counter)
-    """Pods that were given a node, by the whole seconds of log time since they asked for one."""
+    """Placed pods by whole seconds of log time since their requests."""
     rounds: Counter[str] = field(default_factory=Counter)
-    """Rounds of rebalancing by what they came to: moves, hot (nothing left), calm or stopped."""
+    """Rounds of rebalancing by result: moves, hot (hot nodes, no move), calm or stopped."""
     commands: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    """Eviction commands by cluster, by who wants them, and by mode: enforce or observe."""
+    """Eviction commands by cluster, trigger and mode (enforce or observe)."""
     migrations: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    """Migrations that have ended, by cluster, phase and reason."""
+    """Ended migrations by cluster, phase and reason."""
     moves: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Followed evictions by cluster and outcome (`MOVE_COUNTS`)."""
     policies: dict[str, str] = field(default_factory=dict)
-    """Policies that were applied, by cluster, each in a few words."""
+    """Short descriptions of applied policies, by cluster."""
     clusters: dict[str, None] = field(default_factory=dict)
-    """Clusters that are there since: of those nothing may have been counted yet."""
+    """New clusters (an ordered set)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFigures:
-    """One cluster as a stage holds it."""
+    """Figures of one cluster."""
 
     cluster: str
     nodes: int
-    """Nodes that Kubernetes has named."""
+    """Nodes in Kubernetes."""
     stale_nodes: int
-    """How many of them have no fresh metric."""
+    """Nodes without a fresh metric."""
     pods: int
-    """Pods that take room."""
+    """Pods with room on a node."""
     pending_requests: int
     """Requests that wait for a node."""
     hot_nodes: int
     """Nodes above a high threshold, or at risk, in the last round."""
     migrations: int
-    """Migrations that wait or are under way."""
+    """Migrations that wait or proceed."""
     newest_metric_age_ms: int | None
-    """Log time since the newest sample of any node's metric; none: there is no metric, or no time."""
+    """Log time since the newest metric of any node; None: there is no metric, or no time."""
     nodes_by_estimates: int = 0
-    """Nodes judged by estimates, since their metrics lack a statistic that the policy asks for."""
+    """Nodes judged by estimates, because their metrics lack a statistic that the policy uses."""
     hot_usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Usage of the hottest nodes as a share of capacity, by node and resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One partition as a stage holds it."""
+    """Figures of one partition."""
 
     now_ms: int | None
-    """The stage's time: what its input says, not a wall clock. None: not known yet."""
+    """The stage's time according to its input; None: unknown."""
     nodes: int
     clusters: tuple[ClusterFigures, ...] = ()
-    """By name; only a stage that holds whole clusters names them."""
+    """Clusters by name; empty in the aggregate stage."""
     set_apart: int = 0
-    """Clusters whose records are not applied after a defect."""
+    """Clusters whose records are not applied after repeated failures."""

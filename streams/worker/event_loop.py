@@ -1,14 +1,12 @@
 """Keeps the event loop free for batches: background work in short turns, rare garbage collection.
 
-**Turns.** A batch passes through the event loop some twenty times before its decisions are
-published. Background work that takes a turn at each of these times, however short, delays all
-batches. So between two turns the work rests for longer than it worked. A busy machine makes turns
-and rests longer; the duration of the whole work is not guaranteed.
+**Turns.** A batch needs about twenty turns of the event loop until its decisions are published. If
+background work took a turn at each of them, it would delay all batches. So background work rests longer
+than it works.
 
-**Garbage collection.** Messages and state are trees, for which reference counts are enough. Looking
-through the million objects of a large cluster for cycles takes a second in which nothing is
-decided. While a cluster is built from its rows this happens again and again, and takes half of the
-time of a recovery.
+**Garbage collection.** Messages and state have no reference cycles, so reference counts are sufficient. A
+full collection in a large cluster takes a second in which nothing is decided, and collections during a
+recovery would take half of its time.
 """
 
 import asyncio
@@ -21,13 +19,12 @@ from contextlib import contextmanager
 TURN_S = 0.002
 #: Share of the time that background work takes.
 SHARE = 0.25
-#: Longest rest, in seconds. A turn in which the process had no core says nothing about the work.
+#: Longest rest, in seconds. A turn can be long only because other processes used the core.
 REST_MAX_S = 0.05
 
-#: New objects before a collection of the youngest; Python's own figure is 700. A batch makes some
-#: thousands of objects and drops them again, and a collection below this figure would visit them:
-#: 14 µs of a decision's CPU time at 1,000, 5 µs at 20,000. A collection of this many takes 15 ms, one
-#: of the middle generation less than 0.1 s.
+#: New objects before a collection of the youngest generation; Python's default is 700. A batch creates
+#: thousands of short-lived objects: collections take 14 µs per decision at 1,000, and 5 µs at 20,000. One
+#: of the youngest generation takes 15 ms, one of the middle generation less than 0.1 s.
 _YOUNGEST = 20_000
 _YOUNGEST_PER_MIDDLE = 5
 #: Collections of the middle generation before a full one, which takes a second in a large cluster.
@@ -35,34 +32,33 @@ _MIDDLE_PER_ALL = 20_000
 
 
 class Pace:
-    """Measures turns; one for each stretch of work."""
+    """Limits the turns of one background task."""
 
     def __init__(self) -> None:
         self._began_s = time.perf_counter()
 
     @property
     def is_over(self) -> bool:
-        """The turn is over: call `rest` before anything else."""
+        """Whether the turn is over: call `rest` before any further work."""
         return time.perf_counter() - self._began_s >= TURN_S
 
     async def rest(self, *, hurry: bool = False) -> None:
-        """Leave the loop to the batches; with `hurry` they have one turn, and work continues."""
+        """Rest until the next turn; with `hurry`, for a single turn of the event loop."""
         worked_s = time.perf_counter() - self._began_s
         await asyncio.sleep(0 if hurry else min(worked_s * (1 / SHARE - 1), REST_MAX_S))
         self._began_s = time.perf_counter()
 
 
 def collect_garbage_rarely() -> None:
-    """Set the thresholds of garbage collection; for the start of a worker."""
+    """Set the thresholds of garbage collection at the start of a worker."""
     gc.set_threshold(_YOUNGEST, _YOUNGEST_PER_MIDDLE, _MIDDLE_PER_ALL)
 
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Exempt the objects that exist at the end from garbage collection, now and later.
+    """Disable garbage collection in the block, and exempt the objects that exist at its end forever.
 
-    Objects of an earlier call that are no longer needed, such as connections, are collected first:
-    they may have cycles, unlike the state of partitions.
+    Unused objects of an earlier call, such as connections with cycles, are collected first.
     """
     gc.unfreeze()
     gc.collect()

@@ -1,14 +1,9 @@
-"""Whether the worker is a member of its consumer group, and what keeps it out.
+"""Checks whether the worker is a member of its consumer group.
 
-    brokers refuse (no right to the group, a session that they do not allow) ──▶ log, `/readyz`; tried again
-
-The client's coordinator stops at errors that it cannot repair by itself, and waits until its caller
-asks for them. Faust never asks, so a worker would stand still without a message, even after it was
-given the right that it lacked. Here the coordinator is asked all the time: its errors are reported,
-and it goes on trying. If the coordinator has ended, the worker ends too, since nothing else would
-bring it back.
-
-Not guaranteed: that other clients of the same group are workers.
+After some errors, such as a missing permission, the coordinator of aiokafka stops until its caller asks
+for the error. Faust does not ask, so a worker would wait forever without a message. This module asks
+every second: errors are logged and reported by `/readyz`, and the coordinator tries again. If the
+coordinator has ended, the worker ends as well.
 """
 
 import asyncio
@@ -16,82 +11,80 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from streams.worker.partitions import Notices
+from streams.worker.partitions import StageProblems
 
-#: Time between two looks, and so between two attempts, in seconds.
+#: Time between two checks, and so between two attempts to join, in seconds.
 LOOK_S = 1.0
-#: Watcher of the notices, and what they are about.
 _WATCHER, _SUBJECT = "group", "consumer group"
-#: What to do about an error of the brokers, by its name.
+#: Advice by the name of an error.
 _REMEDIES = {
     "GroupAuthorizationFailedError": "give the worker the right to Read it",
     "InvalidSessionTimeoutError": (
         "set LOADSTREAM_WORKER_SESSION_TIMEOUT_S between the brokers' group.min.session.timeout.ms "
         "and group.max.session.timeout.ms"
     ),
-    "InconsistentGroupProtocolError": "stop whatever else is in it and is no loadstream worker",
+    "InconsistentGroupProtocolError": "stop its members that are not loadstream workers",
 }
 
 
 class CoordinatorEnded(RuntimeError):
-    """The client no longer takes part in its group, and never will again."""
+    """The client has left its group for good."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a client stands with its group."""
+class GroupStatus:
+    """The status of a client in its consumer group."""
 
     member: bool
-    """It has joined the group, and was not put out since."""
     error: Exception | None = None
-    """What has kept it out since the last look."""
+    """Why the client could not join since the last check."""
     ended: bool = False
-    """Nothing tries to join any more."""
+    """True: the client does not try to join any more."""
 
 
-def standing(consumer: Any) -> Standing:
-    """Ask a consumer of aiokafka, in its own thread; afterwards it tries again."""
+def read_group_status(consumer: Any) -> GroupStatus:
+    """Return the status of a consumer of aiokafka; call it in the consumer's thread.
+
+    After an error the consumer tries to join again.
+    """
     coordinator = None if consumer is None else consumer._coordinator  # noqa: SLF001 - no other way
     if coordinator is None:  # it is being started
-        return Standing(member=False)
+        return GroupStatus(member=False)
     from aiokafka.errors import KafkaError
 
     try:
         coordinator.check_errors()
     except KafkaError as error:
         ended = coordinator._coordination_task.done()  # noqa: SLF001
-        return Standing(member=False, error=error, ended=ended)
-    return Standing(member=coordinator.generation > 0)
+        return GroupStatus(member=False, error=error, ended=ended)
+    return GroupStatus(member=coordinator.generation > 0)
 
 
 class Membership:
-    """Looks at the group of a worker; `run` it for as long as the worker lives."""
-
-    def __init__(self, app: Any, notices: Collection[Notices]) -> None:
-        """`notices` are those of the stages that this worker runs."""
+    def __init__(self, app: Any, problems: Collection[StageProblems]) -> None:
+        """`problems` has the problems of each stage of the worker."""
         self._app = app
-        self._notices = notices
+        self._problems = problems
 
     async def run(self) -> None:
-        """Look on until cancelled."""
+        """Check every `LOOK_S` until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            found = await self._app.group_standing()
+            found = await self._app.group_status()
             if found.ended:
-                error = CoordinatorEnded(f"{self._sentence(found.error)}; start the worker again")
+                error = CoordinatorEnded(f"{self._describe(found.error)}; start the worker again")
                 await self._app.crash(error)
                 return
             if found.error is not None:
-                self._report({_SUBJECT: self._sentence(found.error)})
+                self._report({_SUBJECT: self._describe(found.error)})
             elif found.member:
                 self._report({})
 
-    def _report(self, wrong: dict[str, str]) -> None:
-        for notices in self._notices:
-            notices.report(_WATCHER, wrong)
+    def _report(self, sentences: dict[str, str]) -> None:
+        for problems in self._problems:
+            problems.report(_WATCHER, sentences)
 
-    def _sentence(self, error: Exception | None) -> str:
-        name = type(error).__name__
-        remedy = _REMEDIES.get(name)
+    def _describe(self, error: Exception | None) -> str:
+        remedy = _REMEDIES.get(type(error).__name__)
         advice = f"; {remedy}. It tries again every {LOOK_S:.0f} s" if remedy else ""
-        return f"the worker cannot take part in consumer group {self._app.conf.id}: {error}{advice}"
+        return f"the worker cannot join consumer group {self._app.conf.id}: {error}{advice}"

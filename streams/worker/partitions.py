@@ -1,4 +1,4 @@
-"""The partitions of a stage that this worker owns, and what is wrong around them.
+"""The partitions of a stage that this worker owns, and current problems.
 
 Takeover changes them; intake, clock, watchers, metrics and health read them.
 """
@@ -8,16 +8,16 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from streams.stage.records import Stage
-from streams.worker.parcels import EmptyOffsets
+from streams.worker.packed_messages import EmptyOffsets
 
 logger = logging.getLogger(__name__)
 
 
-class Notices:
-    """What is wrong with a stage's surroundings now, such as its clock or its consumer group.
+class StageProblems:
+    """Current problems around a stage, such as its clock or its consumer group.
 
-    Each watcher reports all that it finds at each check. A problem is logged when it begins and
-    when it ends, and health reports it as long as it lasts.
+    Each watcher reports all its problems at each check. A problem is logged when it begins and when it
+    ends; health reports it meanwhile.
     """
 
     def __init__(self, stage: str) -> None:
@@ -32,7 +32,7 @@ class Notices:
                 logger.error("%s: %s", self._stage, sentence)
         for subject in before:
             if subject not in problems:
-                logger.warning("%s: %s: all is well again", self._stage, subject)
+                logger.warning("%s: %s: the problem is solved", self._stage, subject)
         self._problems[watcher] = dict(problems)
 
     @property
@@ -55,51 +55,48 @@ class Partitions:
         self.topics = frozenset(topics)
         """Input topics."""
         self.stages: dict[int, Stage] = {}
-        """The state of each partition."""
+        """The stage of each partition."""
         self.recovered = False
-        """All partitions that this worker owns, which may be none, have their state."""
+        """Whether all owned partitions have a stage; also true if the worker owns none."""
         self.generation = 0
-        """How often partitions were taken away."""
+        """Number of rebalances."""
         self.assigned_at_s = 0.0
-        """When Faust assigned partitions last, by the monotonic clock."""
+        """When Faust last assigned partitions, by the monotonic clock."""
         self.worked_at_s = 0.0
-        """When a batch was applied or became durable last, by the monotonic clock."""
+        """When a batch was last applied or became durable, by the monotonic clock."""
         self.writes_refused_at_s = 0.0
-        """When brokers were seen last that take no writes: too few replicas are in sync."""
-        self.notices = Notices(stage)
+        """When brokers last refused writes, because too few replicas were in sync."""
+        self.problems = StageProblems(stage)
         self._passed: dict[tuple[str, int], tuple[int, int]] = {}
-        """A position, and the offset up to which no record follows it, by topic and partition."""
+        """By topic and partition: a position, and the end of the offsets without a record after it."""
 
     def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic; -1: none."""
+        """Return the last applied offset of a topic, or -1."""
         return self.stages[partition].positions.get(topic, -1)
 
     def following(self, topic: str, partition: int) -> int:
-        """Offset behind the last record applied and the offsets without a record after it.
-
-        Markers of transactions and compacted records are such offsets.
-        """
+        """Return the offset after the last applied record and any offsets without a record."""
         position = self.position(topic, partition)
         valid_at, following = self._passed.get((topic, partition), (position, 0))
         return max(position + 1, following if valid_at == position else 0)
 
     def pass_over(self, empty: EmptyOffsets) -> None:
-        """Note offsets without a record where they follow on what was applied or passed over."""
+        """Skip offsets without a record that come next."""
         for (topic, partition, first), following in empty.items():
             if partition in self.stages and self.following(topic, partition) == first:
                 self._passed[topic, partition] = self.position(topic, partition), following
 
     def select(self, assigned: Iterable[Any]) -> set[int]:
-        """Partitions of the inputs among the given topic partitions."""
+        """Return the partitions of the inputs among the given topic partitions."""
         return {tp.partition for tp in assigned if tp.topic in self.topics}
 
     @property
     def is_recovering(self) -> bool:
-        """Whether tables are being read."""
+        """Whether tables are being recovered."""
         return not self.recovered and bool(self._app.in_recovery)
 
     @property
     def progressed_at_s(self) -> float:
-        """When a row was recovered, or a batch was applied or became durable, by the monotonic clock."""
+        """When the worker last made progress (rows or batches), by the monotonic clock."""
         read_at_s: float = self._app.row_read_at_s
         return max(self.assigned_at_s, read_at_s, self.worked_at_s)

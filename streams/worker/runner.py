@@ -1,14 +1,15 @@
 """Runs a stage over the partitions that this worker owns.
 
-A batch takes these steps in this order: check that the records follow directly on those applied
-last, and apply them to the state in memory (`intake`); make the result durable, then acknowledge
-the events, which lets Faust commit their offsets (`pipeline`). After a crash in between, steps are
-repeated: the state starts again from what is durable, and records that it knows already are
-skipped. Any error stops the worker, since the state in memory may then be ahead of what is durable.
+The steps of a batch:
 
-After an outage partitions are brought into the present before anything else is applied (`ticker`).
-A topic that is missing or not what it was stops the worker (`topic_watch`). On a rebalance
-`takeover` finishes the batches under way and builds the state of the new partitions.
+1. `intake` checks that no records are missing, and applies the batch to the state in memory.
+2. `pipeline` makes the result durable, and acknowledges the events, so that Faust commits their offsets.
+
+After a crash between the steps, the state is restored from durable rows, and records that are applied
+already are skipped. Any error stops the worker, because the state in memory may be ahead of the durable
+one. After an outage, `ticker` first brings the clocks of the partitions up to date. `topic_watch` stops the
+worker if a topic is missing or was replaced. At a rebalance, `takeover` completes pending batches and
+builds the stages of new partitions.
 """
 
 import asyncio
@@ -19,16 +20,16 @@ from typing import Any
 
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import is_of_cluster
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import PartitionRows, Stage
 from streams.worker.consume.batches import Batches, BatchLimits
 from streams.worker.consume.intake import Intake
 from streams.worker.consume.takeover import Takeover
-from streams.worker.consume.ticker import Ticker, Ticks
-from streams.worker.consume.transport import PARCELS_QUEUED_MAX, in_flight
+from streams.worker.consume.ticker import Ticker, TickSettings
+from streams.worker.consume.transport import MESSAGES_QUEUED_MAX, count_in_flight
 from streams.worker.consume.undelivered import UndeliveredWatch
 from streams.worker.event_loop import Pace
-from streams.worker.parcels import PARCEL_RECORDS
+from streams.worker.packed_messages import PACKED_RECORDS_MAX
 from streams.worker.partitions import Partitions
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.journal_first import JournalFirst
@@ -45,17 +46,16 @@ _PREPARE_S = 0.1
 
 
 def in_flight_max(limits: BatchLimits) -> int:
-    """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
+    """Return the maximum number of records of a stage that are fetched and not durable.
 
-    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the
-    batch that is collected and one applied, one that waits, one that is written to the journal and
-    one that is published.
+    These are the records in the stream's queue, in a message at each of its ends, in a message that is
+    being collected, and in a batch that is collected, applied, waiting, journaled, or published.
     """
-    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 4) * limits.records
+    return (MESSAGES_QUEUED_MAX + 3) * PACKED_RECORDS_MAX + (AHEAD_MAX + 4) * limits.records
 
 
 class StageRunner:
-    """Puts the parts of a stage's worker together; `run` is the body of a Faust agent."""
+    """Connects the parts of a stage's worker; `run` is the body of a Faust agent."""
 
     def __init__(
         self,
@@ -71,12 +71,23 @@ class StageRunner:
         limits: BatchLimits,
         metrics: Metrics,
         patient: Collection[str] = frozenset(),
-        ticks: Ticks | None = None,
+        ticks: TickSettings | None = None,
     ) -> None:
-        """Connect the parts with the app, which has not started yet.
+        """Connect the parts with an app that has not started yet.
 
-        `build` makes the stage of a partition from its rows, which may be none; `patient` are
-        topics whose records need no quick answer; without `ticks` another program gives the time.
+        Args:
+            app: Faust's app.
+            name: aggregate or cluster.
+            topics: input topics.
+            tables: tables of the stage.
+            publisher: writes outputs.
+            durability: makes results durable.
+            settings: how to reach Kafka.
+            build: returns the stage of a partition, built from its rows.
+            limits: limits of batches.
+            metrics: counters of the worker.
+            patient: topics whose records need no quick answer.
+            ticks: settings of the clock; None: another program writes the time.
         """
         self._app = app
         self._tables = tables
@@ -108,7 +119,7 @@ class StageRunner:
         metrics.start_stage(name, self.partitions.topics, settings.partitions)
 
     async def run(self, stream: Any) -> None:
-        """Apply the stream's events batch by batch; returns only by an error or a cancellation."""
+        """Apply the events of a stream batch by batch, until an error or a cancellation."""
         await self.publisher.start()
         work = [
             self._batches.pump(stream),
@@ -128,12 +139,12 @@ class StageRunner:
             for task in done:
                 task.result()
         except Exception as error:
-            # Faust would start the agent again over a state that may be ahead of what is durable.
+            # Faust would restart the agent with a state that may be ahead of the durable one.
             logger.critical("stopping the worker: %s", error, exc_info=error)
             await self._app.crash(error)
             raise
         finally:
-            # First: Faust cancels this as well, while a rebalance may wait for what is under way.
+            # First, because a rebalance may wait for pending batches.
             self.pipeline.give_up()
             for task in tasks:
                 task.cancel()
@@ -146,13 +157,13 @@ class StageRunner:
             batch = await self._batches.take()
             topics = self.partitions.topics
             stage = self.partitions.stage
-            self._metrics.observe_in_flight(stage, in_flight(self._app.consumer, topics))
+            self._metrics.observe_in_flight(stage, count_in_flight(self._app.consumer, topics))
             if self._ticker is not None and self._ticker.is_late:
                 await self._ticker.catch_up()
             await self.intake.apply_batch(batch)
 
     async def _prepare(self) -> None:
-        """Let the stages prepare what later records would wait for, a little at a time."""
+        """Let the stages prepare work of later records, in short turns."""
         while True:
             pace = Pace()
             while any(stage.prepare() for stage in self.partitions.stages.values()):
@@ -161,15 +172,17 @@ class StageRunner:
             await asyncio.sleep(_PREPARE_S)
 
     def rows_of(self, partition: int, cluster: str) -> PartitionRows:
-        """Rows of a cluster, as all batches applied so far leave them.
+        """Return the rows of a cluster after all applied batches.
 
-        The tables lack changes that are in the journal, and the journal those of batches under way.
+        The tables may lack changes of the journal, and the journal those of pending batches.
         """
         rows: PartitionRows = {}
         for table in self._tables:
             rows |= table.of_cluster(partition, cluster)
         changes = chain(
-            *self._durability.unwritten(partition), self.pipeline.rows_under_way(partition)
+            *self._durability.unwritten(partition), self.pipeline.pending_rows(partition)
         )
-        put(rows, (change for change in changes if is_of_cluster(change.key, partition, cluster)))
+        apply_changes(
+            rows, (change for change in changes if is_of_cluster(change.key, partition, cluster))
+        )
         return rows

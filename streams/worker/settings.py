@@ -76,7 +76,7 @@ class WorkerSettings(BaseSettings):
     Koordinator's defaults."""
 
     def without_effect(self) -> dict[str, str]:
-        """Variables that are set and change nothing here, each with why; workers may share them."""
+        """Return the variables that are set without effect, with the reason."""
         why: dict[str, str] = {}
 
         def idle(reason: str, *fields: str) -> None:
@@ -97,19 +97,19 @@ class WorkerSettings(BaseSettings):
         return why
 
     def make_data_dir(self) -> None:
-        """Make the directory of Faust's files; raises SettingsError where it cannot be written."""
+        """Create the directory of Faust's files; raises SettingsError if it is not writable."""
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
-            why = None if os.access(self.data_dir, os.W_OK | os.X_OK) else "it cannot be written"
+            why = None if os.access(self.data_dir, os.W_OK | os.X_OK) else "it is not writable"
         except OSError as error:
             why = error.strerror
         if why is not None:
             raise SettingsError(
-                f"{_variable('data_dir')}={self.data_dir}: {why}; expected a directory that can be written"
+                f"{_variable('data_dir')}={self.data_dir}: {why}; expected a writable directory"
             )
 
     def collect_policy(self) -> Policy | None:
-        """The policy of the collect file, if there is one; raises SettingsError where it holds none."""
+        """Return the policy in the collect file, or None; raises SettingsError if it is invalid."""
         if self.collect_file is None:
             return None
         name = f"{_variable('collect_file')}={self.collect_file}"
@@ -125,22 +125,20 @@ class WorkerSettings(BaseSettings):
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         problems = []
-        # In milliseconds, as brokers are given them: as fractions 2.1 is more than a third of 6.3.
+        # In milliseconds, because as floats 2.1 is more than a third of 6.3.
         if 3 * round(self.heartbeat_interval_s * 1000) > round(self.session_timeout_s * 1000):
             problems.append(
-                f"{_variable('heartbeat_interval_s')} is {self.heartbeat_interval_s:g}; expected at most "
-                f"a third of {_variable('session_timeout_s')}, which is {self.session_timeout_s:g} "
-                "(seconds)"
+                f"{_variable('heartbeat_interval_s')} is {self.heartbeat_interval_s:g} s; expected at most "
+                f"a third of {_variable('session_timeout_s')}, which is {self.session_timeout_s:g} s"
             )
         if 0 < self.checkpoint_interval_s < 1:
             problems.append(
-                f"{_variable('checkpoint_interval_s')} is {self.checkpoint_interval_s:g}; expected 0 for "
-                "no checkpoints, or 1 and more (seconds)"
+                f"{_variable('checkpoint_interval_s')} is {self.checkpoint_interval_s:g} s; expected 0 for "
+                "no checkpoints, or at least 1"
             )
         if self.metrics_host and not self.metrics_port:
             problems.append(
-                f"{_variable('metrics_host')} is set, but {_variable('metrics_port')} is 0, with which "
-                "nothing answers there; expected a port as well"
+                f"{_variable('metrics_host')} is set, but {_variable('metrics_port')} is 0; expected a port"
             )
         if problems:
             raise ValueError("; ".join(problems))

@@ -1,14 +1,12 @@
-"""Faust's worker, with an end that comes in any case.
+"""Faust's worker, which ends within a limited time.
 
-Asked to stop, a worker makes durable what it has applied, writes its rows and leaves its group. For
-all of that it needs brokers, and while none answers Faust and its clients wait for them, each in
-its own way and some for ever. So a separate thread ends the process when its time is up. Nothing is
-lost by that: what is not in the journal was not published, and the next owner redoes the rest, as
-after any crash.
+At a stop, a worker makes its results durable, writes its rows and leaves its group. While no broker
+answers, Faust and its clients would wait, some of them forever. So a separate thread ends the process
+after a timeout. Nothing is lost, as after a crash: results that are not in the journal were not published,
+and the next owner repeats them.
 
-A worker that has failed has nothing to make durable. It leaves its group, which may hang if the
-group has removed it, so it is given less time: the worker that starts in its place serves its
-partitions better.
+A failed worker only leaves its group, which can hang, too. It gets less time, because another worker
+takes over its partitions.
 """
 
 import logging
@@ -21,14 +19,14 @@ import faust
 
 logger = logging.getLogger(__name__)
 
-#: Exit code of a process that was ended before it was done.
+#: Exit code of a process that was ended by the timeout.
 EXIT_UNFINISHED = 1
-#: Time for the end of a worker that has failed, in seconds, or less where settings say so.
+#: Longest time for the end of a failed worker, in seconds.
 FAILED_STOP_S = 10.0
 
 
-def say_failure(app: Any) -> bool:
-    """Log why the worker has failed, as the last line, where readers look first; whether it has."""
+def log_failure(app: Any) -> bool:
+    """Log why the worker has failed, as the last line of the log; tell whether it has failed."""
     reason = app.crash_reason
     if reason is None:
         return False
@@ -36,22 +34,18 @@ def say_failure(app: Any) -> bool:
     return True
 
 
-class PromptWorker(faust.Worker):
-    """A worker that has ended so long after it was asked to."""
-
+class DeadlineWorker(faust.Worker):
     def __init__(self, app: Any, stop_timeout_s: float) -> None:
         super().__init__(app, override_logging=False, quiet=True)
-        self.spinner = None  # it would write between the lines of the log
+        self.spinner = None  # it would write into the log
         self._stop_timeout_s = stop_timeout_s
         self._deadline: threading.Timer | None = None
 
     def _schedule_shutdown(self, signal: signal.Signals) -> None:
-        """SIGTERM or SIGINT."""
         self._limit_end(self._stop_timeout_s)
         super()._schedule_shutdown(signal)
 
     def on_worker_shutdown(self) -> None:
-        """The worker ends, whether it was asked to or has crashed."""
         self._limit_end(
             min(self._stop_timeout_s, FAILED_STOP_S) if self._failed else self._stop_timeout_s
         )
@@ -68,13 +62,14 @@ class PromptWorker(faust.Worker):
             self._deadline.start()
 
     def _end(self, seconds: float) -> None:
-        asked = "being asked to: no broker answers, or one is slow"
         logger.critical(
-            "still not stopped %.0f s after %s. The process ends now; what it had not written is "
-            "redone by the next owner of its partitions",
+            "the worker has not stopped within %.0f s after %s; the process ends now. The next owner of its "
+            "partitions repeats what was not written",
             seconds,
-            "it has failed" if self._failed else asked,
+            "its failure"
+            if self._failed
+            else "the signal, because a broker does not answer or is slow",
         )
-        say_failure(self.app)
+        log_failure(self.app)
         logging.shutdown()
         os._exit(EXIT_UNFINISHED)

@@ -24,7 +24,7 @@ from streams.replay.recorded import NotReplayable, Recording
 from streams.replay.report import ReplayResult, as_lines
 from streams.replay.verify import Verification
 from streams.stage import journal
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import InputRecord, OutputRecord, RowChange
 from tests.chaos import evictions, windows
 from tests.chaos.capacity import Capacity
@@ -145,7 +145,7 @@ def _applied(
 def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[str]:
     """Differences between the changelogs and the journal's rows; they hold after a clean stop."""
     written: dict[str, bytes] = {}
-    put(written, (RowChange(key, value) for key, value in tail.rows.items()))
+    apply_changes(written, (RowChange(key, value) for key, value in tail.rows.items()))
     rows: dict[str, bytes] = {}
     for table in CLUSTER_TABLES:
         rows |= rows_of(history.of(changelog(table), partition))

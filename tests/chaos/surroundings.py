@@ -93,7 +93,7 @@ class Surroundings:
         places = [(number, value) for number in range(self._kafka.partitions) for value in _FOREIGN]
         self.changed.foreign += [(number, value) for number, value in places]
         await asyncio.to_thread(self._produce, journal.TOPIC, places)
-        return await self._logged("was passed over", len(places))
+        return await self._logged("was skipped", len(places))
 
     async def _run_ahead(self) -> float:
         ahead_ms = time.time_ns() // 1_000_000 + _YEAR_MS

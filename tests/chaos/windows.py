@@ -15,7 +15,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.storage.tables import WINDOWS, row_key
 from schemas.topics.catalog import node_key
 from schemas.topics.codec import decode_as, encode
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
@@ -70,7 +70,7 @@ def look(history: History) -> Windows:
 
 
 def _stage(history: History, partition: int, rows: dict[str, bytes]) -> AggregateStage:
-    state = restore(partition, rows, Collecting())
+    state = restore(partition, rows, PoolRules())
     return AggregateStage(state, history.partitions, AggregateLimits())
 
 

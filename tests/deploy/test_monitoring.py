@@ -17,7 +17,7 @@ from connectors.kubernetes.watch.collection import CollectionHealth
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.worker.report.metrics import Metrics
-from streams.worker.report.observer import Gauges, Look
+from streams.worker.report.observer import Gauges, Snapshot
 from tests.connectors.kubernetes.sources.debian import prometheus
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def _exposed() -> dict[str, set[str]]:
     metrics.observe_recovery("cluster", 1, 1, 1.0)
     figures = ClusterFigures("c", 1, 1, 1, 1, 1, 1, 1, hot_usage={("n", "cpu"): 0.8})
     gauges.show(
-        Look(
+        Snapshot(
             lags={("cluster", "clock", 0): 1},
             figures={("cluster", 0): Figures(1, 1, (figures,))},
             written_bytes={("cluster", "journal"): 1},

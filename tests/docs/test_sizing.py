@@ -6,7 +6,7 @@ from benchmarks import messages
 from schemas.messages.clock import ClockTick
 from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from schemas.topics.codec import encode
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.cluster.stage import CLUSTERS_MAX, ClusterStage
 from streams.cluster.state import NODES_MAX, PODS_MAX
 from streams.migration.gates.budgets import BUDGETS_MAX
@@ -30,7 +30,7 @@ def _said(topic: str) -> float:
 
 
 def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
-    aggregate, cluster = stage({}, Collecting()), ClusterStage(0, 1)
+    aggregate, cluster = stage({}, PoolRules()), ClusterStage(0, 1)
     ends: dict[str, int] = {}
 
     def record(topic: str, key: str, value: bytes, at_ms: int = 0) -> InputRecord:

@@ -18,7 +18,7 @@ from streams.replay.recorded import NotReplayable, Recording
 from streams.replay.verify import Verification
 from streams.stage.checkpoint import Checkpoint
 from streams.stage.journal import JournalDamaged
-from streams.stage.packing import Changes, put
+from streams.stage.packing import Changes, apply_changes
 from streams.stage.records import InputRecord, OutputRecord, Stage, StageResult
 from streams.stage.statistics import Counts
 from tests.histories.failure import Failure, describe_exception, require
@@ -124,7 +124,7 @@ class ClusterReference(Reference):
         """The rows of the worker are those of the reference."""
         worker = self._cluster_worker
         worker.redo()
-        put(self._rows, self._changes.rows(self._rows.get))
+        apply_changes(self._rows, self._changes.rows(self._rows.get))
         self._changes = Changes()
         for key in sorted(self._rows.keys() | worker.rows.keys()):
             expected, found = self._rows.get(key), worker.rows.get(key)

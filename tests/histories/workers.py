@@ -14,14 +14,20 @@ from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
 from schemas.storage.tables import is_of_cluster
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
+from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.stage import journal
-from streams.stage.checkpoint import Assembler, Checkpoint, Cutter, read_piece
-from streams.stage.packing import put
-from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, Stage
+from streams.stage.checkpoint import Checkpoint, CheckpointDecoder, CheckpointEncoder, read_piece
+from streams.stage.packing import apply_changes
+from streams.stage.records import (
+    AppliedBatch,
+    InputRecord,
+    OutputRecord,
+    RowChange,
+    Stage,
+)
 from streams.worker.consume.intake import refuse_ticks_ahead, split_at_gaps
 from streams.worker.consume.ticker import KNOWN_FIRST, LATE_S
 from tests.histories.failure import Failure, describe_exception, require
@@ -37,7 +43,7 @@ _ROWS_WRITTEN = 0.1
 _PIECE_BYTES = 4_000
 
 #: Windows and limits of the aggregate stage that short histories reach.
-COLLECTING = Collecting(
+COLLECTING = PoolRules(
     CollectRules(60_000, 10_000, (40_000, 120_000)),
     {"slow": CollectRules(60_000, 90_000, (120_000,))},
 )
@@ -129,7 +135,7 @@ class Worker(ABC):
 
     def put_rows(self, changes: Iterable[RowChange]) -> None:
         changes = list(changes)
-        put(self.rows, changes)
+        apply_changes(self.rows, changes)
         for change in changes:
             size = len(self.rows.get(change.key, b""))
             require(size <= BATCH_BYTES_MAX, "a row is too large for the changelog", change.key)
@@ -271,12 +277,12 @@ class ClusterWorker(Worker):
     def take_checkpoint(self) -> Checkpoint:
         """Return a checkpoint that was written in pieces and read again."""
         self.redo()
-        cutter = Cutter(PARTITION, self._place, self.stage.now_ms, _PIECE_BYTES)
-        assembler = Assembler(self._place)
+        encoder = CheckpointEncoder(PARTITION, self._place, self.stage.now_ms, _PIECE_BYTES)
+        decoder = CheckpointDecoder(self._place)
         whole: Checkpoint | None = None
-        for value in (*cutter.take(self.rows.items()), *cutter.close()):
+        for value in (*encoder.add(self.rows.items()), *encoder.close()):
             piece = read_piece(PARTITION, value)
-            whole = None if piece is None else assembler.take(*piece)
+            whole = None if piece is None else decoder.take(*piece)
         require(whole is not None, "a checkpoint is not whole")
         assert whole is not None
         return whole

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.process.local_ports import find_free_port
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.agent.trees import MIB, UID_A, NodeFiles

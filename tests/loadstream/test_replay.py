@@ -104,7 +104,7 @@ def _forge(broker: RunningBroker) -> None:
     assert done.exit_code == 1, done.output
     assert f"partition {HOME}: DIFFERENT after" in done.output
     assert f"journal offset {offset + 1}" in done.output
-    assert f"first input that differs: clock, partition {HOME}, offset " in done.output
+    assert f"first input with a difference: clock, partition {HOME}, offset " in done.output
     assert "offsets.clock" in done.output
     assert ": equal: " in done.output
 
@@ -136,7 +136,7 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
         answer.result()
     done = replay(clean_kafka, "--partition", "1")
     assert done.exit_code == 3
-    assert "journal offsets 0 to 1 are gone" in done.output
+    assert "journal offsets 0 to 1 are missing" in done.output
     assert "retention.ms" in done.output
 
 

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
+from connectors.kafka.cluster_records import Looked, Past
 from loadstream.commands import app
 from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import encode

@@ -11,9 +11,9 @@ from streams.cluster.stage import ClusterStage
 from streams.replay.recorded import Recording
 from streams.replay.verify import Difference, Verification, Window
 from streams.stage import journal
-from streams.stage.checkpoint import Checkpoint, Cutter
+from streams.stage.checkpoint import Checkpoint, CheckpointEncoder
 from streams.stage.journal_records import read_record, whole
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 
 
@@ -64,7 +64,7 @@ class Journaled:
         result = self.stage.apply(records)
         self.write(records, result)
         self.topics += records
-        put(self._rows, result.rows)
+        apply_changes(self._rows, result.rows)
         return result
 
     def write(self, records: Sequence[InputRecord], result: StageResult) -> None:
@@ -88,8 +88,8 @@ class Journaled:
     def pieces(self, piece_bytes: int = 400) -> list[bytes]:
         """That as a worker writes it."""
         now = self.checkpoint
-        cutter = Cutter(0, now.place, now.now_ms, piece_bytes)
-        return [*cutter.take(now.rows), *cutter.close()]
+        encoder = CheckpointEncoder(0, now.place, now.now_ms, piece_bytes)
+        return [*encoder.add(now.rows), *encoder.close()]
 
     def replay(
         self,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
@@ -34,7 +34,7 @@ def looking() -> Iterator[None]:
 
 
 def aggregate_stage() -> Stage:
-    state = PartitionState(PARTITION, Collecting(), first=True)
+    state = PartitionState(PARTITION, PoolRules(), first=True)
     return AggregateStage(state, PARTITIONS, AggregateLimits())
 
 

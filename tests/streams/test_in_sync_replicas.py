@@ -46,7 +46,7 @@ def test_a_worker_whose_journal_takes_no_writes_is_not_ready_names_it_and_lives(
         with Worker(server.settings, tmp_path, metrics_port=str(port)) as worker:
             assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
             server.kill_broker(3)
-            named = "cluster: topics take no writes, since too few replicas are in sync: journal (2 in sync, 3 needed)"
+            named = "cluster: topics refuse writes, because too few replicas are in sync: journal (2 in sync, 3 needed)"
             assert eventually(lambda: named in _get(port, "/readyz")[1]), worker.log()
             assert _get(port, "/healthz")[0] == 200
             server.start_broker(3)

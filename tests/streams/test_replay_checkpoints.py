@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from streams.stage.checkpoint import Finder, FoundCheckpoint
+from streams.stage.checkpoint import CheckpointFinder, FoundCheckpoint
 from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, request
 from tests.streams.replaying import HOME, replay
@@ -40,7 +40,7 @@ def _read(broker: RunningBroker, topic: str) -> list[Any]:
 
 
 def _checkpoints(broker: RunningBroker) -> list[FoundCheckpoint]:
-    finder = Finder(HOME)
+    finder = CheckpointFinder(HOME)
     for message in _read(broker, "checkpoints"):
         finder.take(message.offset(), message.value())
     return finder.found
@@ -134,12 +134,12 @@ def _without_the_beginning(
     done = replay(broker, "--partition", str(HOME))
     assert done.exit_code == 0
     assert (
-        f"; began with batch {first.place.sequence + 1} after the checkpoint of 20" in done.output
+        f"; started with batch {first.place.sequence + 1} after the checkpoint of 20" in done.output
     )
 
     code, early = _home(broker, "--from", str(first.now_ms))
     assert (code, early["verdict"]) == (3, "unknown")
-    assert "A replay is possible since 20" in early["problem"]
+    assert "A replay is possible from 20" in early["problem"]
 
 
 def _with_an_altered_input(broker: RunningBroker, first: FoundCheckpoint) -> None:
@@ -188,7 +188,4 @@ def _without_checkpoints(broker: RunningBroker) -> None:
     _delete(broker, "checkpoints", -1)
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (3, "unknown")
-    assert (
-        "topic checkpoints has nothing to begin at instead: 0 whole checkpoints"
-        in verdict["problem"]
-    )
+    assert "topic checkpoints has no usable checkpoint: 0 are complete" in verdict["problem"]

@@ -71,7 +71,8 @@ async def test_a_worker_stops_without_a_topic_and_starts_after_a_reset(
             await seen.send("scheduling-requests", _requests(100, 50))
             worker.start()
             _stops(
-                worker, f"topic {topic} was deleted and created again, so its offsets mean other"
+                worker,
+                f"topic {topic} was deleted and created again, so the stored offsets mean other",
             )
             assert "loadstream partition reset 0 1 2 3`" in worker.log()
             _reset_all(clean_kafka)

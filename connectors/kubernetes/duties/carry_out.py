@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.recent import find_first_since, read_newest, read_since
+from connectors.kafka.partition_records import find_first_since, read_newest, read_since
 from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from connectors.kafka.recent import find_end, follow_partition
+from connectors.kafka.partition_records import find_end, follow_partition
 from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.sinks.cordons import Cordons

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.policies.entries import newest_entry
 from connectors.queries.presence import last_tick_ms, seek_cluster
 from connectors.queries.whynot.evidence import Evidence, is_about

@@ -1,9 +1,9 @@
-"""How records come in: from Faust's consumer to the state of a partition.
+"""Reads records: from Faust's consumer to the state of a partition.
 
-transport    Faust's app and its Kafka transport: the records of a fetch as one parcel
-batches      collects parcels to batches, in the order of the log
-intake       applies records in the order of their offsets; reads those that are missing
-undelivered  reads records that were never delivered and that no record follows
-ticker       writes the time into topic `clock`
-takeover     takes over the partitions that Faust assigns, and builds their stages
+transport    Faust's app and its Kafka transport
+batches      collects records into batches
+intake       applies records in the order of their offsets, and reads missing ones
+undelivered  reads records that Faust has not delivered
+ticker       writes the time to topic `clock`
+takeover     builds the stages of assigned partitions
 """

@@ -1,10 +1,10 @@
 """Applies the records of the partitions in the order of their offsets.
 
-Records that were applied before are dropped. Records that Faust has left out are read from the
-broker and applied first. A record is applied only when the pipeline has room for its batch.
+Records that were applied before are dropped. Records that Faust has not delivered are read from the
+broker first. A record is applied only when the pipeline has room for its batch.
 
-A stage applies records in one go. So that the event loop turns, time goes on and partitions can be given
-back whatever records cost, a batch is cut into pieces of a bounded time.
+A stage applies a list of records without interruption. So a batch is split into pieces of limited
+duration, and the event loop runs between them, whatever the records cost.
 """
 
 import asyncio
@@ -16,37 +16,36 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from connectors.kafka.partition_records import read_pieces
 from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
 from streams.stage.records import AppliedBatch, InputRecord
 from streams.worker.consume.batches import Batch
-from streams.worker.parcels import EmptyOffsets
+from streams.worker.packed_messages import EmptyOffsets, to_input
 from streams.worker.partitions import Partitions
-from streams.worker.reader import as_input, read_pieces
 from streams.worker.report.metrics import Metrics
-from streams.worker.store.pipeline import Pipeline, UnderWay
+from streams.worker.store.pipeline import PendingBatch, Pipeline
 
 logger = logging.getLogger(__name__)
 
 CLOCK_TOPIC = "clock"
 
-#: Time after which the event loop turns between two pieces of a batch, in seconds. Each is a batch of its own in the
-#: journal, so a batch of usual records, which takes less, stays one.
+#: Intended duration of a piece, in seconds. Every piece is a batch in the journal; usual batches take less.
 PIECE_S = 0.25
-#: Bytes that a record counts for besides its key and value.
+#: Size of a record besides its key and value.
 _RECORD_BYTES = 256
-#: Bytes of the first piece after a start, and most bytes of a piece.
+#: Size of the first piece after a start, and most bytes of a piece.
 _PIECE_BYTES_FIRST = 32 * 1024
 _PIECE_BYTES_MAX = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class Stretch:
-    """Consecutive records, and what is missing before them."""
+class RecordRun:
+    """Consecutive records, and the missing ones before them."""
 
     missing: tuple[str, int, int] | None = None
-    """Topic, first offset and end of records that were not delivered."""
+    """Topic, first offset and end (exclusive) of records that were not delivered."""
     records: list[InputRecord] = field(default_factory=list)
 
 
@@ -54,42 +53,47 @@ def split_at_gaps(
     records: Iterable[InputRecord],
     first_offset: Callable[[str, int], int],
     empty: EmptyOffsets,
-) -> tuple[Stretch, ...]:
+) -> tuple[RecordRun, ...]:
     """Split records of one partition where records are missing, and drop those applied before.
 
-    `first_offset` says from which offset of a topic and partition records are wanted. Only the first
-    stretch has nothing missing.
+    Args:
+        records: records of one partition of several topics.
+        first_offset: returns the first offset to apply in a topic and partition.
+        empty: offsets without a record.
+
+    Returns:
+        Runs; only the first one has nothing missing before it.
     """
     following: dict[str, int] = {}
-    stretches = [Stretch()]
+    runs = [RecordRun()]
     for record in records:
         topic, partition = record.topic, record.partition
         if topic not in following:
             following[topic] = first_offset(topic, partition)
         expected = following[topic]
-        while (behind := empty.get((topic, partition, expected))) is not None:
-            expected = behind
+        while (after := empty.get((topic, partition, expected))) is not None:
+            expected = after
         if record.offset < expected:
             continue
         if record.offset > expected:
-            stretches.append(Stretch((topic, expected, record.offset)))
-        stretches[-1].records.append(record)
+            runs.append(RecordRun((topic, expected, record.offset)))
+        runs[-1].records.append(record)
         following[topic] = record.offset + 1
-    return tuple(stretches)
+    return tuple(runs)
 
 
 class PieceSize:
-    """How many records are applied at once: as many as take `PIECE_S`, by the latest pieces.
+    """Adapts the size of pieces so that one takes about `PIECE_S`.
 
-    Costs differ a thousandfold: a sample takes 30 µs, and a request with hundreds of tolerations and
-    affinity terms a fraction of a second. Such records are long, so sizes are counted in bytes.
+    A sample takes 30 µs, but a request with hundreds of tolerations and affinity terms a fraction of a
+    second. Such records are long, so the size is in bytes.
     """
 
     def __init__(self) -> None:
         self._bytes_max = _PIECE_BYTES_FIRST
 
     def take(self, left: deque[InputRecord]) -> list[InputRecord]:
-        """Take the next piece out of the records that are left: one record or more, if there are any."""
+        """Remove and return the next piece of the records: at least one record, if there are any."""
         piece: list[InputRecord] = []
         size = 0
         while left and (not piece or size < self._bytes_max):
@@ -98,7 +102,7 @@ class PieceSize:
         return piece
 
     def measure(self, piece: Sequence[InputRecord], seconds: float) -> None:
-        """Adapt the size to what a piece took; one record cannot be made shorter."""
+        """Adapt the size to the duration of a piece; a single record cannot be split."""
         if seconds > PIECE_S and len(piece) > 1:
             size = sum(map(_count_bytes, piece))
             self._bytes_max = max(_RECORD_BYTES, round(size * PIECE_S / seconds))
@@ -111,7 +115,7 @@ def _count_bytes(record: InputRecord) -> int:
 
 
 class Intake:
-    """Applies records to the partitions of a stage, and gives the results to the pipeline."""
+    """Applies records to the partitions of a stage, and passes the results to the pipeline."""
 
     def __init__(
         self,
@@ -132,9 +136,9 @@ class Intake:
         self._piece_size = PieceSize()
 
     async def apply_batch(self, batch: Batch) -> None:
-        """Apply a batch of Faust's, which is acknowledged when it is durable.
+        """Apply a batch from Faust, which is acknowledged when it is durable.
 
-        Records of partitions that this worker has lost are dropped: their new owner receives them.
+        Records of lost partitions are dropped: their new owner receives them.
         """
         if not self.partitions.recovered:
             return
@@ -147,13 +151,12 @@ class Intake:
         for partition, records in by_partition.items():
             first, *others = split_at_gaps(records, self.partitions.following, batch.empty)
             rest = first.records
-            # However many are missing, no more than a piece of them is in memory.
-            for stretch in others:
+            for run in others:
                 if not await self._apply_pieces(rest, generation):
                     return
-                if stretch.missing is not None:
-                    await self._read_missing(partition, *stretch.missing, generation)
-                rest = stretch.records
+                if run.missing is not None:
+                    await self._read_missing(partition, *run.missing, generation)
+                rest = run.records
             complete += rest
         await self._apply_pieces(complete, generation, batch)
 
@@ -167,26 +170,32 @@ class Intake:
         *,
         undelivered: bool = False,
     ) -> bool:
-        """Read a topic's records below `end` and apply them before all others.
+        """Read the records of a topic up to `end` (exclusive), and apply them before all others.
 
-        Faust delivers these records too late then, or not at all if they are `undelivered`.
-        `generation` is the one in which the caller saw the partition here. Return whether all were
-        applied: not after `until_s`, and not once partitions were taken away since that generation,
-        whether during the call or before it.
+        Args:
+            topic: an input topic.
+            partition: its partition.
+            end: the offset after the last record to apply.
+            until_s: give up at this time of the monotonic clock.
+            generation: the generation in which the worker owned the partition.
+            undelivered: Faust has not delivered the records; otherwise it will deliver them later.
+
+        Returns:
+            Whether all records were applied. False after `until_s` or after a rebalance.
         """
         count = self._metrics.count_undelivered if undelivered else self._metrics.count_read_ahead
         if self.partitions.generation != generation:
-            return False  # the partition may be another worker's by now
+            return False  # another worker may own the partition
         first = self.partitions.following(topic, partition)
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
                 if time.monotonic() > until_s or self.partitions.generation != generation:
                     return False
                 position = self.partitions.position(topic, partition)
-                records = [as_input(entry) for entry in entries]
+                records = [to_input(entry) for entry in entries]
                 if not await self._apply_pieces(records, generation):
                     return False
-                # Faust may have delivered some of them meanwhile.
+                # Faust may have delivered some of the records meanwhile.
                 count(self.partitions.stage, topic, sum(each.offset > position for each in entries))
         if self.partitions.generation != generation:
             return False
@@ -196,18 +205,18 @@ class Intake:
         return True
 
     async def settle(self) -> None:
-        """Make all that was applied durable; nothing else is applied meanwhile."""
+        """Make all applied records durable; nothing else is applied meanwhile."""
         async with self._applying:
             await self._pipeline.settle()
 
     async def _read_missing(
         self, partition: int, topic: str, first: int, end: int, generation: int
     ) -> None:
-        """Apply records that were not delivered; an offset may hold no record any more."""
+        """Read and apply records that were not delivered; some offsets may have no record."""
         count = 0
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
-                records = [as_input(entry) for entry in entries]
+                records = [to_input(entry) for entry in entries]
                 if not await self._apply_pieces(records, generation):
                     return
                 count += len(records)
@@ -224,11 +233,10 @@ class Intake:
     async def _apply_pieces(
         self, records: Collection[InputRecord], generation: int, batch: Batch | None = None
     ) -> bool:
-        """Apply records that follow what was applied, in pieces of a bounded time; drop repeated ones.
+        """Apply records in pieces of limited duration; the last piece acknowledges the batch.
 
-        Others may apply records between two pieces, and the event loop turns. The last piece
-        acknowledges the batch. False: partitions were taken away since that generation, and the rest
-        is dropped; it comes again, to this worker or another.
+        The event loop runs between two pieces, and other tasks may apply records. Returns False after a
+        rebalance: the remaining records are dropped, and delivered again to their owner.
         """
         left = deque(records)
         while left or batch is not None:
@@ -242,7 +250,7 @@ class Intake:
                 ended = Batch() if left or batch is None else batch
                 self.partitions.pass_over(ended.empty)
                 report = partial(self._report, applied, ended)
-                self._pipeline.add(UnderWay(applied, began_s, report))
+                self._pipeline.add(PendingBatch(applied, began_s, report))
             if not left:
                 return True
             await asyncio.sleep(0)
@@ -265,7 +273,6 @@ class Intake:
         return AppliedBatch(partition, records, self.partitions.stages[partition].apply(records))
 
     def _report(self, applied: list[AppliedBatch], batch: Batch, seconds: float) -> None:
-        """Acknowledge and count what is durable."""
         self.partitions.worked_at_s = time.monotonic()
         batch.acknowledge()
         metrics, stage = self._metrics, self.partitions.stage
@@ -283,10 +290,10 @@ class Intake:
 
 
 def refuse_ticks_ahead(records: Sequence[InputRecord], now_ms: int) -> Sequence[InputRecord]:
-    """Mark clock ticks that are too far ahead of the worker's time as refused.
+    """Mark clock ticks that are too far ahead of the worker's clock as refused.
 
-    Otherwise a client that may write to the topic could stop a partition's time, by one tick in the
-    far future.
+    Otherwise a single tick in the far future, by any client that may write to the topic, would stop the
+    partition's clock.
     """
     return [
         replace(record, refused_at_ms=now_ms)

@@ -1,11 +1,11 @@
-"""Takes over the partitions that Faust assigns to this worker, and drops those that are gone.
+"""Takes over the partitions that Faust assigns to this worker, and drops those that it loses.
 
-On a rebalance the batches under way are finished first. State and rows of partitions that are gone
-are dropped. When Faust has recovered the tables, the state of every partition is built from its
-rows, even if the partition stayed: another worker may have had it in between, unnoticed.
+At a rebalance, pending batches are completed first. State and rows of lost partitions are dropped. When
+Faust has recovered the tables, the stage of every partition is built from its rows, even if the worker
+had the partition before: another worker may have owned it meanwhile.
 
-Partitions may be taken away at any time during this. So a takeover belongs to one generation, and
-after each wait it is given up if that generation is over: the next assignment begins another one.
+A rebalance can begin at any time. So a takeover belongs to one generation. After each wait it is aborted
+if that generation is over; the next assignment starts another takeover.
 """
 
 import asyncio
@@ -30,13 +30,11 @@ from streams.worker.tables import RowTable
 
 logger = logging.getLogger(__name__)
 
-#: Time between two questions to brokers that do not answer, in seconds.
+#: Time between two requests while no broker answers, in seconds.
 _ASK_AGAIN_S = 0.25
 
 
 class Takeover:
-    """Reacts to the rebalances of Faust's app."""
-
     def __init__(
         self,
         app: Any,
@@ -51,7 +49,7 @@ class Takeover:
         watch: TopicWatch,
         metrics: Metrics,
     ) -> None:
-        """`build` makes the stage of a partition from its rows, which may be none."""
+        """`build` returns the stage of a partition, built from its rows."""
         self._app = app
         self._partitions = partitions
         self._batches = batches
@@ -69,22 +67,22 @@ class Takeover:
         app.on_before_shutdown.connect(self.on_shutdown)
 
     async def on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
-        """Partitions are taken away: what is done for them from now on comes too late."""
+        """Stop applying records, because a rebalance begins, and make applied ones durable."""
         partitions = self._partitions
         partitions.recovered = False
         partitions.generation += 1
         self._metrics.clear_partitions(partitions.stage)
         if partitions.stages:
             logger.info(
-                "stage %s gives the partitions %s back for a rebalance",
+                "stage %s releases the partitions %s for a rebalance",
                 partitions.stage,
                 _join(partitions.stages),
             )
         self._batches.hold()
-        await self._intake.settle()  # its rows are in the changelog before that is read
+        await self._intake.settle()  # the next owner reads the rows from the changelog
 
     async def on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
-        """Drop what is not in the new assignment."""
+        """Drop partitions that are not in the new assignment."""
         partitions = self._partitions
         partitions.recovered = False
         partitions.assigned_at_s = time.monotonic()
@@ -93,21 +91,21 @@ class Takeover:
             self._close(partition)
         standby: set[int] = set()
         for table in self._tables.values():
-            # Standby copies are assigned under the changelog's own name.
+            # Standby copies are assigned as partitions of the changelog.
             copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
             table.keep_only(owned | copies)
             standby |= copies - owned
         self._metrics.set_standby_copies(partitions.stage, len(standby))
 
     async def on_recovered(self, app: Any, **_: Any) -> None:
-        """Faust has recovered the tables: take over what this worker owns now."""
+        """Take over the owned partitions after Faust has recovered the tables."""
         generation = self._partitions.generation
-        async with self._opening:  # what was opened too late must not replace what was opened since
+        async with self._opening:  # an older takeover must not replace the state of a newer one
             if not self._is_over(generation):
                 await self._open(generation)
 
     async def on_shutdown(self, app: Any, **_: Any) -> None:
-        """A clean end leaves nothing to redo."""
+        """Make everything durable, so that the next owner has nothing to repeat."""
         if not app.crashed:
             self._batches.hold()
             await self._intake.settle()
@@ -132,8 +130,8 @@ class Takeover:
         if self._ticker is not None:
             await self._ticker.catch_up()
         if self._is_over(generation):
-            return  # partitions were taken away meanwhile; the next assignment comes here again
-        # Before the seek: what comes between the two would be dropped and never come again.
+            return
+        # Before the seek: records delivered between the two steps would be dropped forever.
         partitions.recovered = True
         self._batches.release()
         await self._seek(generation)
@@ -141,7 +139,7 @@ class Takeover:
         seconds = time.monotonic() - partitions.assigned_at_s
         self._metrics.observe_recovery(partitions.stage, len(owned), count, seconds)
         logger.info(
-            "stage %s has the partitions %s, recovered from %d rows in %.1f s",
+            "stage %s owns the partitions %s, recovered from %d rows in %.1f s",
             partitions.stage,
             _join(owned),
             count,
@@ -154,16 +152,16 @@ class Takeover:
         owned: set[int],
         generation: int,
     ) -> bool:
-        """The stage of each partition from its rows; False: the generation is over."""
+        """Build the stage of each partition; return False if the generation is over."""
         with without_garbage_collection():
             for partition in sorted(owned):
                 known = rows[partition]
                 redone = await self._durability.open(partition, known, self._watch.state_ids)
                 if self._is_over(generation):
-                    self._close(partition)  # taken away meanwhile: nothing of it may be written
+                    self._close(partition)
                     return False
                 self._partitions.stages[partition] = self._build(partition, redone)
-                await asyncio.sleep(0)  # heartbeats go on between large partitions
+                await asyncio.sleep(0)  # heartbeats between large partitions
         return not self._is_over(generation)
 
     def _close(self, partition: int) -> None:
@@ -171,11 +169,11 @@ class Takeover:
         self._durability.close(partition)
 
     async def _seek(self, generation: int) -> None:
-        """Let Faust's consumer continue after the records that were applied.
+        """Let Faust's consumer continue after the applied records.
 
-        Faust seeks to committed offsets after this, and to nothing where there are none: what it
-        had fetched and thrown away on the rebalance would then never come again. A commit that is
-        behind repeats records, one that is ahead leaves a gap; the intake handles both.
+        Faust seeks to committed offsets afterwards. Without a committed offset it does not seek, and records
+        that it has dropped in the rebalance would be lost. If a committed offset is too small, records
+        are repeated; if it is too large, there is a gap. Intake handles both.
         """
         for tp in self._inputs():
             if self._is_over(generation):
@@ -184,11 +182,7 @@ class Takeover:
             await self._app.consumer.seek(tp, position + 1)
 
     async def _check_ends(self) -> None:
-        """Every input must still hold what was applied, or offsets mean something else now.
-
-        Raises:
-            TopicChanged: an input does not.
-        """
+        """Check that no input ends before its applied offset. Raises TopicChanged."""
         positions = {tp: self._partitions.position(tp.topic, tp.partition) for tp in self._inputs()}
         if positions:
             ask = partial(self._app.consumer.highwaters, *positions)

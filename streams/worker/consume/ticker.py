@@ -1,27 +1,19 @@
-"""Writes the time into topic `clock`, for each partition that this worker owns.
+"""Writes the time to topic `clock`, for each partition that this worker owns.
 
-The cluster stage's `now` is the time of the last tick applied, so this is the only wall clock that
-decisions see, and a replay sees the same one. Ticks never go back: if the worker's clock goes back,
-time stands still in the log until the clock has caught up.
+The time of the cluster stage is that of the last applied tick. So decisions depend on no other wall
+clock, and a replay sees the same times. Written times never decrease: if the worker's clock is set back,
+the log's time stands still until the clock has caught up.
 
-**Time does not run away.** Otherwise a client that may write to the topic could stop a partition's
-time, by one tick in the far future. So ticks that are read are compared with the worker's own time,
-and those that are too far ahead of it are marked as refused (`intake`) before the stage sees them.
-If a partition's time is ahead already, the worker goes on writing its own time. The stage ignores
-these ticks until they reach the partition's time; health says so meanwhile.
-
-**Time does not overtake what has happened.** There is no order between topics, and a reservation
-must not expire while its confirmation waits to be read. So a time is given in two steps: it is
-taken together with the ends of the topics `KNOWN_FIRST` at that time (`Mark`), and written when
-everything before these ends is applied. What is not applied soon is read before everything else.
-
-**After an outage time comes first.** After an outage of the worker or of the brokers, partitions
-are brought to the present before anything else is applied: first what has happened and the
-policies, then a tick, then the rest. So nothing is decided with a time that has long passed, nor
-with a policy that was replaced.
-
-Not guaranteed: what reaches Kafka after the mark. And too many records do not stop time: after
-`hold_max_s` it is written, whatever waits.
+- **Ticks in the future.** `intake` refuses ticks that are too far ahead of the worker's clock. If a
+  partition's time is ahead already, the worker continues to write its own time, which the stage ignores
+  until it reaches the partition's time. Health reports this problem.
+- **Order of ticks and events.** Topics have no common order, but a reservation must not expire while its
+  confirmation waits to be read. So the worker takes a time together with the ends of the topics
+  `KNOWN_FIRST` (a `PendingTick`), and writes it when all records before these ends are applied. Records
+  that are not applied within `PATIENCE_S` are read before all others. After `hold_max_s` the time is
+  written in any case.
+- **After an outage** of the worker or the brokers, first come the topics `KNOWN_FIRST`, then a tick, then
+  all other records. So no decision uses an outdated time or a replaced policy.
 """
 
 import asyncio
@@ -43,45 +35,39 @@ from streams.worker.store.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 
-#: Topics that say what has happened, which may confirm what time would otherwise end, and what was
-#: decreed. Requests and metrics are none of them: a burst of them holds nothing up, and they are
-#: judged by the time.
+#: Topics whose records are applied before a later tick: they can confirm what would otherwise expire.
+#: Requests and metrics are not among them, so that a burst of them does not delay ticks.
 KNOWN_FIRST = tuple(
     topic
     for topic in CLUSTER_INPUTS
     if topic not in {CLOCK_TOPIC, "node-metrics", "scheduling-requests"}
 )
-#: So long a mark waits for records that are on their way, in seconds; then they are read at once.
+#: How long a tick waits for Faust to deliver records, in seconds; then they are read.
 PATIENCE_S = 2.0
-#: A partition whose clock has stood for longer, in seconds, is brought into the present.
+#: A partition without a tick for this time, in seconds, catches up first.
 LATE_S = 10.0
-#: Time between two looks whether a mark is reached, in seconds.
 _POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A time that is to be given, and what is to be applied before."""
+class PendingTick:
+    """A time to write, and the records to apply before it."""
 
     now_ms: int
     taken_at_s: float
-    """When it was taken, by the monotonic clock."""
+    """The same time by the monotonic clock."""
     ends: Mapping[str, int]
-    """Where the topics `KNOWN_FIRST` of the partition ended then."""
+    """Next offset of the topics `KNOWN_FIRST` at that time."""
 
 
-class Ticks(NamedTuple):
-    """When the clock ticks."""
-
+class TickSettings(NamedTuple):
     interval_s: float
     hold_max_s: float
-    """Longest time that a mark waits for records, in seconds."""
+    """Longest time that a tick waits for records."""
 
 
 class Ticker:
-    """Gives the time to the partitions of a stage while it runs."""
-
-    def __init__(self, kafka: KafkaSettings, intake: Intake, ticks: Ticks) -> None:
+    def __init__(self, kafka: KafkaSettings, intake: Intake, ticks: TickSettings) -> None:
         self._publisher = Publisher(kafka)
         self.brokers = Brokers(kafka)
         self._intake = intake
@@ -91,11 +77,11 @@ class Ticker:
         self._written_at_s: dict[int, float] = {}
 
     async def start(self) -> None:
-        """Connect; does nothing where that is done already."""
+        """Connect, unless connected."""
         await self._publisher.start()
 
     async def run(self) -> None:
-        """Tick for the partitions as they are at each tick, until cancelled."""
+        """Tick until cancelled."""
         await self.start()
         try:
             while True:
@@ -106,32 +92,31 @@ class Ticker:
             await self.stop()
 
     async def stop(self) -> None:
-        """Disconnect."""
         await self.brokers.leave()
         await self._publisher.stop()
 
     async def tick(self) -> None:
-        """Tell each partition what time it is now, as soon as it knows what has happened until now."""
+        """Write the present time to each partition, after the records of `KNOWN_FIRST` before it."""
         generation = self._partitions.generation
-        self._partitions.notices.report("clock", _find_clocks_ahead(self._partitions))
-        waiting = await self._take_marks()
-        soon_s = time.monotonic() + PATIENCE_S
+        self._partitions.problems.report("clock", _find_clocks_ahead(self._partitions))
+        pending = await self._take_ticks()
+        read_at_s = time.monotonic() + PATIENCE_S
         while not self._is_over(generation):
-            reached = [each for each, mark in waiting.items() if not self._unknown(each, mark)]
-            await self._write({each: waiting.pop(each) for each in reached})
-            if not waiting:
+            due = [each for each, tick in pending.items() if not self._find_unapplied(each, tick)]
+            await self._write({each: pending.pop(each) for each in due})
+            if not pending:
                 return
-            if time.monotonic() >= soon_s:
-                for partition, mark in waiting.items():
-                    await self._read_up(generation, partition, mark)
+            if time.monotonic() >= read_at_s:
+                for partition, tick in pending.items():
+                    await self._read_up(generation, partition, tick)
                     if not self._is_over(generation):
-                        await self._write({partition: mark})
+                        await self._write({partition: tick})
                 return
             await asyncio.sleep(_POLL_S)
 
     @property
     def is_late(self) -> bool:
-        """Whether time was lost in one of the partitions."""
+        """Whether any partition has had no tick for `LATE_S`."""
         since_s = time.monotonic() - LATE_S
         return any(
             self._written_at_s.get(partition, since_s) < since_s
@@ -139,86 +124,87 @@ class Ticker:
         )
 
     async def catch_up(self) -> None:
-        """Bring all partitions into the present: what has happened, then the time; nothing else
-        before."""
+        """Apply the records of `KNOWN_FIRST`, then a tick, in all partitions, before anything else."""
         await self.start()
         generation, stages = self._partitions.generation, self._partitions.stages
         for partition, stage in stages.items():
             written_ms, now_ms = self._written_ms.get(partition, 0), stage.now_ms or 0
             self._written_ms[partition] = max(written_ms, now_ms)
         began_s = time.monotonic()
-        while not (marks := await self._take_marks()) and stages:
+        while not (ticks := await self._take_ticks()) and stages:
             if self._is_over(generation) or time.monotonic() - began_s > self._ticks.hold_max_s:
                 return
             await asyncio.sleep(_POLL_S)
         await asyncio.gather(
             *(
-                self._catch_up_partition(generation, partition, mark)
-                for partition, mark in marks.items()
+                self._catch_up_partition(generation, partition, tick)
+                for partition, tick in ticks.items()
             )
         )
 
     def _is_over(self, generation: int) -> bool:
         return self._partitions.generation != generation
 
-    async def _catch_up_partition(self, generation: int, partition: int, mark: Mark) -> None:
-        await self._read_up(generation, partition, mark)
+    async def _catch_up_partition(self, generation: int, partition: int, tick: PendingTick) -> None:
+        await self._read_up(generation, partition, tick)
         if self._is_over(generation):
             return
-        ends = await self._write({partition: mark})
+        ends = await self._write({partition: tick})
         until_s = time.monotonic() + self._ticks.hold_max_s
         await self._intake.apply_up_to(CLOCK_TOPIC, partition, ends[partition], until_s, generation)
 
-    async def _read_up(self, generation: int, partition: int, mark: Mark) -> None:
-        """Let a partition know what has happened until the mark, or as much as the time allows."""
-        until_s = mark.taken_at_s + self._ticks.hold_max_s
-        for topic in self._unknown(partition, mark):
-            end = mark.ends[topic]
+    async def _read_up(self, generation: int, partition: int, tick: PendingTick) -> None:
+        """Read and apply the records before a tick, for at most `hold_max_s` after its time."""
+        until_s = tick.taken_at_s + self._ticks.hold_max_s
+        for topic in self._find_unapplied(partition, tick):
+            end = tick.ends[topic]
             applied = await self._intake.apply_up_to(topic, partition, end, until_s, generation)
             if not applied and time.monotonic() >= until_s:
                 logger.warning(
-                    "partition %d: time goes on after %.0f s, although records of %s up to offset %d wait",
+                    "partition %d: the clock continues after %.0f s, although records of %s up to offset %d wait",
                     partition,
                     self._ticks.hold_max_s,
                     topic,
                     end - 1,
                 )
 
-    def _unknown(self, partition: int, mark: Mark) -> list[str]:
-        """Topics that the partition does not know up to the mark."""
+    def _find_unapplied(self, partition: int, tick: PendingTick) -> list[str]:
+        """Return the topics with records that must be applied before the tick."""
         if partition not in self._partitions.stages:
-            return list(mark.ends)
+            return list(tick.ends)
         following = self._partitions.following
-        return [topic for topic, end in mark.ends.items() if following(topic, partition) < end]
+        return [topic for topic, end in tick.ends.items() if following(topic, partition) < end]
 
-    async def _take_marks(self) -> dict[int, Mark]:
-        """The time, and where the topics end; nothing while the brokers do not answer."""
+    async def _take_ticks(self) -> dict[int, PendingTick]:
+        """Return a tick of the present time by partition; empty while no broker answers."""
         owned = sorted(self._partitions.stages)
-        # The time first: whatever had happened by then is below the ends.
+        # The time first: all records written until then are before the ends.
         now_ms, now_s = time.time_ns() // 1_000_000, time.monotonic()
         places = {(topic, partition) for topic in KNOWN_FIRST for partition in owned}
         spans = await self.brokers.spans(places) if owned else {}
         if spans is None:
             return {}
-        marks = {}
+        ticks = {}
         for partition in owned:
             of_topic = {topic: spans[topic, partition] for topic in KNOWN_FIRST}
             ends = {topic: end for topic, (first, end) in of_topic.items() if first < end}
-            marks[partition] = Mark(now_ms, now_s, ends)
-        return marks
+            ticks[partition] = PendingTick(now_ms, now_s, ends)
+        return ticks
 
-    async def _write(self, marks: Mapping[int, Mark]) -> dict[int, int]:
-        """Write these times; return where each partition's clock ends then."""
-        for partition, mark in marks.items():
-            self._written_ms[partition] = _not_back(mark.now_ms, self._written_ms.get(partition, 0))
-        ticks = [tick(each, self._written_ms[each]) for each in marks]
-        offsets = await self._publisher.publish(ticks)
-        self._written_at_s.update((each, mark.taken_at_s) for each, mark in marks.items())
-        return {each: offset + 1 for each, offset in zip(marks, offsets, strict=True)}
+    async def _write(self, ticks: Mapping[int, PendingTick]) -> dict[int, int]:
+        """Write ticks; return the next offset of topic `clock` by partition."""
+        for partition, tick in ticks.items():
+            self._written_ms[partition] = _prevent_decrease(
+                tick.now_ms, self._written_ms.get(partition, 0)
+            )
+        records = [tick_record(partition, self._written_ms[partition]) for partition in ticks]
+        offsets = await self._publisher.publish(records)
+        self._written_at_s.update((each, tick.taken_at_s) for each, tick in ticks.items())
+        return {each: offset + 1 for each, offset in zip(ticks, offsets, strict=True)}
 
 
 def _find_clocks_ahead(partitions: Partitions) -> dict[str, str]:
-    """The partitions whose time is ahead of the worker's, each with a sentence."""
+    """Return a sentence by partition whose time is ahead of the worker's clock."""
     own_ms = time.time_ns() // 1_000_000
     ahead = {}
     for partition, stage in partitions.stages.items():
@@ -226,20 +212,19 @@ def _find_clocks_ahead(partitions: Partitions) -> dict[str, str]:
         if ahead_ms > AHEAD_MAX_MS:
             subject = f"the clock of partition {partition}"
             ahead[subject] = (
-                f"{subject} is {ahead_ms // 1000} s ahead of this worker's; allowed are {AHEAD_MAX_MS // 1000} s. "
-                f"Time stands still there until then, and metrics look outdated. If this worker's clock is "
-                f"right, `loadstream partition reset {partition}` starts the partition anew"
+                f"{subject} is {ahead_ms // 1000} s ahead of this worker's clock; allowed are "
+                f"{AHEAD_MAX_MS // 1000} s. It stands still until this worker's clock has caught up, and metrics "
+                f"look outdated. If this worker's clock is right, run `loadstream partition reset {partition}`"
             )
     return ahead
 
 
-def _not_back(now_ms: int, written_ms: int) -> int:
-    """The time to tell after another one: not before it, unless that was too far ahead to wait for."""
+def _prevent_decrease(now_ms: int, written_ms: int) -> int:
+    """Return the time to write after another one, which is not smaller unless that was far ahead."""
     return written_ms if now_ms < written_ms <= now_ms + AHEAD_MAX_MS else now_ms
 
 
-def tick(partition: int, now_ms: int) -> OutputRecord:
-    """The record that says what time it is in a partition."""
+def tick_record(partition: int, now_ms: int) -> OutputRecord:
     return OutputRecord(
         topic=CLOCK_TOPIC,
         key=str(partition),

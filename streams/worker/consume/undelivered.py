@@ -1,10 +1,10 @@
-"""Notices records that were never delivered and that nothing follows.
+"""Reads records that Faust has not delivered.
 
-Faust was seen to drop what it had fetched when a rebalance or a recovery came in between. If a
-further record of the partition comes, the gap shows and is read (`intake`). If none comes, as in
-a quiet cluster, the gap would never be noticed. So every few seconds the ends of the partitions are
-compared with what was applied, and what has not moved between looks is read. A partition that ends
-before what was applied of it stops the worker.
+Faust sometimes drops fetched records during a rebalance or recovery. If another record of the partition
+follows, `intake` notices the gap and reads it. Otherwise the gap would remain, for example in a quiet
+cluster. So every few seconds the ends of the partitions are compared with the applied offsets. If a
+partition has made no progress between two checks, the missing records are read. A partition that ends
+before its applied offset stops the worker.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from streams.worker.store.topic_watch import check_ends
 
 logger = logging.getLogger(__name__)
 
-#: Time between two looks, in seconds.
+#: Time between two checks, in seconds.
 LOOK_S = 5.0
-#: This many looks in a row must have found a partition at the same place before its end.
+#: Number of successive checks without progress after which records are read.
 LOOKS = 2
-#: Longest time that reading takes at once, in seconds.
+#: Longest time of one read, in seconds.
 READ_MAX_S = 60.0
 
 #: Topic and partition.
@@ -30,17 +30,15 @@ Place = tuple[str, int]
 
 
 class UndeliveredWatch:
-    """Looks while it runs."""
-
     def __init__(self, kafka: KafkaSettings, intake: Intake) -> None:
         self.brokers = Brokers(kafka)
         self._intake = intake
         self._partitions = intake.partitions
         self._stood: dict[Place, tuple[int, int]] = {}
-        """Where a partition stood before its end, and at how many looks in a row."""
+        """Next offset of each partition that was behind its end, and number of checks since then."""
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check every `LOOK_S` until cancelled."""
         try:
             while True:
                 await asyncio.sleep(LOOK_S)
@@ -50,10 +48,10 @@ class UndeliveredWatch:
             await self.brokers.leave()
 
     async def look(self) -> None:
-        """Compare once, and read what has not come for too long.
+        """Check once, and read records that were not delivered in time.
 
         Raises:
-            TopicChanged: a partition ends before what was applied of it.
+            TopicChanged: a partition ends before its applied offset.
         """
         partitions = self._partitions
         generation = partitions.generation
@@ -86,10 +84,10 @@ class UndeliveredWatch:
             topic, partition, end, until_s, generation, undelivered=True
         ):
             return
-        # Else its last offsets hold no record, as where a producer has ended a transaction.
+        # Otherwise the last offsets have no records, such as transaction markers.
         if self._partitions.position(topic, partition) > position:
             logger.warning(
-                "%s, partition %d: read from offset %d to %d, which were not delivered",
+                "%s, partition %d: read the offsets %d to %d, which were not delivered",
                 topic,
                 partition,
                 position + 1,

@@ -1,6 +1,6 @@
-"""What a worker tells about itself.
+"""Metrics and health of a worker.
 
-metrics   counters and histograms of what happens
-observer  looks at the stages every few seconds: gauges, lag, signs of life
-health    whether the worker lives, and whether it works
+metrics   counters and histograms
+observer  gauges and lag, updated every few seconds
+health    whether the worker makes progress, and whether it is ready
 """

@@ -1,8 +1,7 @@
-"""What a worker counts as it happens, for Prometheus. `observer` shows what is true now.
+"""Counters and histograms of a worker, for Prometheus. `observer` has the gauges of the present state.
 
-Each has its own registry, so that tests and several workers in one process do not share figures.
-Names follow Prometheus' conventions: units last, counters end in `_total`. Every label has few
-values: stages, topics, tables, categories, outcomes, filters, and a limited number of clusters.
+Every worker has its own registry. Names follow Prometheus' conventions: units last, counters end in
+`_total`. Labels have few values; the number of clusters is limited.
 """
 
 import time
@@ -23,15 +22,14 @@ from schemas.topics.catalog import TOPIC_BY_NAME
 from streams.stage.records import InputRecord, StageResult
 from streams.stage.statistics import Counts
 
-#: Topic whose records wait for an answer.
 REQUESTS = "scheduling-requests"
 
-#: Most clusters that get a label of their own; the others are reported together.
+#: Most clusters with their own label; the others are reported together.
 CLUSTERS_MAX = 100
-#: Label of the other clusters: no name of a cluster holds a space.
+#: Label of the other clusters; names of clusters have no spaces.
 OTHERS = "other clusters"
 
-#: How long topic `scheduling-requests` keeps a record.
+#: Retention of topic `scheduling-requests`.
 _LATENCY_MAX_MS = TOPIC_BY_NAME[REQUESTS].retention_ms
 
 _RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -45,16 +43,12 @@ class Metrics:
     """Counters of one worker; `stage` is aggregate or cluster."""
 
     def __init__(self, *, wall_clock: bool = True) -> None:
-        """Make all metrics, so that each is there before anything has happened.
-
-        `wall_clock`: records carry the time of this clock; otherwise latencies would compare two
-        times that have nothing to do with each other, and are not counted.
-        """
+        """Create all metrics; without `wall_clock`, log time is not this clock's, so there are no latencies."""
         self.registry = create_process_registry()
         self._wall_clock = wall_clock
         self._in_flight_max: dict[str, int] = {}
         self._named: dict[str, None] = {}
-        """Clusters with a label of their own."""
+        """Clusters with their own label."""
         self._make_counters()
         self._make_histograms()
         self._make_gauges()
@@ -174,10 +168,7 @@ class Metrics:
         )
 
     def start_stage(self, stage: str, topics: Iterable[str], partitions: int) -> None:
-        """Start the counters of a stage, its input topics and their number of partitions at 0.
-
-        Otherwise Prometheus would not see their first rise.
-        """
+        """Create the counters of a stage with value 0, so that Prometheus sees their first increase."""
         for topic in topics:
             self._records.labels(stage, topic)
             self._healed.labels(stage, topic)
@@ -211,7 +202,6 @@ class Metrics:
             self._rounds.labels(stage, reason)
 
     def _start_cluster(self, stage: str, cluster: str) -> None:
-        """Start the counters of a cluster at 0."""
         name = self._label(cluster)
         for trigger in get_args(Trigger):
             for mode in ("enforce", "observe"):
@@ -226,13 +216,12 @@ class Metrics:
             self._moves.labels(stage, name, outcome)
 
     def _label(self, cluster: str) -> str:
-        """Label of a cluster: its name for the first clusters, which bounds the number of series."""
         if cluster not in self._named and len(self._named) < CLUSTERS_MAX:
             self._named[cluster] = None
         return cluster if cluster in self._named else OTHERS
 
     def count_batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
-        """Count a batch of Faust's that is durable."""
+        """Count a durable batch from Faust."""
         for topic, count in by_topic.items():
             self._records.labels(stage, topic).inc(count)
         self._batch.labels(stage).observe(sum(by_topic.values()))
@@ -246,7 +235,7 @@ class Metrics:
             self._rows.labels(stage, table).inc(count)
 
     def add_counts(self, stage: str, counts: Counts) -> None:
-        """Add what a stage has counted itself."""
+        """Add the counts of a stage."""
         for result, count in counts.results.items():
             self._results.labels(stage, result).inc(count)
         for (topic, category), count in counts.refused.items():
@@ -271,8 +260,8 @@ class Metrics:
     def observe_latency(self, stage: str, records: Iterable[InputRecord]) -> None:
         """Observe the latency of requests whose decisions are published now.
 
-        Producers set timestamps. One that is ahead of this clock, or older than what the topic keeps, is not the
-        time at which the request was sent, and is left out.
+        A timestamp in the future, or one older than the retention, is not the time of sending: it is
+        ignored.
         """
         if not self._wall_clock:
             return
@@ -284,32 +273,31 @@ class Metrics:
                     self._latency.labels(stage).observe(max(0.0, latency_ms) / 1000)
 
     def count_undelivered(self, stage: str, topic: str, records: int) -> None:
-        """Count records that were missing in the stream and have been read."""
+        """Count records that Faust did not deliver and the worker has read."""
         self._healed.labels(stage, topic).inc(records)
 
     def count_read_ahead(self, stage: str, topic: str, records: int) -> None:
-        """Count records that were read before all others, because time had to wait for them."""
+        """Count records that were read before all others for the clock."""
         self._ahead.labels(stage, topic).inc(records)
 
     def count_checkpoint(self, stage: str, result: str) -> None:
-        """Count a checkpoint that was begun, by its result."""
         self._checkpoints.labels(stage, result).inc()
 
     def observe_in_flight(self, stage: str, records: int) -> None:
-        """Observe how many records were fetched and are not durable."""
+        """Observe the number of records that are fetched and not durable."""
         self._in_flight_max[stage] = max(records, self._in_flight_max.get(stage, 0))
         self._in_flight.labels(stage).set(self._in_flight_max[stage])
 
     def set_standby_copies(self, stage: str, partitions: int) -> None:
-        """Set of how many partitions that others own the worker keeps copies of the rows."""
+        """Set the number of other workers' partitions with a standby copy here."""
         self._copies.labels(stage).set(partitions)
 
     def clear_partitions(self, stage: str) -> None:
-        """Show no partitions until the worker has recovered those that it owns next."""
+        """Report no partitions until the next recovery."""
         self._partitions.labels(stage).set(0)
 
     def observe_recovery(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
-        """Observe a recovery: how many partitions the worker has, and from how many rows."""
+        """Observe a recovery: number of owned partitions, rows, and duration."""
         self._partitions.labels(stage).set(partitions)
         self._recovered_rows.labels(stage).set(rows)
         self._recovery.labels(stage).observe(seconds)

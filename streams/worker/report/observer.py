@@ -1,11 +1,10 @@
-"""Looks at the stages of a worker every few seconds, from within its event loop.
+"""Observes the stages of a worker every few seconds, in its event loop.
 
-The results are the `Look` that `/metrics` shows as gauges, and the signs of life that `/healthz`
-and `/readyz` use. A scrape, which runs in another thread, reads the last `Look`. So a scrape never
-sees half a batch, and partitions and clusters vanish from the metrics when the worker loses them.
+The result is a `Snapshot`, which `/metrics` shows as gauges, and the data of `/healthz` and `/readyz`. A
+scrape runs in another thread and reads the last snapshot, so it never sees half a batch.
 
-The brokers are asked for the ends of topics over a separate connection: so a broker that is away
-shows, and neither the answer nor its absence holds up the work. Nothing here can stop a worker.
+The ends of topics are requested over a separate connection, so that missing answers do not delay batches.
+Errors here do not stop the worker.
 """
 
 import asyncio
@@ -28,15 +27,15 @@ from streams.worker.store.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 
-#: Time between two signs of life, and between two looks, in seconds. After partitions were taken
-#: over the next look comes with the next sign of life.
+#: Time between two heartbeats of the event loop, in seconds.
 BEAT_S = 1.0
+#: Time between two snapshots, in seconds; `BEAT_S` after a takeover.
 LOOK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What was seen at one time."""
+class Snapshot:
+    """State of the stages at one time."""
 
     at_ms: int = 0
     """Wall clock, in ms since 1970."""
@@ -45,29 +44,28 @@ class Look:
     figures: Mapping[tuple[str, int], Figures] = field(default_factory=dict)
     """By stage and partition."""
     written_bytes: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Bytes of the values that the brokers were given since the worker's start, by stage and topic."""
+    """Bytes written since the worker's start, by stage and topic."""
     broker_up: bool = False
 
 
 class Gauges(Collector):
-    """Shows the last look; register it in a registry."""
+    """Reports the last snapshot to a registry of Prometheus."""
 
     def __init__(self, *, wall_clock: bool = True) -> None:
-        """`wall_clock`: the log's time is this clock's, so that its lag means something."""
+        """`wall_clock`: log time is this clock's, so its lag is reported."""
         self._wall_clock = wall_clock
-        self._look = Look()
+        self._snapshot = Snapshot()
 
-    def show(self, look: Look) -> None:
-        """From now on this is what is reported."""
-        self._look = look
+    def show(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics; those without anything to tell are there without samples."""
-        look = self._look
+        """Yield all metrics, also those without samples."""
+        snapshot = self._snapshot
         yield GaugeMetricFamily(
             "loadstream_broker_up",
             "1 if a broker answered the last check.",
-            value=float(look.broker_up),
+            value=float(snapshot.broker_up),
         )
         lag = _gauge(
             "input_lag_records",
@@ -76,7 +74,7 @@ class Gauges(Collector):
             "topic",
             "partition",
         )
-        for (stage, topic, partition), records in sorted(look.lags.items()):
+        for (stage, topic, partition), records in sorted(snapshot.lags.items()):
             lag.add_metric([stage, topic, str(partition)], records)
         yield lag
         behind = _gauge(
@@ -91,10 +89,10 @@ class Gauges(Collector):
             "stage",
             "partition",
         )
-        for (stage, partition), figures in sorted(look.figures.items()):
+        for (stage, partition), figures in sorted(snapshot.figures.items()):
             isolated.add_metric([stage, str(partition)], figures.set_apart)
             if self._wall_clock and figures.now_ms is not None:
-                lag_s = (look.at_ms - figures.now_ms) / 1000
+                lag_s = (snapshot.at_ms - figures.now_ms) / 1000
                 behind.add_metric([stage, str(partition)], lag_s)
         yield from (behind, isolated)
         written = CounterMetricFamily(
@@ -102,14 +100,15 @@ class Gauges(Collector):
             "Bytes written to the journal, changelogs and outputs.",
             labels=["stage", "topic"],
         )
-        for (stage, topic), count in sorted(look.written_bytes.items()):
+        for (stage, topic), count in sorted(snapshot.written_bytes.items()):
             written.add_metric([stage, topic], count)
         yield written
-        yield from _clusters(bounded(_all_clusters(look)))
+        clusters = (each for figures in snapshot.figures.values() for each in figures.clusters)
+        yield from _clusters(limit_clusters(clusters))
 
 
 class Observer:
-    """Looks at stages; `run` it for as long as the worker lives."""
+    """Takes snapshots of stages; `run` is a task of the worker."""
 
     def __init__(self, settings: KafkaSettings, gauges: Gauges, health: Health) -> None:
         self._brokers = Brokers(settings)
@@ -118,12 +117,12 @@ class Observer:
         self._stages: list[tuple[Partitions, Publisher]] = []
 
     def watch(self, partitions: Partitions, pipeline: Pipeline, publisher: Publisher) -> None:
-        """Look at this stage too."""
+        """Add a stage."""
         self._stages.append((partitions, publisher))
         self._health.watch(partitions, pipeline)
 
     async def run(self) -> None:
-        """Look on until cancelled."""
+        """Take snapshots until cancelled."""
         looking = asyncio.create_task(self._look_on())
         try:
             while True:
@@ -135,7 +134,6 @@ class Observer:
             await self.stop()
 
     async def stop(self) -> None:
-        """Disconnect."""
         await self._brokers.leave()
 
     async def _look_on(self) -> None:
@@ -143,15 +141,14 @@ class Observer:
             try:
                 await self.look()
             except Exception:
-                # A defect of the view must not end the work.
-                logger.exception("looking at the stages failed")
+                logger.exception("the stages could not be observed")
             due_s = time.monotonic() + LOOK_S
             await asyncio.sleep(BEAT_S)
-            while time.monotonic() < due_s and not self._health.uncounted():
+            while time.monotonic() < due_s and not self._health.find_uncounted():
                 await asyncio.sleep(BEAT_S)
 
     async def look(self) -> None:
-        """Look once."""
+        """Take a snapshot."""
         places = [
             (owned, topic, partition)
             for owned, _ in self._stages
@@ -162,7 +159,7 @@ class Observer:
         lags = {}
         if spans is not None:
             for owned, topic, partition in places:
-                # Partitions can be lost while the brokers are asked.
+                # The partition may have been lost meanwhile.
                 if partition in owned.stages and (topic, partition) in spans:
                     first, end = spans[topic, partition]
                     following = owned.following(topic, partition)
@@ -171,9 +168,9 @@ class Observer:
             by_stage = {owned.stage: 0 for owned, _ in self._stages}
             for (stage, _, _), records in lags.items():
                 by_stage[stage] += records
-            self._health.heard(by_stage, counted)
+            self._health.set_lags(by_stage, counted)
         self._gauges.show(
-            Look(
+            Snapshot(
                 at_ms=time.time_ns() // 1_000_000,
                 lags=lags,
                 figures={
@@ -193,11 +190,6 @@ class Observer:
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"loadstream_{name}", text, labels=labels)
-
-
-def _all_clusters(look: Look) -> Iterator[ClusterFigures]:
-    for figures in look.figures.values():
-        yield from figures.clusters
 
 
 def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
@@ -243,11 +235,10 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
     yield from (nodes, stale, age, pods, pending, hot, moving, estimated, usage)
 
 
-def bounded(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
-    """The largest clusters by name, and the others as one.
+def limit_clusters(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
+    """Return the `CLUSTERS_MAX` largest clusters, and the sum of the others as one.
 
-    Of clusters of one size, the first by name. The age of the others is that of the most outdated
-    one.
+    Clusters of the same size are ordered by name. The age of the others is the largest one.
     """
     ranked = sorted(clusters, key=lambda each: (-each.nodes, each.cluster))
     named, rest = ranked[:CLUSTERS_MAX], ranked[CLUSTERS_MAX:]

@@ -1,11 +1,11 @@
-"""How results become durable: to the journal, the output topics and the changelogs of tables.
+"""Makes results durable in the journal, the output topics and the changelogs of tables.
 
-pipeline       applied batches, made durable one after the other in two steps
-journal_first  durability of the cluster stage: journal, outputs, rows lazily
-lazy_rows      writes the rows of a journal-first stage lazily and together
-writethrough   durability of the aggregate stage: outputs, then every row
-publisher      writes to Kafka by an idempotent producer
-fence          a publisher whose rows the brokers take from one worker at a time
-checkpointer   writes checkpoints beside the batches
-topic_watch    whether topics are those that the state was built from
+pipeline       makes applied batches durable in order, in two steps
+journal_first  durability of the cluster stage: journal, outputs, rows later
+lazy_rows      writes the rows of a journal-first stage every few seconds
+writethrough   durability of the aggregate stage: outputs, then rows
+publisher      an idempotent producer
+fence          a publisher that only the newest owner of a partition can use
+checkpointer   writes checkpoints in the background
+topic_watch    checks that the topics have not been changed or replaced
 """

@@ -1,13 +1,12 @@
-"""Checkpoints written beside the batches: what a replay begins at where the journal's beginning is
-gone.
+"""Writes checkpoints in the background; a replay starts from one if the journal's beginning is gone.
 
-Right after rows were written the local tables reflect exactly one place of the journal. If a
-checkpoint is due then, references to the rows are taken at once. Pieces are made of them and
-written one after the other while batches go on: one checkpoint at a time, one piece in flight, by a
-separate producer. A checkpoint is due when the log's clock enters the next interval. So restarts
-and rebalances do not make more of them, and there are fewer only if the writer ended in the middle.
-When the worker loses a partition, its checkpoint stops: without a last piece it does not count. A
-checkpoint that cannot be written is reported and stops nothing else.
+Immediately after rows were written, the local tables reflect one position of the journal. If a
+checkpoint is due, it takes references to the rows at that moment. Then it writes pieces of them while
+batches continue, with a separate producer, one piece at a time.
+
+A checkpoint is due when the log's clock enters the next interval, so restarts cause no additional ones.
+When the worker loses the partition, the checkpoint stops, and is ignored without its last piece. If a
+checkpoint fails, this is reported, and batches continue.
 """
 
 import asyncio
@@ -22,23 +21,22 @@ from schemas.base.refusals import Refusal
 from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import POSITION, row_key
 from schemas.topics.codec import decode_as
-from streams.stage.checkpoint import PIECE_BYTES, TOPIC, Cutter, Row
+from streams.stage.checkpoint import PIECE_BYTES, TOPIC, CheckpointEncoder, Row
 from streams.stage.journal import JournalPlace
-from streams.stage.long_rows import is_chunk, joined
+from streams.stage.long_rows import is_chunk, join_chunks
 from streams.stage.records import decompress
 from streams.worker.store.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 
-#: The result of a checkpoint that was begun.
 Result = Literal["written", "stopped", "failed"]
 
-#: Rows that are looked at before batches have their turn again.
+#: Rows that are encoded before batches have their turn.
 ROWS_PER_TURN = 500
-#: So long after one that could not be written the next one is begun, in seconds.
+#: Pause after a failed checkpoint, in seconds.
 RETRY_S = 60.0
 
-#: Keys and compressed values of each table, those of other partitions among them.
+#: Keys and compressed values of each table, including other partitions.
 References = Sequence[tuple[list[bytes], list[bytes]]]
 
 
@@ -53,67 +51,73 @@ class _Task:
 
 
 class Checkpointer:
-    """Writes checkpoints of partitions; `run` it beside the stage."""
+    """Writes checkpoints of partitions; `run` is a task of the worker."""
 
     def __init__(
         self,
         publisher: Publisher,
         interval_s: float,
-        tell: Callable[[Result], None],
+        count_result: Callable[[Result], None],
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        """`interval_s` is of the log's time; `tell` is given the result of each one that was begun."""
+        """`interval_s` is log time; `count_result` is called after each checkpoint."""
         self._piece_bytes = piece_bytes
         self._publisher = publisher
         self._interval_ms = int(interval_s * 1000)
-        self._tell = tell
+        self._count_result = count_result
         self._intervals: dict[int, int | None] = {}
-        """The interval that the newest checkpoint of a partition is of; none: its clock has not
-        ticked."""
+        """Interval of the newest checkpoint by partition; None: its clock has not ticked."""
         self._task: _Task | None = None
         self._given = asyncio.Event()
 
-    def opened(self, partition: int, clock: bytes | None) -> None:
-        """The partition is ours, and this is its row of kind `partitions` by the tables."""
+    def open(self, partition: int, clock: bytes | None) -> None:
+        """Start a partition; `clock` is its row of kind `partitions`."""
         self._intervals.setdefault(partition, self._interval(_now_ms(clock)))
 
-    def closed(self, partition: int) -> None:
-        """It belongs to another worker."""
+    def close(self, partition: int) -> None:
+        """Stop a checkpoint of a partition that belongs to another worker now."""
         self._intervals.pop(partition, None)
         if self._task is not None and self._task.partition == partition:
             self._task.stopped = True
 
-    def written(
+    def start_if_due(
         self,
         partition: int,
         place: JournalPlace,
         clock: bytes | None,
         references: Callable[[], References],
     ) -> None:
-        """The local tables reflect the place at this moment; `references` takes what they hold."""
+        """Start a checkpoint if one is due.
+
+        Args:
+            partition: number of the partition.
+            place: the journal position that the local tables reflect at this moment.
+            clock: the row of kind `partitions`.
+            references: returns references to the rows.
+        """
         now_ms = _now_ms(clock)
         interval = self._interval(now_ms)
         if self._task is not None or now_ms is None or interval is None:
             return
         before = self._intervals.get(partition)
         if before is None or interval < before:
-            # Its journal has just begun, or its time was ahead and was set right.
+            # The journal is new, or the clock was ahead and has been corrected.
             self._intervals[partition] = interval
         elif interval > before:
             self._task = _Task(partition, place, now_ms, interval, references())
             self._given.set()
 
     async def run(self) -> None:
-        """Write what is due until cancelled."""
+        """Write checkpoints until cancelled."""
         while True:
             await self._given.wait()
             self._given.clear()
             task = self._task
             if task is not None:
-                await self._put(task)
+                await self._process(task)
                 self._task = None
 
-    async def _put(self, task: _Task) -> None:
+    async def _process(self, task: _Task) -> None:
         result: Result = "failed"
         try:
             result = "written" if await self._write(task) else "stopped"
@@ -121,8 +125,7 @@ class Checkpointer:
             result = "stopped"
             raise
         except Exception as error:
-            if self._publisher.running:
-                # Batches do not need it, and what stands in their way they find out for themselves.
+            if self._publisher.is_running:
                 logger.warning(
                     "the checkpoint of partition %d at journal offset %d could not be written: %s",
                     task.partition,
@@ -132,7 +135,7 @@ class Checkpointer:
             else:
                 result = "stopped"  # the worker ends
         finally:
-            self._tell(result)
+            self._count_result(result)
         if result == "written" and task.partition in self._intervals:
             self._intervals[task.partition] = task.interval
         task.references = ()
@@ -140,17 +143,17 @@ class Checkpointer:
             await asyncio.sleep(RETRY_S)
 
     async def _write(self, task: _Task) -> bool:
-        """Whether it is whole."""
-        cutter = Cutter(task.partition, task.place, task.now_ms, self._piece_bytes)
+        """Write all pieces; return False if the checkpoint was stopped."""
+        encoder = CheckpointEncoder(task.partition, task.place, task.now_ms, self._piece_bytes)
         for keys, values in task.references:
             rows = _rows_of(task.partition, keys, values)
             for _ in range(0, len(keys), ROWS_PER_TURN):
-                for piece in cutter.take(islice(rows, ROWS_PER_TURN)):
+                for piece in encoder.add(islice(rows, ROWS_PER_TURN)):
                     if task.stopped:
                         return False
                     await self._publisher.append(TOPIC, task.partition, [piece])
                 await asyncio.sleep(0)
-        for piece in cutter.close():
+        for piece in encoder.close():
             if task.stopped:
                 return False
             await self._publisher.append(TOPIC, task.partition, [piece])
@@ -161,7 +164,7 @@ class Checkpointer:
 
 
 def _rows_of(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[Row]:
-    """The partition's own rows, long ones joined, without how far they reflect the journal."""
+    """Yield the rows of a partition, with joined chunks and without the journal position."""
     prefix, position = f"{partition}/".encode(), row_key(partition, "", POSITION)
 
     @cache
@@ -176,11 +179,10 @@ def _rows_of(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> 
         if raw.startswith(prefix):
             key = raw.decode()
             if key != position and not is_chunk(key):
-                yield key, joined(key, decompress(kept), chunk)
+                yield key, join_chunks(key, decompress(kept), chunk)
 
 
 def _now_ms(row: bytes | None) -> int | None:
-    """The log's time; none: the clock has not ticked."""
     if row is None:
         return None
     read = decode_as(PartitionRow, row)

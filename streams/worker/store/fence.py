@@ -1,20 +1,17 @@
-"""A publisher whose rows the brokers take from one worker at a time, partition by partition.
+"""A publisher that accepts rows of a partition only from the worker that claimed it last.
 
-    claim(topics, partition)   a producer of the partition's own; a record in each topic shuts out all before it
-    write_rows(...)            through that producer; `LostOwnership` if another one claimed since
+    claim(topics, partition)   creates a producer for the partition, and writes a record to each topic
+    write_rows(...)            uses that producer; raises LostOwnership after another worker's claim
 
-If a worker stood still for longer than its session, another worker has taken over, and the first
-one does not know it. Its further writes would replace newer rows with old ones. Looking at a clock
-before a write cannot prevent that: the worker may stop between the look and the write. So the
-broker decides. Each partition has a producer of its own, under an id that belongs to the partition
-and not to the worker. The broker numbers the producers that claim it, and when the newest has
-written a record, it refuses records of older ones. No transactions are opened: the id alone makes
-the fence, and there are no markers between records.
+A worker that was suspended for longer than its session does not know that another one has taken over.
+Its writes would replace newer rows by old ones. Checking a clock before a write is not sufficient,
+because the worker can be suspended between both. So the broker decides: each partition has a producer
+with a transactional id that belongs to the partition. The broker numbers the producers of an id; after
+a record of the newest one, it refuses records of older ones. No transactions are used, so there are no
+transaction markers.
 
-A claim holds in each topic that it names from its record in that topic on.
-
-If a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an id
-that was unused for a week, `CLAIM_S`), a foreign record still shows: it stands between two writes.
+Some brokers do not refuse: the embedded one, or one that has forgotten an unused id after a week
+(therefore `CLAIM_S`). So each write also checks that no foreign record precedes it.
 """
 
 import asyncio
@@ -25,25 +22,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from connectors.kafka.partition_records import read_range
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import row_key
 from streams.stage.records import RowChange
-from streams.worker.reader import read_range
-from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher, Undelivered
+from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, NotAcknowledged, Publisher
 
 logger = logging.getLogger(__name__)
 
-#: A claim is made again after this time, in seconds: brokers forget it, by default after 7 days.
+#: A claim is renewed after this time, in seconds, because brokers forget it after 7 days by default.
 CLAIM_S = 86_400.0
 
 
 class _PartitionPublisher(Publisher):
-    """The producer of one partition; the newest of an id is the one that counts."""
-
-    async def _started(self) -> Any:
-        producer = await super()._started()
-        # With its id it would insist on transactions, whose markers Faust's recovery waits for in
-        # vain. The number under which the brokers know it is what the id was for.
+    async def _connect(self) -> Any:
+        producer = await super()._connect()
+        # The producer has its number from the brokers. With its id, aiokafka would use transactions, and
+        # Faust's recovery would wait forever for records at their markers.
         producer._txn_manager.transactional_id = None  # noqa: SLF001 - aiokafka names no other way
         return producer
 
@@ -53,117 +48,116 @@ class _Claim:
     publisher: Publisher
     made_at_s: float
     last: dict[str, int | None]
-    """Offset written last, by topic; none: the broker did not say."""
+    """Last written offset by topic; None: unknown."""
     writing: int = 0
-    """How many writes are on their way."""
+    """Number of pending writes."""
     idle: asyncio.Event = field(default_factory=asyncio.Event)
-    """None is."""
+    """Set if there are no pending writes."""
 
     @property
-    def old(self) -> bool:
-        """It must be made again, before brokers forget it."""
+    def is_old(self) -> bool:
         return time.monotonic() - self.made_at_s > CLAIM_S
 
 
 class FencedPublisher(Publisher):
-    """Writes outputs as `Publisher` does, and the rows of claimed partitions through their fences."""
+    """Writes outputs as `Publisher` does, and rows with the producers of claimed partitions."""
 
-    def __init__(self, settings: KafkaSettings, **options: Any) -> None:
-        """As for `Publisher`."""
-        super().__init__(settings, **options)
+    def __init__(self, settings: KafkaSettings) -> None:
+        super().__init__(settings)
         self._claims: dict[int, _Claim] = {}
         self._renewing = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def claim(self, topics: Sequence[str], partition: int) -> dict[str, int]:
-        """From now on no worker that claimed the partition of these topics before can write to it.
+        """Claim a partition of topics, so that earlier owners cannot write to it any more.
 
-        Answers with the offsets of the records that say so, deletions of a row that never is; what
-        others have written stands before them. Another claim of the same must name the same topic
-        first.
+        All claims of a partition must name the same topic first.
+
+        Returns:
+            The offset of the claim's record in each topic; rows of earlier owners are before it.
         """
         self.release(partition)
-        claim = await self._started_claim(topics, partition)
+        claim = await self._start_claim(topics, partition)
         self._claims[partition] = claim
-        return await self._marked(claim, partition)
+        return await self._write_marks(claim, partition)
 
-    async def _started_claim(self, topics: Sequence[str], partition: int) -> _Claim:
-        publisher = _PartitionPublisher(
-            self._settings, **self._options, transactional_id=f"{topics[0]}-{partition}"
-        )
+    async def _start_claim(self, topics: Sequence[str], partition: int) -> _Claim:
+        publisher = _PartitionPublisher(self._settings, transactional_id=f"{topics[0]}-{partition}")
         publisher.written_bytes = self.written_bytes
         await publisher.start()
         claim = _Claim(publisher, time.monotonic(), dict.fromkeys(topics))
         claim.idle.set()
         return claim
 
-    async def _marked(self, claim: _Claim, partition: int) -> dict[str, int]:
-        """Write the records that say so; answers with their offsets."""
+    async def _write_marks(self, claim: _Claim, partition: int) -> dict[str, int]:
+        """Write the records of a claim (deletions of a row that does not exist); return their
+        offsets."""
         topics = list(claim.last)
         mark = [RowChange(row_key(partition, "", "claim"), None)]
         await asyncio.gather(*(self._write(claim, topic, partition, mark) for topic in topics))
         claimed = {topic: last for topic, last in claim.last.items() if last is not None}
         for topic in topics:
             if topic not in claimed:
-                raise Undelivered(f"the broker did not say at which offset of {topic} the claim is")
+                raise NotAcknowledged(
+                    f"the broker did not report the offset of the claim in {topic}"
+                )
         return claimed
 
     async def write_rows(
         self, topic: str, partition: int, changes: Iterable[RowChange]
     ) -> list[int]:
-        """Write row changes of a claimed partition, in their order; offset of each, -1 for unknown.
+        """Write row changes of a claimed partition in order; return their offsets, -1 if unknown.
 
         Raises:
             LostOwnership: another worker has claimed the partition.
         """
-        claim = self._claim_of(topic, partition)
-        if claim.old:
-            # Tables are written side by side: one of these writes makes the claim for all of them.
+        claim = self._get_claim(topic, partition)
+        if claim.is_old:
+            # Tables are written concurrently; one of the writes renews the claim.
             async with self._renewing:
-                claim = self._claim_of(topic, partition)
-                if claim.old:
-                    claim = await self._renewed(claim, topic, partition)
+                claim = self._get_claim(topic, partition)
+                if claim.is_old:
+                    claim = await self._renew(claim, topic, partition)
         return await self._write(claim, topic, partition, changes)
 
-    def _claim_of(self, topic: str, partition: int) -> _Claim:
+    def _get_claim(self, topic: str, partition: int) -> _Claim:
         claim = self._claims.get(partition)
         if claim is None:  # it was released meanwhile
-            raise _lost(topic, partition)
+            raise _ownership_error(topic, partition)
         return claim
 
-    async def _renewed(self, before: _Claim, topic: str, partition: int) -> _Claim:
-        """A new claim in the place of an old one that still holds."""
-        await before.idle.wait()  # the brokers refuse what comes through the old one from then on
-        claim = await self._started_claim(list(before.last), partition)
+    async def _renew(self, before: _Claim, topic: str, partition: int) -> _Claim:
+        """Replace an old claim that is still valid."""
+        await before.idle.wait()  # afterwards the brokers refuse its writes
+        claim = await self._start_claim(list(before.last), partition)
         try:
-            for each, offset in (await self._marked(claim, partition)).items():
+            for each, offset in (await self._write_marks(claim, partition)).items():
                 await self._check(offset, before.last[each], each, partition)
-            self._check_still(before, topic, partition)
+            self._check_unchanged(before, topic, partition)
         except BaseException:
-            self._leave(claim)
+            self._stop_later(claim)
             raise
         self._claims[partition] = claim
-        self._leave(before)
+        self._stop_later(before)
         return claim
 
-    def _check_still(self, claim: _Claim, topic: str, partition: int) -> None:
-        """The partition must not have been released, or claimed anew, meanwhile."""
+    def _check_unchanged(self, claim: _Claim, topic: str, partition: int) -> None:
         if self._claims.get(partition) is not claim:
-            raise _lost(topic, partition)
+            raise _ownership_error(topic, partition)
 
     def release(self, partition: int) -> None:
-        """Leave the partition to its next owner."""
+        """Give up the claim of a partition."""
         claim = self._claims.pop(partition, None)
         if claim is not None:
-            self._leave(claim)
+            self._stop_later(claim)
 
-    def _leave(self, claim: _Claim) -> None:
+    def _stop_later(self, claim: _Claim) -> None:
         task = asyncio.get_running_loop().create_task(_stop(claim))
         self._stopping.add(task)
         task.add_done_callback(self._stopping.discard)
 
     async def stop(self) -> None:
-        """Disconnect, after what is on its way has arrived or failed."""
+        """Disconnect after pending writes."""
         for partition in list(self._claims):
             self.release(partition)
         await asyncio.gather(*self._stopping)
@@ -176,11 +170,11 @@ class FencedPublisher(Publisher):
         claim.idle.clear()
         try:
             offsets = await claim.publisher.write_rows(topic, partition, changes)
-        except Undelivered as error:
+        except NotAcknowledged as error:
             from aiokafka.errors import ProducerFenced
 
             if isinstance(error.__cause__, ProducerFenced):
-                raise _lost(topic, partition) from error
+                raise _ownership_error(topic, partition) from error
             raise
         finally:
             claim.writing -= 1
@@ -195,23 +189,23 @@ class FencedPublisher(Publisher):
         return offsets
 
     async def _check(self, offset: int, before: int | None, topic: str, partition: int) -> None:
-        """No record may stand between what was written last and what is written now."""
+        """Check that there is no foreign record between the last write and this one."""
         if before is None or offset == before + 1:
             return
         if offset <= before or await read_range(
             self._settings, topic, partition, before + 1, offset
         ):
-            raise _lost(topic, partition)
+            raise _ownership_error(topic, partition)
 
 
-def _lost(topic: str, partition: int) -> LostOwnership:
+def _ownership_error(topic: str, partition: int) -> LostOwnership:
     return LostOwnership(
-        f"another worker writes to partition {partition} of {topic}, while this one held it for its "
-        f"own: {UNKNOWN_OWNER}. Start it again; its partitions are read anew then"
+        f"another worker owns partition {partition} of {topic}, and this one did not notice: "
+        f"{UNKNOWN_OWNER}. Start this worker again; it then reads its partitions again"
     )
 
 
 async def _stop(claim: _Claim) -> None:
-    # Of a producer that was fenced off nothing is on its way any more that counts.
+    # A fenced producer has no effective writes in flight.
     with suppress(Exception):
         await claim.publisher.stop()

@@ -1,8 +1,8 @@
-"""The journal first, then outputs, rows lazily: decisions are made once.
+"""Durability of the cluster stage: journal, then outputs, rows later. So decisions are made once.
 
-A batch is written to the journal before anything else. Outputs follow when the journal is
-acknowledged, while the next batch is written to the journal already. Rows are written lazily
-(`lazy_rows`); after a crash the journal's tail is redone over them.
+A batch is written to the journal first. When that is acknowledged, its outputs are published, while the
+next batch is written to the journal. Rows are written every few seconds (`lazy_rows`); after a crash,
+the batches at the end of the journal are applied to them.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
+from connectors.kafka.partition_records import read_pieces
 from connectors.kafka.reader import Gap, Record
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import JournalPositionRow
@@ -19,7 +20,7 @@ from streams.stage import journal
 from streams.stage.dead_letters import build_dead_letters
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, OutputRecord, PartitionRows, read_row
-from streams.worker.reader import as_input, read_pieces
+from streams.worker.packed_messages import to_input
 from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
 from streams.worker.store.topic_watch import check_ids
@@ -28,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 
 class JournalFirst:
-    """Durability of a stage whose decisions are made once."""
-
     topics: tuple[str, ...] = (journal.TOPIC,)
     """Topics from which state is restored, besides inputs and changelogs."""
 
@@ -41,15 +40,23 @@ class JournalFirst:
     async def open(
         self, partition: int, rows: PartitionRows, topic_ids: Mapping[str, str]
     ) -> PartitionRows:
-        """Take the partition over, then redo what the journal knows and the rows do not.
+        """Take over the partition, and apply the newest batches of the journal to its rows.
 
-        Rows that a former owner has written after these rows were read were in the journal before:
-        they are redone here, and written once more. The brokers refuse its rows from now on.
+        Rows that a former owner writes after these rows were read are in the journal as well: they are
+        applied here, and written again. From now on the brokers refuse its rows.
+
+        Args:
+            partition: number of the partition.
+            rows: its rows in the tables.
+            topic_ids: known ids of topics.
+
+        Returns:
+            The newest rows.
 
         Raises:
-            DamagedTable: the row that names the journal position cannot be read.
-            JournalDamaged: the journal cannot be followed.
-            TopicChanged: the rows name another id of a topic.
+            DamagedTable: the row with the journal position cannot be read.
+            JournalDamaged: the journal cannot be read.
+            TopicChanged: the rows have another id of a topic.
         """
         await self._publisher.start()
         known = self._read_place(partition, rows.get(row_key(partition, "", POSITION)), topic_ids)
@@ -61,71 +68,68 @@ class JournalFirst:
             raise journal.JournalDamaged(
                 partition,
                 f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
-                f"reflect it up to {known.offset}: it was deleted and created again, or the broker has lost "
-                f"its end",
+                f"reflect it up to offset {known.offset}: the topic was created again, or the broker has lost "
+                f"records",
             )
         reader = journal.JournalReader(known, partition)
         changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
-        redone = dict(rows)
-        # Whole from now on, and written by the next flush: another rebalance may have begun
-        # meanwhile, which drops the tables' rows and has another worker write them.
-        whole = Changes()
+        newest = dict(rows)
+        # Complete rows, to be written by the next flush. Packing them later would need the rows of the
+        # tables, which another rebalance may drop meanwhile.
+        unwritten = Changes()
         for change in changes.rows(rows.get):
-            whole.add(change.key, change.value)
+            unwritten.add(change.key, change.value)
             if change.value is None:
-                redone.pop(change.key, None)
+                newest.pop(change.key, None)
             else:
-                redone[change.key] = change.value
+                newest[change.key] = change.value
         owned = OwnedPartition(
-            partition, dict(topic_ids), reader.place, reader.place, time.monotonic(), whole
+            partition, dict(topic_ids), reader.place, reader.place, time.monotonic(), unwritten
         )
         self._rows.open(owned, rows.get(row_key(partition, "", PARTITION)))
-        return redone
+        return newest
 
     async def append(self, batches: Sequence[AppliedBatch]) -> list[journal.JournalPlace]:
-        """Append the batches, each to the journal of its partition; return where each ends.
+        """Append each batch to the journal of its partition; return the new positions.
 
         Raises:
-            LostOwnership: another worker has taken a partition over; nothing of these may be
-                published.
+            LostOwnership: another worker owns a partition; the outputs must not be published.
         """
         return await asyncio.gather(*map(self._append, batches))
 
     async def commit(
         self, batches: Sequence[AppliedBatch], places: Sequence[journal.JournalPlace]
     ) -> None:
-        """Publish the outputs of batches that are in the journal, in the order of appending.
+        """Publish the outputs of appended batches, in the order of appending.
 
-        Rows are written when they are due. Later batches may be appended meanwhile.
+        Their rows are written later. Other batches may be appended meanwhile.
         """
         await self._publisher.publish(
             chain.from_iterable(batch.result.published for batch in batches)
         )
-        # Not before: a place that is written says that all up to it was published.
+        # Not before: a stored journal position means that all outputs up to it are published.
         for batch, place in zip(batches, places, strict=True):
             owned = self._rows.partitions.get(batch.partition)
             if owned is None or owned.published.epoch != place.epoch:
-                continue  # the next batch has found out that the partition is another worker's
+                continue  # a later batch has found that another worker owns the partition
             owned.published = place
             for row in batch.result.rows:
                 owned.unwritten.add(row.key, row.value)
 
     async def flush(self, *, force: bool = False) -> None:
-        """Write rows that are due; all if forced."""
+        """Write rows that are due; with `force`, all changed rows."""
         await self._rows.flush(force=force)
 
     def unwritten(self, partition: int) -> Sequence[Changes]:
-        """Changes of rows that are durable and that the tables may lack, the oldest first."""
+        """Return durable changes that the tables may lack, oldest first."""
         return self._rows.unwritten(partition)
 
     def close(self, partition: int) -> None:
-        """The partition belongs to another worker now."""
         self._rows.close(partition)
 
     def _read_place(
         self, partition: int, value: bytes | None, topic_ids: Mapping[str, str]
     ) -> journal.JournalPlace:
-        """The place in the journal that the rows reflect, by the row that says so."""
         if value is None:
             return journal.JournalPlace()
         row: JournalPositionRow = read_row(row_key(partition, "", POSITION), value)
@@ -135,9 +139,8 @@ class JournalFirst:
     async def _publish_tail(
         self, reader: journal.JournalReader, partition: int, begin: int, end: int
     ) -> Changes:
-        """Publish the outputs of the journal from one offset to another; return its rows."""
+        """Publish the outputs of a range of the journal; return its rows."""
         changes = Changes()
-        # Piece by piece: after a long time without written rows the tail is of any length.
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, begin, end, _refuse_deleted
         ):
@@ -149,7 +152,6 @@ class JournalFirst:
         return changes
 
     async def _append(self, batch: AppliedBatch) -> journal.JournalPlace:
-        """Write a batch to the journal; return the place that it ends at."""
         partition = batch.partition
         owned = self._rows.partitions[partition]
         place = owned.appended
@@ -163,22 +165,20 @@ class JournalFirst:
         else:
             raise journal.JournalDamaged(
                 partition,
-                f"topic {journal.TOPIC}, partition {partition} ended at offset {place.offset + 1} and ends at "
-                f"{offset + 1} now: it was deleted and created again, or the broker has lost its end",
+                f"topic {journal.TOPIC}, partition {partition} ended at offset {place.offset + 1} and now ends "
+                f"at {offset + 1}: the topic was created again, or the broker has lost records",
             )
-        # Not before: rows may be written meanwhile, and must not be by a worker that has lost the
-        # partition.
+        # The time before the append, because another worker may take over during it.
         owned.owned_at_s = began_s
         return owned.appended
 
     async def _read_others(
         self, partition: int, place: journal.JournalPlace, end: int
     ) -> journal.JournalPlace:
-        """Read on where another writer has written: a successor, or a predecessor that does not
-        know yet that it is one.
+        """Read the records of another writer; return the new position.
 
         Raises:
-            LostOwnership: it is a successor.
+            LostOwnership: the writer is a newer owner of the partition, not an older one.
         """
         reader = journal.JournalReader(place, partition)
         dead: list[OutputRecord] = []
@@ -192,9 +192,9 @@ class JournalFirst:
         if now.epoch != place.epoch:
             self.close(partition)
             raise LostOwnership(
-                f"another worker took partition {partition} over at journal offset {now.epoch}, while "
-                f"this one ({place.epoch}) held it for its own: {UNKNOWN_OWNER}. What it has decided "
-                "since counts for nothing; start it again"
+                f"another worker took over partition {partition} at journal offset {now.epoch}, and this one "
+                f"(epoch {place.epoch}) did not notice: {UNKNOWN_OWNER}. Its decisions since then do not "
+                "count; start this worker again"
             )
         await self._publisher.publish(dead)
         return now
@@ -203,19 +203,19 @@ class JournalFirst:
 def _refuse_deleted(gap: Gap) -> None:
     raise journal.JournalDamaged(
         gap.partition,
-        f"journal offsets {gap.first_offset} to {gap.next_offset - 1} are gone; retention may be "
-        f"shorter than a worker was away",
+        f"the journal offsets {gap.first_offset} to {gap.next_offset - 1} were deleted; the retention may be "
+        f"shorter than the time without a worker",
     )
 
 
 def _bury_foreign(
     reader: journal.JournalReader, partition: int, entries: Collection[Record]
 ) -> list[OutputRecord]:
-    """Dead letters of the foreign records among the entries, which the reader has just read."""
-    records = {entry.offset: as_input(entry) for entry in entries}
+    """Return dead letters for the foreign records among the entries that were read last."""
+    records = {entry.offset: to_input(entry) for entry in entries}
     dead: list[OutputRecord] = []
     for foreign in reader.take_foreign():
         reason = foreign.refusal.reason
-        logger.warning("journal offset %d was passed over: %s", foreign.offset, reason)
+        logger.warning("journal offset %d was skipped: %s", foreign.offset, reason)
         dead += build_dead_letters(records[foreign.offset], foreign.refusal)
     return dead

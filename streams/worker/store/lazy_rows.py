@@ -1,9 +1,8 @@
-"""Writes the rows of a journal-first stage lazily and together.
+"""Writes the rows of a journal-first stage every few seconds.
 
-Changed rows wait until they are due, and are written piece by piece while batches go on. The row
-that names the journal position comes last: it says that the tables reflect the journal up to there,
-and recovery redoes what follows. So a changed row that was written and has no such row after it is
-only written twice.
+Changed rows are written in pieces while batches continue. The row with the journal position is written
+after all others. Recovery applies the journal after that position, so rows that were written without a
+new position are only written again.
 """
 
 import asyncio
@@ -24,43 +23,40 @@ from streams.worker.store.checkpointer import Checkpointer, References
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.tables import RowTable
 
-#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash.
-#: A node's row holds all its pods, so it is written once for many of their changes.
+#: Time between two writes of many rows, in seconds: limits the work of a recovery. A node's row has all
+#: its pods, so it is written once for many changes.
 UNWRITTEN_S = 5.0
-#: Time between two writes of rows, in seconds, while few have changed.
+#: Time between two writes of at most `FEW_ROWS` rows, in seconds.
 FLUSH_INTERVAL_S = 1.0
-#: At most this many changed rows are few.
 FEW_ROWS = 500
-#: Bytes of a piece, in which rows are packed and written; batches wait for one at most.
+#: Size of a piece; batches wait for at most one piece.
 PIECE_BYTES = 256 * 1024
-#: Rows are written at most so long after the journal last showed that the partition is ours, in
-#: seconds. A worker that stood still for longer than its session must not write old rows over its
-#: successor's.
+#: How long after a write to the journal rows may be written, in seconds. A worker that was suspended for
+#: longer than its session must not replace the rows of its successor.
 OWNED_S = 2.0
-#: Most changed rows that stay unwritten; with more of them rows are written without rests.
+#: With more changed rows, rows are written without rests.
 UNWRITTEN_ROWS_MAX = 20_000
 
 
 @dataclass(slots=True)
 class OwnedPartition:
-    """A partition from its takeover until it is closed or taken over again."""
+    """A partition between a takeover and its close or next takeover."""
 
     number: int
     topic_ids: dict[str, str]
-    """Ids of the topics that its state is made of."""
+    """Ids of the topics that its state depends on."""
     appended: JournalPlace
-    """Up to where the journal is written."""
+    """Position up to which the journal is written."""
     published: JournalPlace
-    """Up to where its outputs are published; rows that are written are those of this place."""
+    """Position up to which outputs are published; rows are written as of this position."""
     owned_at_s: float
-    """When the journal showed last that the partition is ours, by the monotonic clock."""
+    """When the journal last proved the ownership, by the monotonic clock."""
     unwritten: Changes
     writing: Changes = field(default_factory=Changes)
-    """Those on their way to the tables."""
 
     @property
     def is_surely_ours(self) -> bool:
-        """Whether the journal has shown a moment ago that the partition is ours."""
+        """Whether the journal has proved the ownership recently."""
         return time.monotonic() - self.owned_at_s <= OWNED_S
 
 
@@ -73,7 +69,7 @@ class LazyRows:
         publisher: FencedPublisher,
         checkpoints: Checkpointer | None = None,
     ) -> None:
-        """`checkpoints` is notified each time that the rows reflect one place of the journal."""
+        """`checkpoints` may start a checkpoint whenever all changed rows are written."""
         self._tables = {table.name: table for table in tables}
         self._publisher = publisher
         self._checkpoints = checkpoints
@@ -81,43 +77,43 @@ class LazyRows:
         self._flushed_at_s = time.monotonic()
         self._flushing = asyncio.Lock()
         self._awaited = 0
-        """How many wait until rows are written, or until they may write some."""
+        """Number of tasks that wait for the end of a write."""
 
     async def claim(self, partition: int) -> None:
-        """From now on no former owner of the partition can write to any changelog."""
-        with self._in_a_hurry():
-            async with self._flushing:  # rows of ours may be on their way through the claim before
+        """Claim the partition's changelogs, so that former owners cannot write to them."""
+        with self._hurry():
+            async with self._flushing:  # a write with the previous claim may be pending
                 changelogs = [table.changelog for table in self._tables.values()]
                 await self._publisher.claim(changelogs, partition)
 
     def open(self, owned: OwnedPartition, clock: bytes | None) -> None:
-        """Write the rows of this partition from now on; `clock` is its row that says its time."""
+        """Start to write rows of a partition; `clock` is its row of kind `partitions`."""
         self.partitions[owned.number] = owned
         if self._checkpoints is not None:
-            self._checkpoints.opened(owned.number, clock)
+            self._checkpoints.open(owned.number, clock)
 
     def close(self, partition: int) -> None:
-        """Forget the partition; its rows were flushed, or are redone by its next owner."""
+        """Forget a partition; its next owner restores unwritten rows from the journal."""
         self.partitions.pop(partition, None)
         self._publisher.release(partition)
         if self._checkpoints is not None:
-            self._checkpoints.closed(partition)
+            self._checkpoints.close(partition)
 
     def unwritten(self, partition: int) -> Sequence[Changes]:
-        """Changes that the tables may lack: those on their way to them, then those that wait."""
+        """Return changes that the tables may lack: those being written, then the unwritten ones."""
         owned = self.partitions.get(partition)
         return () if owned is None else (owned.writing, owned.unwritten)
 
     async def flush(self, *, force: bool = False) -> None:
-        """Write rows that have waited long enough, or are many; all if forced.
+        """Write rows that are due; with `force`, all changed rows.
 
-        Batches may be committed meanwhile. Rows of a partition that may be another worker's by now
-        stay: its owner redoes them.
+        Batches may be committed meanwhile. Rows of partitions that may have another owner are not
+        written.
         """
         if not force:
             await self._flush(force=False)
             return
-        with self._in_a_hurry():
+        with self._hurry():
             await self._flush(force=True)
 
     async def _flush(self, *, force: bool) -> None:
@@ -134,8 +130,8 @@ class LazyRows:
         return sum(len(owned.unwritten) for owned in self.partitions.values())
 
     @contextmanager
-    def _in_a_hurry(self) -> Iterator[None]:
-        """Rows that are being written are written without rests: this waits for them."""
+    def _hurry(self) -> Iterator[None]:
+        """Let rows be written without rests, because the block waits for them."""
         self._awaited += 1
         try:
             yield
@@ -143,7 +139,7 @@ class LazyRows:
             self._awaited -= 1
 
     async def _write(self, owned: OwnedPartition) -> None:
-        """Write the rows as they are now; a checkpoint may begin when all are written."""
+        """Write all changed rows, then start a checkpoint if one is due."""
         if not owned.unwritten or not self._may_write(owned):
             return
         changes, place = owned.unwritten, owned.published
@@ -153,22 +149,20 @@ class LazyRows:
             written = await self._write_pieces(owned, changes, place)
         finally:
             if not written:
-                # Some rows may be ahead of their place now; the stage that goes on from it redoes
-                # them.
+                # Some rows may be newer than the stored position; recovery writes them again.
                 for change in owned.unwritten:
                     changes.add(change.key, change.value)
                 owned.unwritten = changes
             owned.writing = Changes()
-        # Nothing has been waited for since: the local rows are those of this place, all of them and
-        # no newer ones.
+        # No other task has run since the last write, so the local rows are exactly those of `place`.
         if written and self._checkpoints is not None and self._may_write(owned):
             clock = self._row(row_key(owned.number, "", PARTITION))
-            self._checkpoints.written(owned.number, place, clock, self._references)
+            self._checkpoints.start_if_due(owned.number, place, clock, self._references)
 
     async def _write_pieces(
         self, owned: OwnedPartition, changes: Changes, place: JournalPlace
     ) -> bool:
-        """Whether all were written: not once the partition may be another worker's."""
+        """Write the rows and the position; return False if the partition may have another owner."""
         piece: list[RowChange] = []
         size = 0
         pace = Pace()
@@ -191,7 +185,7 @@ class LazyRows:
             topic_ids=owned.topic_ids,
         )
         position = RowChange(row_key(owned.number, "", POSITION), encode(reached))
-        # The position is written when the brokers have acknowledged all other rows.
+        # The position is written after all other rows are acknowledged.
         for last in (piece, [position]):
             if not self._may_write(owned):
                 return False
@@ -199,7 +193,7 @@ class LazyRows:
         return True
 
     def _may_write(self, owned: OwnedPartition) -> bool:
-        """Owned since this takeover; otherwise rows may be packed with what others wrote."""
+        """Tell whether the partition has been owned since its takeover."""
         return self.partitions.get(owned.number) is owned and owned.is_surely_ours
 
     async def _write_piece(self, partition: int, piece: Collection[RowChange]) -> None:
@@ -221,9 +215,7 @@ class LazyRows:
         table.store(records)
 
     def _row(self, key: str) -> bytes | None:
-        """A row as it was written last; None: there is none."""
         return self._tables[table_of_key(key)].row(key)
 
     def _references(self) -> References:
-        """Keys and values of each table as they were written last, of all partitions."""
         return [table.references() for table in self._tables.values()]

@@ -1,11 +1,10 @@
-"""Writes of a stage to Kafka, by an idempotent producer of our own.
+"""Writes the records of a stage to Kafka.
 
-Faust's producer costs as much per message as Faust's consumer, and does not say when a batch is
-safe. Here a call returns when the brokers have acknowledged everything that it was given. All
-records for one partition are handed to the producer together, since one call per record costs more
-than the decision in it. Records for one partition keep their order, even with retries; one producer
-writes nothing twice. A record that cannot be written is an error: the caller has state in memory
-that is not durable, and must not go on.
+Faust's producer is slow, and does not report when a batch is durable. A call of `Publisher` returns when
+the brokers have acknowledged all its records. Records of one partition are passed to the producer
+together, because a call per record costs more than a decision. They keep their order, even after retries,
+and are written once. If a record cannot be written, the worker must stop, because its state in memory is
+not durable.
 """
 
 import asyncio
@@ -19,35 +18,32 @@ from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
 from streams.stage.records import OutputRecord, RowChange
 
-#: Most bytes that travel in one batch to one partition; a larger record makes a batch of its own.
+#: Most bytes in one batch of the producer; a larger record is a batch of its own.
 _BATCH_BYTES = 512 * 1024
 
-
-#: Topic, key, value, partition or none where the key says it, timestamp or none for now.
+#: Topic, key, value, partition (None: of the key), timestamp (None: now).
 _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
-
-#: Why a partition has another owner, of which the worker knows nothing.
+#: Possible reasons of `LostOwnership`.
 UNKNOWN_OWNER = (
-    "brokers did not hear from it for longer than the session timeout, a worker with another "
-    "LOADSTREAM_WORKER_STAGES, and so of another group, runs beside it, or the partition was reset "
-    "meanwhile"
+    "it was silent for longer than the session timeout, a worker of another LOADSTREAM_WORKER_STAGES (and so "
+    "of another consumer group) runs as well, or the partition was reset"
 )
 
 
 class LostOwnership(RuntimeError):
-    """Another writer has opened the partition's journal: what this one appends does not count."""
+    """Another worker owns the partition."""
 
 
-class Undelivered(RuntimeError):
-    """The brokers did not take a record; what was computed from the input is not durable."""
+class NotAcknowledged(RuntimeError):
+    """A broker has not accepted a record."""
 
 
 class Publisher:
-    """An idempotent producer that waits for acknowledgements batch by batch."""
+    """An idempotent producer whose calls wait for acknowledgements."""
 
     def __init__(self, settings: KafkaSettings, **options: Any) -> None:
-        """`options` replace those that aiokafka's producer is made with."""
+        """`options` are additional options of aiokafka's producer."""
         self._settings = settings
         self._options = options
         self._producer: Any = None
@@ -55,37 +51,33 @@ class Publisher:
         self._counts: dict[str, int] = {}
         self._separate: list[Publisher] = []
         self.written_bytes: Counter[str] = Counter()
-        """Bytes of keys and values that were given to the brokers, by topic."""
+        """Bytes of keys and values by topic."""
 
     async def start(self) -> None:
-        """Connect; does nothing where that is done already."""
+        """Connect, unless connected."""
         async with self._starting:
             if self._producer is None:
-                self._producer = await self._started()
+                self._producer = await self._connect()
             for each in self._separate:
                 await each.start()
 
     @property
-    def running(self) -> bool:
-        """Started, and not stopped since."""
+    def is_running(self) -> bool:
         return self._producer is not None
 
-    def separate(self, **options: Any) -> "Publisher":
-        """Another one, which this one's writes do not wait for; it starts and stops with this one.
-
-        `options` replace those of this one.
-        """
-        other = Publisher(self._settings, **{**self._options, **options})
+    def separate(self) -> "Publisher":
+        """Return another publisher, which starts and stops with this one; they do not delay each other."""
+        other = Publisher(self._settings)
         other.written_bytes = self.written_bytes
         self._separate.append(other)
         return other
 
-    async def _started(self) -> Any:
+    async def _connect(self) -> Any:
         options = {"linger_ms": 0, "max_batch_size": _BATCH_BYTES, **self._options}
         return await connect_producer(self._settings, **options)
 
     async def stop(self) -> None:
-        """Disconnect, after what is on its way has arrived or failed."""
+        """Disconnect after pending writes."""
         for each in self._separate:
             await each.stop()
         producer, self._producer = self._producer, None
@@ -93,9 +85,10 @@ class Publisher:
             await producer.stop()
 
     async def publish(self, records: Iterable[OutputRecord]) -> list[int]:
-        """Write records; returns when all are acknowledged, raises Undelivered if one is not.
+        """Write records and wait for acknowledgements; return their offsets, -1 if unknown.
 
-        Answers with the offset of each, -1 where the broker did not say.
+        Raises:
+            NotAcknowledged: a record was not written.
         """
         return await self._deliver(
             (each.topic, each.key.encode(), each.value, each.partition, each.timestamp_ms)
@@ -105,50 +98,49 @@ class Publisher:
     async def write_rows(
         self, topic: str, partition: int, changes: Iterable[RowChange]
     ) -> list[int]:
-        """Write row changes to a changelog, in their order; as `publish` otherwise."""
+        """Write row changes to a changelog in order, otherwise like `publish`."""
         return await self._deliver(
             (topic, each.key.encode(), each.value, partition, None) for each in changes
         )
 
     async def append(self, topic: str, partition: int, values: Iterable[bytes]) -> int:
-        """Write records keyed by their partition, in order; offset of the last one."""
+        """Write records with the partition as key, in order; return the offset of the last one."""
         key = str(partition).encode()
         offsets = await self._deliver((topic, key, value, partition, None) for value in values)
         last = max(offsets)
         if last < 0:
-            raise Undelivered(f"the broker did not say at which offset of {topic} the records are")
+            raise NotAcknowledged(f"the broker did not report the offsets of records in {topic}")
         return last
 
     async def _deliver(self, records: Iterable[_Record]) -> list[int]:
-        """Offsets of the records, in their order; -1 where the broker did not say."""
         by_place: dict[tuple[str, int], list[tuple[int, _Record]]] = defaultdict(list)
         count = 0
         for record in records:
             topic, key, value, partition, _ = record
             self.written_bytes[topic] += len(key) + len(value or b"")
             if partition is None:
-                partition = partition_for(key, await self._partitions(topic))
+                partition = partition_for(key, await self._count_partitions(topic))
             by_place[topic, partition].append((count, record))
             count += 1
         offsets = [-1] * count
         outcomes = await asyncio.gather(
-            *(self._to(place, numbered, offsets) for place, numbered in by_place.items()),
+            *(self._send(place, numbered, offsets) for place, numbered in by_place.items()),
             return_exceptions=True,
         )
         for (topic, partition), outcome in zip(by_place, outcomes, strict=True):
             if isinstance(outcome, AssertionError | asyncio.CancelledError):
                 raise outcome
             if outcome is not None:
-                raise Undelivered(
+                raise NotAcknowledged(
                     f"{len(by_place[topic, partition])} records to {topic}, partition {partition}, were "
                     f"not all acknowledged: {type(outcome).__name__}: {outcome}"
                 ) from outcome
         return offsets
 
-    async def _to(
+    async def _send(
         self, place: tuple[str, int], numbered: list[tuple[int, _Record]], offsets: list[int]
     ) -> None:
-        """Hand records of one partition over in as few batches as possible; note their offsets."""
+        """Send the records of one partition in as few batches as possible; set their offsets."""
         topic, partition = place
         sent: list[tuple[list[int], Any]] = []
         left = iter(numbered)
@@ -163,9 +155,9 @@ class Publisher:
                         break
                     numbers.append(number)
                     following = next(left, None)
-                sent.append((numbers, await self._given(builder, topic, partition)))
+                sent.append((numbers, await self._send_batch(builder, topic, partition)))
         finally:
-            # Also when a later batch was not even accepted: what is on its way is waited for.
+            # Also if a later batch was not accepted: wait for the earlier ones.
             answers = await asyncio.gather(*(each for _, each in sent), return_exceptions=True)
         for (numbers, _), answer in zip(sent, answers, strict=True):
             if isinstance(answer, BaseException):
@@ -174,17 +166,15 @@ class Publisher:
                 for index, number in enumerate(numbers):
                     offsets[number] = answer.offset + index
 
-    async def _given(self, batch: Any, topic: str, partition: int) -> Any:
-        """Hand a batch over, after those before it; waits while brokers are away. Answers with its
-        future."""
+    async def _send_batch(self, batch: Any, topic: str, partition: int) -> Any:
+        """Pass a batch to the producer, and return its future; waits while no broker answers."""
         return await ask_until_answered(
-            # An error says that it was not taken in.
+            # An error means that the producer has not accepted the batch.
             lambda: self._producer.send_batch(batch, topic, partition=partition),
             f"writing to {topic}, partition {partition}",
         )
 
-    async def _partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
+    async def _count_partitions(self, topic: str) -> int:
         count = self._counts.get(topic)
         if count is None:
             found = await ask_until_answered(

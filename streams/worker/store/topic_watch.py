@@ -1,17 +1,16 @@
-"""Watches whether the topics of a stage are those that the worker started with.
+"""Checks that the topics of a stage have not been changed or replaced.
 
-Every few seconds the brokers are asked for each topic that the stage reads or writes, its journal
-and its changelogs. A topic that is missing, has another number of partitions or another id stops
-the worker. When it starts again, `check_ids` says which partitions must be reset, if any: a topic
-that was deleted and created again has the same name and another id, and its offsets mean other
-records than those that a partition's state was built from.
+Every few seconds the brokers are asked for all topics of the stage: inputs, outputs, journal and
+changelogs. A topic that is missing, or has another number of partitions or another id, stops the worker.
+A topic that was deleted and created again has another id, and its offsets mean other records. At the next
+start, `check_ids` tells which partitions must be reset.
 
-Topics that take no writes, since too few of their replicas are in sync, are a notice: the worker is not
-ready, and waits. A new start would not change that, so health does not ask for one meanwhile.
+If topics refuse writes, because too few replicas are in sync, this is reported as a problem: the worker
+is not ready and waits.
 
-aiokafka knows no topic ids, so this goes through librdkafka, in a thread and over a connection of
-its own. Brokers that have no ids (Kafka before 2.8, the embedded broker) say nothing of a topic
-that was created again; only a partition that ends too early shows it (`check_ends`).
+aiokafka does not support topic ids, so this module uses librdkafka, in a thread. Brokers without ids
+(Kafka before 2.8, the embedded broker) do not show that a topic was created again, unless a partition
+ends too early (`check_ends`).
 """
 
 import asyncio
@@ -21,6 +20,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.kafka.client import Failures, client_options
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 from schemas.topics.catalog import TOPICS
 from streams.stage.records import reset_advice
@@ -30,65 +30,61 @@ logger = logging.getLogger(__name__)
 
 #: Time between two checks, in seconds.
 LOOK_S = 5.0
-#: Longest wait for an answer of the brokers, in seconds.
+#: Timeout of a request, in seconds.
 ANSWER_S = 5.0
 #: The id that a broker without topic ids returns.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class TopicChanged(RuntimeError):
-    """A topic is not what it was: the worker must not go on."""
+    """A topic was changed or replaced: the worker must stop."""
 
 
 def written_by(stage: str) -> list[str]:
-    """Topics that a stage writes, but for its journal and tables."""
+    """Return the topics that a stage writes, except changelogs."""
     return [topic.name for topic in TOPICS if topic.is_written_by(stage)]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic that is there."""
+    """An existing topic."""
 
     partitions: int
     topic_id: str = ""
-    """As Kafka's tools print it; empty: unknown."""
+    """The id as Kafka's tools print it; empty: unknown."""
     in_sync: int = 0
-    """Fewest replicas in sync of a partition that lacks some; 0: all are in sync, or none."""
+    """Smallest number of replicas in sync, among partitions that lack some."""
     is_short: bool = False
-    """Whether a partition lacks replicas in sync."""
+    """Whether any partition lacks replicas in sync."""
 
 
 class TopicWatch:
-    """Checks the topics of a stage: every few seconds in `run`, and once in `look`."""
+    """Checks the topics of a stage."""
 
     def __init__(
         self, kafka: KafkaSettings, state: Collection[str], others: Collection[str] = ()
     ) -> None:
-        """`state` are the topics that the stage's state is made of; `others` are those it writes."""
+        """`state` has the topics that the stage's state depends on; `others` those that it writes."""
         self._settings = kafka
         self._state = frozenset(state)
         self._names = sorted({*state, *others})
         self._admin: Any = None
         self._has_ids = True
         self._short: dict[str, tuple[int, int]] = {}
-        """Replicas in sync, and those that writes need, of topics that take no writes."""
+        """Replicas in sync and required ones, of topics that refuse writes."""
         self.ids: dict[str, str] = {}
-        """Ids of the topics when they were first seen; topics with unknown ids are missing."""
+        """Known ids of the topics."""
 
     @property
     def state_ids(self) -> dict[str, str]:
-        """Known ids of the topics that the state is made of."""
+        """Known ids of the topics that the state depends on."""
         return {name: topic_id for name, topic_id in self.ids.items() if name in self._state}
 
     async def run(self, partitions: Partitions) -> None:
-        """Look again and again until cancelled; report what is wrong to the stage's notices.
-
-        Raises:
-            TopicChanged: a topic is not what it was.
-        """
+        """Check every `LOOK_S` until cancelled, and report problems. Raises TopicChanged."""
         while True:
             if await self.look(in_sync=True):
-                partitions.notices.report("topics", self._find_problems())
+                partitions.problems.report("topics", self._find_problems())
             if self._short:
                 partitions.writes_refused_at_s = time.monotonic()
             await asyncio.sleep(LOOK_S)
@@ -101,15 +97,14 @@ class TopicWatch:
         if not short:
             return {}
         return {
-            "replicas in sync": f"topics take no writes, since too few replicas are in sync: {', '.join(short)}. "
-            "The worker waits for the brokers that hold the others"
+            "replicas in sync": f"topics refuse writes, because too few replicas are in sync: {', '.join(short)}. "
+            "The worker waits for the other replicas"
         }
 
     async def look(self, *, in_sync: bool = False) -> bool:
-        """Look once; False: no broker has answered in time. `in_sync`: also for replicas, which takes longer.
+        """Check once; return False if no broker answered in time. Raises TopicChanged.
 
-        Raises:
-            TopicChanged: a topic is not what it was.
+        `in_sync`: check replicas as well, which takes longer.
         """
         try:
             found = await asyncio.to_thread(self._read)
@@ -121,19 +116,15 @@ class TopicWatch:
                     if found[name].in_sync < count
                 }
         except Exception as error:
-            # The silence of brokers is reported by `Brokers`, which asks as often.
-            logger.debug("the brokers do not tell which topics there are: %s", error)
+            # `Brokers` reports that brokers do not answer.
+            logger.debug("the brokers do not list the topics: %s", error)
             self._admin = None
             return False
         self.check(found)
         return True
 
     def check(self, found: Mapping[str, TopicFacts]) -> None:
-        """Compare the topics with what they must be, and keep ids that are seen for the first time.
-
-        Raises:
-            TopicChanged: a topic is not what it was.
-        """
+        """Compare the topics with their expected state, and remember new ids. Raises TopicChanged."""
         for name in self._names:
             facts, expected = found.get(name), self._settings.partitions
             if facts is None:
@@ -142,14 +133,14 @@ class TopicWatch:
                 )
             if facts.topic_id and self.ids.setdefault(name, facts.topic_id) != facts.topic_id:
                 raise TopicChanged(
-                    f"topic {name} was deleted and created again. Start the worker again: it says what to do if "
-                    "it needs what the topic held"
+                    f"topic {name} was deleted and created again. Start the worker again: it then tells which "
+                    "partitions must be reset"
                 )
             if facts.partitions != expected:
                 raise TopicChanged(
-                    f"topic {name} has {facts.partitions} partitions; expected {expected}: keys hash to other "
-                    "partitions now. Stop its producers, delete it, create it with `loadstream topic create`, and "
-                    "start the worker again"
+                    f"topic {name} has {facts.partitions} partitions; expected {expected}, because otherwise keys "
+                    "hash to other partitions. Stop its producers, delete it, create it with `loadstream topic "
+                    "create`, and start the worker again"
                 )
 
     def _read(self) -> dict[str, TopicFacts]:
@@ -167,10 +158,9 @@ class TopicWatch:
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 
-            quiet = {"log_level": 0, "error_cb": lambda _: None}
-            admin = AdminClient({**self._settings.librdkafka_options(), **quiet})
+            admin = AdminClient(client_options(self._settings, Failures()))
             cluster_id = str(admin.list_topics(timeout=ANSWER_S).cluster_id or "")
-            # The embedded broker does not answer the question for ids.
+            # The embedded broker does not answer requests for ids.
             self._has_ids = not cluster_id.startswith(EMBEDDED_CLUSTER_ID_PREFIX)
             self._admin = admin
         return self._admin
@@ -200,7 +190,7 @@ class TopicWatch:
         return found
 
     def _read_needed(self, found: Mapping[str, TopicFacts]) -> dict[str, int]:
-        """How many replicas must be in sync for a write to topics that lack some, as far as it is known."""
+        """Return the required number of replicas in sync, if known, for topics that lack some."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -216,18 +206,18 @@ class TopicWatch:
             except (KafkaException, TimeoutError) as error:
                 logger.debug("the settings of topic %s are unknown: %s", resource.name, error)
         if len(needed) < len(short):
-            # The client goes on asking a broker that has died; another one asks those that live.
+            # A client may continue to ask a dead broker; a new client asks the others.
             self._admin = None
         return needed
 
 
 def check_ids(before: Mapping[str, str], now: Mapping[str, str], partitions: int) -> None:
-    """Compare the ids that a partition's rows name with those of the topics now.
+    """Compare ids of topics that are stored in a partition's rows with the present ones.
 
     Args:
-        before: ids by topic, as far as they were known.
-        now: likewise.
-        partitions: the number of partitions, all of which have lost the topic.
+        before: stored ids by topic, if known.
+        now: present ids, if known.
+        partitions: number of partitions.
 
     Raises:
         TopicChanged: a topic has another id.
@@ -236,27 +226,26 @@ def check_ids(before: Mapping[str, str], now: Mapping[str, str], partitions: int
         if now.get(name, was) != was:
             every = " ".join(map(str, range(partitions)))
             raise TopicChanged(
-                f"topic {name} was deleted and created again, so its offsets mean other records than "
-                f"those that were applied. {reset_advice(every)}"
+                f"topic {name} was deleted and created again, so the stored offsets mean other records. "
+                f"{reset_advice(every)}"
             )
 
 
 def check_ends(positions: Mapping[Any, int], ends: Mapping[Any, int | None]) -> None:
-    """Compare what was applied with where the inputs end.
+    """Check that no input ends before its applied offset.
 
     Args:
-        positions: offset applied last, by topic and partition; -1: none.
-        ends: offset after the last record there, asked for after the positions were; none: the
-            partition is empty.
+        positions: last applied offset, by topic and partition; -1: none.
+        ends: next offset, read after the positions; None: the partition is empty.
 
     Raises:
-        TopicChanged: an input ends before what was applied of it.
+        TopicChanged: an input ends before its applied offset.
     """
     for (topic, partition), position in positions.items():
         end = ends.get((topic, partition)) or 0
         if position >= end:
             raise TopicChanged(
-                f"topic {topic}, partition {partition} ends at offset {end}, but was applied up to "
-                f"{position}: it was deleted and created again, or brokers have lost its end. "
+                f"topic {topic}, partition {partition} ends at offset {end}, but was applied up to offset "
+                f"{position}: the topic was created again, or brokers have lost records. "
                 f"{reset_advice(partition)}"
             )

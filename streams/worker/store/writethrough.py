@@ -1,17 +1,16 @@
-"""Outputs first, then every changed row: enough for a stage whose outputs are the same whenever
-they are made.
+"""Durability of the aggregate stage: outputs, then all changed rows.
 
-After a crash in between the outputs are repeated. A worker that takes a partition over first claims
-its changelog, which shuts out all former owners (see `fence`), and reads what these have written
-after Faust had recovered the table: from then on only its own rows are written. A former owner that
-goes on publishes outputs of at most one batch, the same bytes as its successor's, and fails at
-their rows.
+After a crash between the two, the same outputs are published again. A worker that takes over a partition
+first claims its changelog, so that former owners cannot write rows (see `fence`), and reads the rows that
+they have written since Faust recovered the table. A former owner that continues publishes outputs of at
+most one batch, which equal those of its successor, and fails when it writes rows.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from connectors.kafka.partition_records import read_range
 from connectors.kafka.reader import Record
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.percentiles import TopicIds
@@ -20,15 +19,12 @@ from schemas.topics.codec import encode
 from streams.stage.journal import JournalPlace
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange, read_row
-from streams.worker.reader import read_range
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.topic_watch import check_ids
 from streams.worker.tables import RowTable
 
 
 class WriteThrough:
-    """Durability of a stage with one table and without a journal."""
-
     topics: tuple[str, ...] = ()
     """Topics from which state is restored, besides inputs and changelogs."""
 
@@ -42,11 +38,11 @@ class WriteThrough:
     async def open(
         self, partition: int, rows: PartitionRows, topic_ids: Mapping[str, str]
     ) -> PartitionRows:
-        """Claim the partition; return the stage's rows as they are up to the claim.
+        """Claim the partition, and return its rows.
 
         Raises:
             DamagedTable: a row cannot be read.
-            TopicChanged: the rows name another id of a topic.
+            TopicChanged: the rows have another id of a topic.
         """
         await self._publisher.start()
         changelog = self._table.changelog
@@ -57,7 +53,7 @@ class WriteThrough:
         )
         self._table.store([self._change(entry) for entry in entries])
         found = self._table.rows([partition])[partition]
-        changes = self._table.leftovers(partition)
+        changes = self._table.remove_orphans(partition)
         key = row_key(partition, "", "topics")
         known = _ids(key, found.pop(key, None))
         check_ids(known, topic_ids, self._settings.partitions)
@@ -67,32 +63,25 @@ class WriteThrough:
         return found
 
     async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
-        """There is no journal: after a crash the records come again."""
+        """Return nothing: there is no journal."""
         return []
 
     async def commit(
         self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
     ) -> None:
-        """Publish outputs, then write rows.
-
-        Raises:
-            LostOwnership: another worker has taken a partition over; no row was written over its
-                rows.
-        """
+        """Publish outputs, then write rows. Raises LostOwnership."""
         await self._publisher.publish(
             chain.from_iterable(batch.result.published for batch in batches)
         )
         await asyncio.gather(*(self._write(batch) for batch in batches))
 
     async def flush(self, *, force: bool = False) -> None:
-        """Nothing stays unwritten."""
+        """Do nothing: all rows are written."""
 
     def unwritten(self, partition: int) -> Sequence[Changes]:
-        """None: rows are written before a batch is durable."""
         return ()
 
     def close(self, partition: int) -> None:
-        """The partition is its next owner's."""
         self._publisher.release(partition)
 
     async def _write(self, batch: AppliedBatch) -> None:
@@ -107,10 +96,9 @@ class WriteThrough:
         try:
             return RowChange((entry.key or b"").decode(), entry.value)
         except UnicodeDecodeError:
-            raise DamagedTable(repr(entry.key), "the key is no text") from None
+            raise DamagedTable(repr(entry.key), "the key is not UTF-8") from None
 
 
 def _ids(key: str, value: bytes | None) -> Mapping[str, str]:
-    """Ids of the topics that a partition's rows were made from, as far as they are known."""
     ids: Mapping[str, str] = {} if value is None else read_row(key, value).ids
     return ids

@@ -8,8 +8,8 @@ import pytest
 from connectors.agent.delivery import SAMPLES_MAX, Delivery
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
+from connectors.kafka.cluster_records import Looked, Past
 from schemas.messages.usage import NodeUsage
 from schemas.settings.announcement import announce
 from schemas.settings.connection import KafkaSettings

@@ -8,7 +8,7 @@ from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.outbox import Outbox, RecordTooLong
-from connectors.kafka.recent import read_since
+from connectors.kafka.partition_records import read_since
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome

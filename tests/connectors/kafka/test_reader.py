@@ -10,12 +10,11 @@ from confluent_kafka import Producer, TopicPartition
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
+from connectors.kafka.partition_records import read_newest, read_range, read_since
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Cursor, Gap, Reader, Record
-from connectors.kafka.recent import read_newest, read_since
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
-from streams.worker.reader import read_range
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.messages import NOW_MS, usage
 

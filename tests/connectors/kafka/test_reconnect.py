@@ -12,10 +12,10 @@ from aiokafka.protocol.metadata import MetadataRequest
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
+from connectors.kafka.partition_records import read_range
 from connectors.kafka.reconnect import mend_connections
 from connectors.kafka.topics import expected_topics
 from connectors.process import event_loop
-from streams.worker.reader import read_range
 from streams.worker.store.publisher import Publisher
 from tests.conftest import RunningBroker, create_named, delete_topic, running
 

@@ -57,7 +57,7 @@ import sys
 import faust
 from pydantic import TypeAdapter
 from schemas.settings.connection import KafkaSettings
-from streams.worker.broker import broker_credentials, broker_urls
+from streams.worker.consume.transport import broker_credentials, broker_urls
 
 settings = KafkaSettings.from_environment()
 app = faust.App(

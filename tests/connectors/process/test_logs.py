@@ -138,7 +138,7 @@ def test_a_worker_logs_nothing_but_json_and_no_tables(
 ) -> None:
     # A session that ran out because the machine stood still would be told as an error.
     with Worker(embedded.settings, tmp_path, session_timeout_s="60") as worker:
-        has_both = "has the partitions"
+        has_both = "owns the partitions"
         assert eventually(lambda: worker.log().count(has_both) == 2), worker.log()
         assert worker.stop() == 0
     lines = (tmp_path / "worker.log").read_text().splitlines()

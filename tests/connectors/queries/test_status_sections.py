@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.admin import Group, Member
 from connectors.kafka.extents import Extent
-from connectors.kafka.groups import Group, Member
 from connectors.queries.cluster_reading import ClusterRecords, KafkaState
 from connectors.queries.status_processes import LAG_MAX, Section, kafka_section
 from connectors.queries.status_sections import cluster_sections, main_lines, screen

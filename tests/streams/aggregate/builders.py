@@ -11,7 +11,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import key_of
 from schemas.topics.codec import decode, encode
 from schemas.topics.partitions import find_policy_numbers, partition_for
-from streams.aggregate.collect import Collecting, CollectRules
+from streams.aggregate.collect import CollectRules, PoolRules
 from streams.stage.records import InputRecord
 
 AS_OF = AsOf(partition=0, offsets={}, policy_digest="digest")
@@ -24,7 +24,7 @@ MINUTE = 60_000
 QUICK = CollectRules(
     average_ms=60 * SECOND, report_ms=30 * SECOND, durations_ms=(40 * SECOND, 120 * SECOND)
 )
-QUICK_COLLECTING = Collecting(QUICK)
+QUICK_COLLECTING = PoolRules(QUICK)
 
 
 def windows(

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from streams.aggregate.collect import Collecting
+from streams.aggregate.collect import PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.stage import AggregateStage
 
 
-def node_content(node: NodeWindows, collecting: Collecting) -> Any:
+def node_content(node: NodeWindows, collecting: PoolRules) -> Any:
     """One node's windows and names."""
     newest_ms = node.newest_ms
     assert newest_ms is not None
@@ -45,5 +45,5 @@ def content(of: AggregateStage) -> Any:
     nodes = {
         name: node_content(node, policies.of(node.cluster)) for name, node in state.nodes.items()
     }
-    kept = {cluster: each.kept for cluster, each in policies.all.items()}
-    return state.position, state.since_sweep, state.clock.heard_ms, nodes, kept
+    kept = {cluster: each.row for cluster, each in policies.all.items()}
+    return state.position, state.since_sweep, state.clock.newest_ms, nodes, kept

@@ -6,7 +6,7 @@ from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.metrics import NodeMetric
 from schemas.storage.tables import WINDOWS, kind_of_key, table_of_key
 from schemas.topics.codec import decode, encode
-from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
@@ -19,7 +19,7 @@ Table = dict[str, bytes]
 
 def stage(
     table: Mapping[str, bytes] | None = None,
-    collecting: Collecting = QUICK_COLLECTING,
+    collecting: PoolRules = QUICK_COLLECTING,
     limits: AggregateLimits | None = None,
     partition: int = 0,
     partitions: int = 1,
@@ -74,7 +74,7 @@ def letter(output: OutputRecord) -> DeadLetter:
 class Run:
     """A stage, its log and the table that it has written; the stage starts again when it is said."""
 
-    def __init__(self, collecting: Collecting = QUICK_COLLECTING) -> None:
+    def __init__(self, collecting: PoolRules = QUICK_COLLECTING) -> None:
         self.log = Log()
         self.table: Table = {}
         self._collecting = collecting

@@ -14,7 +14,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.storage.percentiles import Progress
 from schemas.topics.codec import encode
-from streams.aggregate.collect import Collecting
+from streams.aggregate.collect import PoolRules
 from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.aggregate.harness import stage
 from tests.streams.worker_process import PATIENCE_S, Worker
@@ -88,7 +88,7 @@ class Observer:
         found: list[OutputRecord] = []
         for partition in range(partitions):
             subject = stage(
-                None, partition=partition, partitions=partitions, collecting=Collecting()
+                None, partition=partition, partitions=partitions, collecting=PoolRules()
             )
             records = [
                 InputRecord(

@@ -13,7 +13,7 @@ import orjson
 from schemas.messages.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
 from schemas.messages.usage import MemoryDefinition, MemoryReadings, NodeUsage, Pressure
 from schemas.topics.codec import encode
-from streams.aggregate.collect import Collecting, CollectRules
+from streams.aggregate.collect import CollectRules, PoolRules
 
 Amounts = dict[str, int]
 
@@ -61,7 +61,7 @@ class NaiveNode:
     points: list[Point] = field(default_factory=list)
     anchor_ms: int | None = None
 
-    def take(self, sample: NodeUsage, collecting: Collecting) -> NodeMetric | None:
+    def take(self, sample: NodeUsage, collecting: PoolRules) -> NodeMetric | None:
         """Take in a sample; answers with the metric that it causes."""
         policy = collecting.of_pool(sample.pool)
         new = point(sample, policy)
@@ -79,7 +79,7 @@ class NaiveNode:
         self.anchor_ms = new.at_ms
         return self._metric(sample, policy, newest_ms)
 
-    def change(self, before: Collecting) -> None:
+    def change(self, before: PoolRules) -> None:
         """The windows change: what was too old until then is gone."""
         newest_ms = max((each.at_ms for each in self.points), default=0)
         horizon_ms, average_ms = before.horizon_ms, before.average_horizon_ms

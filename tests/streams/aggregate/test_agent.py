@@ -79,7 +79,7 @@ async def test_another_worker_takes_over_with_the_windows_of_the_first(
             await kafka.send(minutes(0, 6))
             await settled(kafka, one)
             with AggregateWorker(broker.settings, tmp_path / "two", **patient) as two:
-                await kafka.until(lambda: "has the partitions" in two.log(), one, two)
+                await kafka.until(lambda: "owns the partitions" in two.log(), one, two)
                 await kafka.send(minutes(6, 12))
                 await settled(kafka, one, two)
                 one.kill()

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode
-from streams.aggregate.collect import Collecting, CollectRules
-from streams.aggregate.known_sample import decode_known
+from streams.aggregate.collect import CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows
-from streams.aggregate.reading import SampleFigures, read
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
+from streams.aggregate.samples import SampleFigures, decode_known, extract_figures
 from tests.streams.aggregate.builders import T0, pod, sample
 
 _MEMORY_FIELD = CollectRules().memory_field
@@ -43,7 +42,7 @@ def known_node() -> NodeWindows:
         )
     )
     assert first is not None
-    node.take(first, 0, Collecting(), RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    node.take(first, 0, PoolRules(), RowLog[SampleEntry](0), RowLog[PodEntry](0))
     return node
 
 
@@ -51,12 +50,12 @@ def by_contract(value: bytes) -> SampleFigures | None:
     message = decode("node-usage", value)
     if not isinstance(message, NodeUsage):
         return None
-    return read(message, value, _MEMORY_FIELD)
+    return extract_figures(message, value, _MEMORY_FIELD)
 
 
 def decoded(value: bytes | None, node: NodeWindows) -> SampleFigures | None:
     known = decode_known(value, node.cluster, node.name, node.pods.members, node.samples.resources)
-    return None if known is None else read(known, value or b"", _MEMORY_FIELD)
+    return None if known is None else extract_figures(known, value or b"", _MEMORY_FIELD)
 
 
 def common(**fields: Any) -> dict[str, Any]:

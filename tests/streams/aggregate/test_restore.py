@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import encode
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
+from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.stage.records import DamagedTable, read_row
 from tests.streams.aggregate.builders import MINUTE, QUICK, SECOND, T0, Log, pod, sample
 from tests.streams.aggregate.content import content
@@ -21,7 +21,7 @@ TIGHT = AggregateLimits(
     pods_per_node=5,
 )
 SWEEP = AggregateLimits().sweep_records
-POLICIES = Collecting(QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,))})
+POLICIES = PoolRules(QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,))})
 
 
 @given(st.data())

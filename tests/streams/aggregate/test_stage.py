@@ -11,12 +11,10 @@ from schemas.messages.dead_letters import restore_record
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode, encode
-from streams.aggregate import partition as partition_module
-from streams.aggregate import rows as rows_module
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
+from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
-from streams.aggregate.reading import SampleFigures
+from streams.aggregate.samples import SampleFigures
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.aggregate.builders import (
@@ -30,16 +28,15 @@ from tests.streams.aggregate.builders import (
     pod,
     sample,
 )
-from tests.streams.aggregate.content import content
 from tests.streams.aggregate.harness import letter, metrics, stage, store
 from tests.streams.aggregate.histories import batches, histories
 from tests.streams.aggregate.oracle import NaiveNode
 
 #: A node is never forgotten or begun anew, which the oracle does not know of.
-FAITHFUL = Collecting(
+FAITHFUL = PoolRules(
     QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,), "usage_with_page_cache_bytes")}
 )
-QUICK_HORIZON_MS = Collecting(QUICK).horizon_ms
+QUICK_HORIZON_MS = PoolRules(QUICK).horizon_ms
 SWEEP = AggregateLimits().sweep_records
 LONG_MEMORY = AggregateLimits(forget_after_ms=10**12)
 
@@ -109,7 +106,7 @@ def test_of_two_samples_of_one_time_the_first_one_holds() -> None:
     assert metrics(result.outputs)[0].usage == {"cpu": 100}
     (refused,) = (letter(each) for each in result.dead_letters)
     assert (refused.offset, refused.category) == (1, "late")
-    assert "the first one holds" in refused.reason
+    assert "one sample per node and time" in refused.reason
 
 
 def test_a_sample_from_the_future_of_its_own_record_is_refused() -> None:
@@ -143,7 +140,7 @@ def test_a_record_read_twice_changes_nothing_and_emits_nothing() -> None:
         (b"[]", "invalid"),
         (orjson.dumps({**sample(T0), "usage": {"cpu": -1}}), "invalid"),
         (orjson.dumps({**sample(T0), "schema_version": 2}), "invalid"),
-        (orjson.dumps(sample(T0, node="another")), "invalid"),
+        (orjson.dumps(sample(T0, node="another")), "misplaced"),
         (orjson.dumps(sample(5)), "invalid"),
     ],
 )
@@ -376,7 +373,7 @@ def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
     for record in records:
         message = decode("node-usage", record.value)
         if isinstance(message, CollectPolicyRecord):
-            before, collecting = collecting, Collecting.of(message.default, message.pools)
+            before, collecting = collecting, PoolRules.of(message.default, message.pools)
             for node in nodes.values():
                 node.change(before)
         if not isinstance(message, NodeUsage):
@@ -419,99 +416,6 @@ def test_no_bytes_stop_the_stage_and_none_disappear(
         log.add_raw(key, value)
     result = subject.apply(log.records)
     assert [restore_record(letter(each)) for each in result.dead_letters] == garbage
-
-
-@pytest.mark.parametrize("function", ["samples_row", "pods_row"])
-@pytest.mark.parametrize("size", [1, 4, 100])
-def test_a_row_that_cannot_be_encoded_touches_its_node_alone(
-    monkeypatch: pytest.MonkeyPatch, function: str, size: int
-) -> None:
-    monkeypatch.setattr(partition_module, function, _failing(getattr(rows_module, function)))
-    log, subject, table = Log(), stage(), dict[str, bytes]()
-    records = log.add(
-        *(
-            sample(T0 + at * SECOND, node=name, pods=[pod("p", 1)])
-            for at in range(0, 100, 10)
-            for name in ("bad", "good")
-        )
-    )
-    emitted, dead = [], []
-    for start in range(0, len(records), size):
-        result = subject.apply(records[start : start + size])
-        store(table, result.rows)
-        emitted += metrics(result.outputs)
-        dead += [letter(each) for each in result.dead_letters]
-        assert content(stage(table)) == content(subject)
-    assert {each.category for each in dead} == {"internal"}
-    # All samples of the node in the batch of the one that no row takes.
-    begin = _POISON - _POISON % size
-    of_bad = [offset for offset in range(begin, begin + size, 2) if offset < len(records)]
-    assert [each.offset for each in dead] == of_bad
-    reported = {
-        name: [each.updated_at_ms for each in emitted if each.node == name]
-        for name in ("bad", "good")
-    }
-    assert reported["good"] == [T0 + at * SECOND for at in (30, 60, 90)]
-    # Its windows begin anew with the batch after the one that failed.
-    assert (
-        reported["bad"]
-        == {
-            1: [T0 + at * SECOND for at in (30, 90)],
-            4: [T0 + at * SECOND for at in (30, 90)],
-            100: [],
-        }[size]
-    )
-    assert subject.positions == {"node-usage": len(records) - 1}
-
-
-def test_rows_that_fail_for_no_node_alone_stop_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(partition: int, sequence: int, entries: Any) -> Any:
-        if len({each.node for each in entries}) > 1:
-            raise ValueError("not these two")
-        return rows_module.samples_row(partition, sequence, entries)
-
-    monkeypatch.setattr(partition_module, "samples_row", failing)
-    log, subject = Log(), stage()
-    with pytest.raises(ValueError, match="not these two"):
-        subject.apply(log.add(*(sample(T0, node=name) for name in ("a", "b"))))
-
-
-#: Offset of the sample of node `bad` that no row takes.
-_POISON = 10
-
-
-def _failing(write: Any) -> Any:
-    def failing(partition: int, sequence: int, entries: Any) -> Any:
-        if _POISON in [each.offset for each in entries]:
-            raise OverflowError("too large for a row")
-        return write(partition, sequence, entries)
-
-    return failing
-
-
-def test_names_of_pods_that_cannot_be_written_touch_their_node_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    written = rows_module.node_row
-
-    def failing(partition: int, node: str, created_offset: int, pods: Any) -> Any:
-        if any(name == "poison" for _, name, *_ in pods.members):
-            raise TypeError("no name")
-        return written(partition, node, created_offset, pods)
-
-    monkeypatch.setattr(partition_module, "node_row", failing)
-    log, subject, table = Log(), stage(), dict[str, bytes]()
-    samples = [
-        sample(T0 + at * SECOND, node=name) for at in (0, 10, 40) for name in ("bad", "good")
-    ]
-    samples[2]["pods"] = [pod("poison", 1)]
-    result = subject.apply(log.add(*samples))
-    store(table, result.rows)
-    assert {letter(each).category for each in result.dead_letters} == {"internal"}
-    assert "good" in [each.node for each in metrics(result.outputs)]
-    assert content(stage(table)) == content(subject)
-    more = log.add(*(sample(T0 + at * SECOND, node="bad") for at in (50, 80)))
-    assert [each.node for each in metrics(subject.apply(more).outputs)] == ["bad"]
 
 
 def test_a_defect_touches_the_node_of_the_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,7 @@ from schemas.storage.tables import WINDOWS
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import AppliedBatch, InputRecord, StageResult
-from streams.worker.broker import broker_urls
-from streams.worker.consume.transport import WorkerApp
+from streams.worker.consume.transport import WorkerApp, broker_urls
 from streams.worker.store import fence
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.publisher import LostOwnership
@@ -113,7 +112,7 @@ async def test_what_a_worker_writes_that_was_replaced_meanwhile_is_refused_by_th
         await successor.go_on(gone + back)
         rows = stalled.stage.apply(gone).rows
         assert [row.key for row in rows if row.value is None and "/members/" in row.key]
-        with pytest.raises(LostOwnership, match="another worker writes to partition 0"):
+        with pytest.raises(LostOwnership, match="another worker owns partition 0"):
             await stalled.durability.commit([AppliedBatch(0, gone, StageResult((), rows))])
         await third.open()
         assert nodes_of(third.stage) == nodes_of(successor.stage) == nodes_of(straight)

@@ -20,7 +20,7 @@ from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import decode, encode
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import InputRecord, StageResult, read_row
 from tests.streams.cluster.builders import CLUSTER, metric, pod_metric, tick
 from tests.streams.outputs import read_output
@@ -109,7 +109,7 @@ class Run:
             self.dead_letters.append(read)
         keys = [row.key for row in result.rows]
         assert len(keys) == len(set(keys)), "a key occurs once in a batch"
-        put(self.rows, result.rows)
+        apply_changes(self.rows, result.rows)
 
     def restart(self, rows: Iterable[Row] | None = None) -> None:
         """Go on with a stage that is put together from the rows, in the order given."""

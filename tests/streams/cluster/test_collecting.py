@@ -7,7 +7,7 @@ from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.metrics import NodeMetric
 from schemas.topics.codec import decode
 from schemas.topics.partitions import check_partition
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
+from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.batch_records import COLLECT_REPEAT_MS
@@ -28,7 +28,7 @@ collect:
       metricReportIntervalSeconds: 120
 """
 #: What a worker has without a policy in the log.
-OF_FILE = Collecting(CollectRules(report_ms=40_000))
+OF_FILE = PoolRules(CollectRules(report_ms=40_000))
 
 
 def policies_of(outputs: Iterable[OutputRecord]) -> list[OutputRecord]:

@@ -212,7 +212,7 @@ def test_a_row_that_cannot_be_read_is_named() -> None:
     ("key", "complaint"),
     [
         ("0/test/clusters", "the key is not of the form"),
-        ("0/other/clusters/", "is of cluster test, which its key does not say"),
+        ("0/other/clusters/", "belongs to cluster test, unlike its key"),
     ],
 )
 def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from schemas.storage.tables import is_of_cluster
 from streams.cluster.stage import ClusterStage
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import InputRecord, OutputRecord, StageResult
 
 
@@ -41,7 +41,7 @@ class Side:
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records as one batch."""
         result = self.stage.apply(records)
-        put(self.rows, result.rows)
+        apply_changes(self.rows, result.rows)
         self.outputs += result.outputs
         self.dead_letters += result.dead_letters
         return result

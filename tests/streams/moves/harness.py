@@ -9,7 +9,7 @@ from schemas.policy import Policy
 from schemas.storage.tables import kind_of_key, row_key
 from streams.moves.history import Moves
 from streams.moves.memory import MoveMemory
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import RowChange, read_row
 from tests.streams.cluster.builders import CLUSTER, at, moves_policy
 
@@ -29,7 +29,7 @@ class Kept:
             for table in self.memory.tracked_rows
             for name, row in table.changed_rows()
         ]
-        put(self.rows, changes)
+        apply_changes(self.rows, changes)
         return changes
 
     def restart(self, order: random.Random) -> None:

@@ -15,7 +15,7 @@ from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, Rules
 from streams.rebalance.outcome import HotNodeOutcome, PoolOutcome, RoundOutcome
 from streams.rebalance.risk.nodes import RiskNodes
-from streams.stage.packing import put
+from streams.stage.packing import apply_changes
 from streams.stage.records import RowChange, read_row
 from tests.streams.cluster.builders import (
     BY_RISK,
@@ -155,7 +155,7 @@ class World:
         """Write the rows that have changed."""
         for table in self.balancer.tracked_rows:
             for name, row in table.changed_rows():
-                put(self.rows, [RowChange(row_key(0, CLUSTER, table.kind, name), row)])
+                apply_changes(self.rows, [RowChange(row_key(0, CLUSTER, table.kind, name), row)])
 
     def restart(self) -> None:
         """The balancer is made anew from its rows; nodes and pods are as they were."""

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.policy import effective_yaml, read_policy
 from streams.placement.registry import KNOWN
-from streams.replay.recorded import NotOnce, Recording
+from streams.replay.recorded import NotAppliedOnce, Recording
 from tests.streams.cluster.builders import metric, node, pod, policy_record, request, tick
 from tests.streams.cluster.harness import Log
 from tests.streams.journaled import Journaled, Topics
@@ -53,7 +53,9 @@ def test_a_record_that_was_passed_over_is_named_with_its_batch() -> None:
     history.apply([first])
     history.apply([third])
     topics = Topics([first, passed_over, third])
-    with pytest.raises(NotOnce, match="scheduling-requests offset 1 was never applied") as caught:
+    with pytest.raises(
+        NotAppliedOnce, match="scheduling-requests offset 1 was never applied"
+    ) as caught:
         list(Recording(0, enumerate(history.journal), topics))
     assert (caught.value.sequence, caught.value.culprit) == (1, passed_over)
 

@@ -48,7 +48,9 @@ def test_a_difference_is_reported_in_few_lines_with_both_sides_and_its_input() -
     lines = as_lines(_different())
     assert lines[0] == "partition 0: DIFFERENT after 1 equal batches"
     assert "batch 1 (journal offset 2, 2025-10-09T08:53:20.000Z)" in lines[1]
-    assert lines[2] == ("  first input that differs: node-metrics, partition 0, offset 0, key test")
+    assert lines[2] == (
+        "  first input with a difference: node-metrics, partition 0, offset 0, key test"
+    )
     text = "\n".join(lines)
     assert "row 0/test/nodes/n0:" in text
     assert text.count("recorded: ") == text.count("replayed: ") >= 2

@@ -7,7 +7,7 @@ import pytest
 
 from streams.replay import start
 from streams.replay.recorded import NotReplayable
-from streams.replay.start import find_beginning, oldest_checkpoint
+from streams.replay.start import find_beginning, find_oldest_checkpoint
 from tests.streams.cluster.builders import at, node, request, tick
 from tests.streams.cluster.harness import Log
 from tests.streams.journaled import Journaled
@@ -88,11 +88,11 @@ def test_without_its_beginning_most_of_what_is_left_is_compared() -> None:
 def test_where_inputs_are_gone_and_the_journal_is_whole_most_of_what_is_left_is_compared() -> None:
     broker, offsets = _history()
     broker.first["clock"] = 2
-    found = oldest_checkpoint(broker, 0)
+    found = find_oldest_checkpoint(broker, 0)
     assert found is not None
     assert found.place.offset == offsets[0]
     broker.first["checkpoints"] = len(broker.topics["checkpoints"])
-    assert oldest_checkpoint(broker, 0) is None
+    assert find_oldest_checkpoint(broker, 0) is None
 
 
 def test_a_checkpoint_after_which_an_input_is_gone_is_not_begun_at() -> None:
@@ -112,7 +112,9 @@ def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
     assert _begun_at(broker) == offsets[1]
     del broker.topics["journal"][offsets[2] :]
     broker.topics["journal"][offsets[1]] = b"unreadable"
-    with pytest.raises(NotReplayable, match="3 whole checkpoints, 2 of them in the journal"):
+    with pytest.raises(
+        NotReplayable, match="3 are complete, 2 of them with a position in the journal"
+    ):
         find_beginning(broker, 0, None)
 
 
@@ -136,16 +138,17 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
         find_beginning(broker, 0, at(120))
     words = str(caught.value)
     assert (
-        "journal offsets 0 to 1 are gone, and no checkpoint of before 2025-10-09T08:55:20" in words
+        "journal offsets 0 to 1 are missing, and there is no usable checkpoint before 2025-10-09T08:55:20"
+        in words
     )
-    assert "possible since 2025-10-09T08:56:20.000Z: ask for a later time, or for none" in words
+    assert "possible from 2025-10-09T08:56:20.000Z on: choose a later time, or none" in words
     broker.topics["checkpoints"] = [b"", *broker.topics["checkpoints"][:1]]
     for from_ms in (None, at(120)):
         with pytest.raises(NotReplayable) as caught:
             find_beginning(broker, 0, from_ms)
         words = str(caught.value)
-        assert "0 whole checkpoints" in words
-        assert "1 that never became whole; 1 unreadable records" in words
+        assert "0 are complete" in words
+        assert "1 are incomplete; 1 records are unreadable" in words
         assert "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S" in words
         assert "retention.ms" in words
 

@@ -14,7 +14,7 @@ from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.replay.recorded import NotReplayable
 from streams.replay.verify import Window
 from streams.stage import journal
-from streams.stage.checkpoint import Checkpoint, is_place
+from streams.stage.checkpoint import Checkpoint, matches_place
 from streams.stage.journal import JournalDamaged
 from streams.stage.records import InputRecord, StageResult
 from tests.streams.cluster.builders import (
@@ -163,7 +163,7 @@ def test_from_a_checkpoint_the_rest_is_as_equal_as_from_the_beginning(
     history, checkpoints = history_with
     checkpoint, batches = data.draw(st.sampled_from(checkpoints))
     checkpoint = replace(checkpoint, rows=tuple(data.draw(st.permutations(checkpoint.rows))))
-    assert is_place(checkpoint.place, history.journal[checkpoint.place.offset])
+    assert matches_place(checkpoint.place, history.journal[checkpoint.place.offset])
     difference, verification = history.replay(checkpoint=checkpoint)
     assert difference is None
     whole = _batches(history)
@@ -201,7 +201,7 @@ def test_a_changed_input_after_a_checkpoint_is_seen_and_named() -> None:
 def test_an_input_after_a_checkpoint_that_is_gone_is_an_error() -> None:
     history, checkpoint, after = _long()
     with pytest.raises(
-        NotReplayable, match="node-metrics, partition 0: the offsets from 1 on are gone"
+        NotReplayable, match="node-metrics, partition 0: the offsets from 1 on are missing"
     ):
         history.replay(checkpoint=checkpoint, topics=after[1:])
 
@@ -394,11 +394,11 @@ def test_an_input_that_is_gone_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("left", "words"),
     [
-        ((1, 2), "offset 0 is gone"),
-        ((2,), "the offsets 0 to 1 are gone"),
-        ((0, 2), "offset 1 is gone"),
-        ((0,), "the offsets from 1 on are gone"),
-        ((), "the offsets from 0 on are gone"),
+        ((1, 2), "offset 0 is missing"),
+        ((2,), "the offsets 0 to 1 are missing"),
+        ((0, 2), "offset 1 is missing"),
+        ((0,), "the offsets from 1 on are missing"),
+        ((), "the offsets from 0 on are missing"),
     ],
 )
 def test_the_error_says_which_offsets_are_gone(left: tuple[int, ...], words: str) -> None:

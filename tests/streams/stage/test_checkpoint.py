@@ -13,13 +13,13 @@ from schemas.topics.codec import encode
 from streams.stage.checkpoint import (
     OPEN_MAX,
     PIECE_BYTES,
-    Assembler,
     Checkpoint,
-    Cutter,
-    Finder,
+    CheckpointDecoder,
+    CheckpointEncoder,
+    CheckpointFinder,
     FoundCheckpoint,
     Row,
-    is_place,
+    matches_place,
     read_piece,
 )
 from streams.stage.journal import JournalPlace
@@ -47,21 +47,21 @@ def _cut(
     now_ms: int | None = _NOW_MS,
     size: int = 40,
 ) -> list[bytes]:
-    cutter = Cutter(2, place, now_ms, size)
-    return [*cutter.take(rows), *cutter.close()]
+    encoder = CheckpointEncoder(2, place, now_ms, size)
+    return [*encoder.add(rows), *encoder.close()]
 
 
 def _found(values: list[bytes]) -> list[FoundCheckpoint]:
-    finder = Finder(2)
+    finder = CheckpointFinder(2)
     for offset, value in enumerate(values):
         finder.take(offset, value)
     return finder.found
 
 
 def _assembled(values: list[bytes], place: JournalPlace = _PLACE) -> Checkpoint | None:
-    assembler = Assembler(place)
+    decoder = CheckpointDecoder(place)
     pieces = [read_piece(2, value) for value in values]
-    results = [assembler.take(*piece) for piece in pieces if piece is not None]
+    results = [decoder.take(*piece) for piece in pieces if piece is not None]
     return next((each for each in results if each is not None), None)
 
 
@@ -117,7 +117,7 @@ def test_a_damaged_piece_makes_it_none(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"schema_version":2}'])
 def test_what_is_no_piece_is_passed_over_and_counted(value: bytes | None) -> None:
-    finder = Finder(2)
+    finder = CheckpointFinder(2)
     values = _cut()
     for offset, each in enumerate([values[0], value, *values[1:]]):
         finder.take(offset, each)
@@ -137,7 +137,7 @@ def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
 
 def test_how_many_are_followed_at_a_time_is_limited() -> None:
     many = [_cut(place=JournalPlace(n, 0, n)) for n in range(OPEN_MAX + 1)]
-    finder = Finder(2)
+    finder = CheckpointFinder(2)
     for offset, values in enumerate(many):
         finder.take(offset, values[0])
     assert finder.incomplete == OPEN_MAX
@@ -151,12 +151,12 @@ def test_the_journal_must_have_at_the_place_what_the_checkpoint_says() -> None:
     def record(**values: Any) -> bytes:
         return encode(JournalRecord(**({"partition": 2, "epoch": 4, "sequence": 17} | values)))
 
-    assert is_place(_PLACE, record())
-    assert is_place(_PLACE, record(part=1, parts=2))
-    assert not is_place(_PLACE, record(part=0, parts=2)), "the batch goes on"
-    assert not is_place(_PLACE, record(sequence=18))
-    assert not is_place(_PLACE, record(epoch=5)), "another journal, or another writer"
-    assert not is_place(_PLACE, record(opens=True))
-    assert is_place(JournalPlace(23, 17, 23), record(opens=True))
-    assert not is_place(_PLACE, b"{}")
-    assert not is_place(_PLACE, None)
+    assert matches_place(_PLACE, record())
+    assert matches_place(_PLACE, record(part=1, parts=2))
+    assert not matches_place(_PLACE, record(part=0, parts=2)), "the batch goes on"
+    assert not matches_place(_PLACE, record(sequence=18))
+    assert not matches_place(_PLACE, record(epoch=5)), "another journal, or another writer"
+    assert not matches_place(_PLACE, record(opens=True))
+    assert matches_place(JournalPlace(23, 17, 23), record(opens=True))
+    assert not matches_place(_PLACE, b"{}")
+    assert not matches_place(_PLACE, None)

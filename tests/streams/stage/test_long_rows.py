@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from schemas.base.limits import BATCH_BYTES_MAX, PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
 from streams.stage import long_rows
-from streams.stage.long_rows import CHUNK_BYTES, is_chunk, joined, records, row_of
+from streams.stage.long_rows import (
+    CHUNK_BYTES,
+    is_chunk,
+    join_chunks,
+    row_key_of_chunk,
+    split_change,
+)
 from streams.stage.records import DamagedTable, RowChange
 
 _KEY = "3/c/nodes/node/with/slashes"
@@ -22,7 +28,7 @@ class Changelog:
     def write(self, value: bytes | None, stop: int | None = None) -> list[RowChange]:
         """Write a row; `stop`: how many of its records arrive."""
         present = [name for key in self.data if is_chunk(name := key.decode())]
-        made = list(records(RowChange(_KEY, value), present))
+        made = list(split_change(RowChange(_KEY, value), present))
         for record in made[:stop]:
             if record.value is None:
                 self.data.pop(record.key.encode(), None)
@@ -34,7 +40,7 @@ class Changelog:
     def row(self) -> bytes | None:
         """As it is read."""
         value = self.data.get(_KEY.encode())
-        return None if value is None else joined(_KEY, value, self.data.get)
+        return None if value is None else join_chunks(_KEY, value, self.data.get)
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +57,7 @@ def test_records_fit_where_they_are_written_to() -> None:
     assert all(key.startswith("3/c/") for key in chunks), (
         "a key begins with its partition and cluster"
     )
-    assert {row_of(key) for key in chunks} == {_KEY}
+    assert {row_key_of_chunk(key) for key in chunks} == {_KEY}
 
 
 @given(st.lists(_VALUES, min_size=1, max_size=5), st.data())
@@ -74,14 +80,14 @@ def test_a_row_whose_chunk_is_gone_is_damaged() -> None:
     changelog.write(b"{" + bytes(30))
     gone = next(key for key in changelog.data if is_chunk(key.decode()))
     kept = changelog.data.pop(gone)
-    with pytest.raises(DamagedTable, match="cut into 4 chunks, of which 3 are there"):
+    with pytest.raises(DamagedTable, match="3 of its 4 chunks were found"):
         _ = changelog.row
     changelog.data[gone] = kept[:-1]
-    with pytest.raises(DamagedTable, match="or they were altered"):
+    with pytest.raises(DamagedTable, match="or a chunk was changed"):
         _ = changelog.row
 
 
 @pytest.mark.parametrize("head", [b"\0", b"\0{}", b"\0[]", b'\0{"version":7,"chunks":"x"}'])
 def test_a_head_that_cannot_be_read_is_damage(head: bytes) -> None:
     with pytest.raises(DamagedTable, match="the head of its chunks cannot be read"):
-        joined(_KEY, head, dict[bytes, bytes]().get)
+        join_chunks(_KEY, head, dict[bytes, bytes]().get)

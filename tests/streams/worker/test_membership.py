@@ -27,8 +27,8 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.local_ports import find_free_port
 from schemas.settings.connection import APP_ID
-from streams.worker.membership import CoordinatorEnded, Membership, Standing, standing
-from streams.worker.partitions import Notices
+from streams.worker.membership import CoordinatorEnded, GroupStatus, Membership, read_group_status
+from streams.worker.partitions import StageProblems
 from tests.conftest import eventually, running
 from tests.streams.worker_process import Worker
 
@@ -43,7 +43,7 @@ _ANY = AclBindingFilter(
 
 
 class _Coordinator:
-    """What `standing` asks of aiokafka's."""
+    """What `read_group_status` asks of aiokafka's."""
 
     def __init__(self, generation: int = -1, error: KafkaError | None = None) -> None:
         self.generation = generation
@@ -64,13 +64,15 @@ def _consumer(coordinator: _Coordinator | None) -> Any:
 
 async def test_a_client_stands_as_its_coordinator_says() -> None:
     refused = GroupAuthorizationFailedError(APP_ID)
-    assert standing(None) == standing(_consumer(None)) == Standing(member=False)
-    assert standing(_consumer(_Coordinator())) == Standing(member=False)
-    assert standing(_consumer(_Coordinator(3))) == Standing(member=True)
+    assert (
+        read_group_status(None) == read_group_status(_consumer(None)) == GroupStatus(member=False)
+    )
+    assert read_group_status(_consumer(_Coordinator())) == GroupStatus(member=False)
+    assert read_group_status(_consumer(_Coordinator(3))) == GroupStatus(member=True)
     out = _Coordinator(error=refused)
-    assert standing(_consumer(out)) == Standing(member=False, error=refused)
+    assert read_group_status(_consumer(out)) == GroupStatus(member=False, error=refused)
     out.end()
-    assert standing(_consumer(out)) == Standing(member=False, error=refused, ended=True)
+    assert read_group_status(_consumer(out)) == GroupStatus(member=False, error=refused, ended=True)
 
 
 class _App:
@@ -78,11 +80,11 @@ class _App:
 
     conf = SimpleNamespace(id=APP_ID)
 
-    def __init__(self, *said: Standing) -> None:
+    def __init__(self, *said: GroupStatus) -> None:
         self._said = list(said)
         self.crashed: BaseException | None = None
 
-    async def group_standing(self) -> Standing:
+    async def group_status(self) -> GroupStatus:
         if not self._said:
             raise asyncio.CancelledError
         return self._said.pop(0)
@@ -91,7 +93,7 @@ class _App:
         self.crashed = error
 
 
-async def _look_on(app: _App, notices: Notices) -> None:
+async def _look_on(app: _App, notices: StageProblems) -> None:
     with suppress(asyncio.CancelledError):
         await Membership(app, [notices]).run()
 
@@ -100,22 +102,22 @@ async def test_what_keeps_it_out_is_wrong_until_it_has_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("streams.worker.membership.LOOK_S", 0.0)
-    refused = Standing(member=False, error=GroupAuthorizationFailedError(APP_ID))
-    between = Standing(member=False)
-    notices = Notices("cluster")
+    refused = GroupStatus(member=False, error=GroupAuthorizationFailedError(APP_ID))
+    between = GroupStatus(member=False)
+    notices = StageProblems("cluster")
     await _look_on(_App(refused, between), notices)
     (sentence,) = notices.sentences
-    assert "cannot take part in consumer group loadstream" in sentence
+    assert "cannot join consumer group loadstream" in sentence
     assert "GroupAuthorizationFailedError" in sentence
     assert "give the worker the right to Read it" in sentence
-    await _look_on(_App(Standing(member=True)), notices)
+    await _look_on(_App(GroupStatus(member=True)), notices)
     assert notices.sentences == []
 
 
 async def test_a_worker_ends_whose_coordinator_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.worker.membership.LOOK_S", 0.0)
-    app = _App(Standing(member=False, error=KafkaError("unexpected"), ended=True))
-    await _look_on(app, Notices("cluster"))
+    app = _App(GroupStatus(member=False, error=KafkaError("unexpected"), ended=True))
+    await _look_on(app, StageProblems("cluster"))
     assert isinstance(app.crashed, CoordinatorEnded)
     assert "unexpected" in str(app.crashed)
 
@@ -151,7 +153,7 @@ def test_a_worker_without_the_right_to_its_group_says_so_and_joins_once_it_has_i
         port = find_free_port(set())
         (tmp_path / "worker").mkdir()
         with Worker(kafka, tmp_path / "worker", metrics_port=str(port)) as worker:
-            said = "cannot take part in consumer group loadstream"
+            said = "cannot join consumer group loadstream"
             assert eventually(lambda: any(said in each for each in _problems(port))), worker.log()
             assert said in worker.whole_log()
             assert not worker.ended

@@ -35,7 +35,7 @@ async def wait(*_, **__):
 
 app.companions = (fail,)
 app.on_before_shutdown.connect(wait)
-shutdown.PromptWorker(app, 3_600.0).execute_from_commandline()
+shutdown.DeadlineWorker(app, 3_600.0).execute_from_commandline()
 """
 
 
@@ -81,5 +81,5 @@ def test_a_worker_that_has_failed_ends_soon_and_says_why_last(embedded: RunningB
     )
     assert ended.returncode == 1
     *_, told, why = ended.stderr.splitlines()
-    assert "still not stopped 1 s after it has failed" in told
+    assert "has not stopped within 1 s after its failure" in told
     assert why == "the worker was stopped by LostOwnership: another worker has it"

@@ -124,8 +124,8 @@ def test_chunks_that_a_former_owner_left_are_removed_with_the_next_write(
     torn = [(number, each.key, each.value) for number, each in enumerate(made[:3])]
     _read(table, 0, *torn, (3, "0/c/nodes/b", b"{}"))
     assert table.rows([0])[0] == {"0/c/nodes/b": b"{}"}
-    assert {each.key for each in table.leftovers(0)} == {key for _, key, _ in torn}
-    assert table.leftovers(1) == []
+    assert {each.key for each in table.remove_orphans(0)} == {key for _, key, _ in torn}
+    assert table.remove_orphans(1) == []
     _put(table, ("0/c/nodes/a", b"{}"))
-    assert table.leftovers(0) == []
+    assert table.remove_orphans(0) == []
     assert sorted(table.references()[0]) == [b"0/c/nodes/a", b"0/c/nodes/b"]

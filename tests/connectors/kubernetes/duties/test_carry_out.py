@@ -8,7 +8,7 @@ import pytest
 
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.recent import read_since
+from connectors.kafka.partition_records import read_since
 from connectors.kafka.term import END_S
 from connectors.kubernetes.duties import carry_out as module
 from connectors.kubernetes.duties.carry_out import (

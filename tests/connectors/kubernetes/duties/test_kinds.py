@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.recent import read_since
+from connectors.kafka.partition_records import read_since
 from connectors.kubernetes.duties.kinds import Surroundings, watch
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.watch.kinds import PODS

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
+from connectors.kafka.cluster_records import Looked, Past
 from connectors.process import wall_clock
 from connectors.queries.whynot import reading
 from loadstream.commands import app

@@ -14,7 +14,7 @@ LONG_S = 60.0
 
 @dataclass(frozen=True)
 class Message:
-    """What of a parcel is looked at."""
+    """What of a message is looked at."""
 
     records: list[InputRecord]
     generation_id: int = 1
@@ -33,14 +33,14 @@ class Event:
         self.acknowledged = True
 
 
-def parcel(
+def packed(
     *offsets: int,
     topic: str = "topic",
     key: bytes | None = None,
     value: bytes = b"value",
     generation_id: int = 1,
 ) -> Message:
-    """A parcel of these records."""
+    """A message of these records."""
     records = [InputRecord(topic, 0, offset, key, value, 0) for offset in offsets]
     return Message(records, generation_id)
 
@@ -95,16 +95,16 @@ async def taken(batches: Batches) -> list[int]:
 
 async def test_a_batch_is_complete_with_its_number_of_records() -> None:
     async with pumping(BatchLimits(records=3, wait_s=LONG_S), App()) as (batches, stream):
-        stream.put(map(parcel, range(7)))
+        stream.put(map(packed, range(7)))
         assert await taken(batches) == [0, 1, 2]
         assert await taken(batches) == [3, 4, 5]
-        stream.put(map(parcel, range(7, 9)))
+        stream.put(map(packed, range(7, 9)))
         assert await taken(batches) == [6, 7, 8]
 
 
-async def test_a_parcel_that_is_too_large_for_a_batch_is_acknowledged_with_its_last_part() -> None:
+async def test_a_message_that_is_too_large_for_a_batch_is_acknowledged_with_its_last_part() -> None:
     async with pumping(BatchLimits(records=3, wait_s=LONG_S), App()) as (batches, stream):
-        stream.put([parcel(*range(5)), parcel(5, 6)])
+        stream.put([packed(*range(5)), packed(5, 6)])
         first, second = [await asyncio.wait_for(batches.take(), 30) for _ in range(2)]
         assert [record.offset for record in first.records] == [0, 1, 2]
         assert first.ended == []
@@ -114,29 +114,29 @@ async def test_a_parcel_that_is_too_large_for_a_batch_is_acknowledged_with_its_l
         assert [event.acknowledged for event in second.ended] == [True]
 
 
-async def test_the_records_of_one_parcel_are_more_batches_where_their_bytes_are_many() -> None:
+async def test_the_records_of_one_message_are_more_batches_where_their_bytes_are_many() -> None:
     async with pumping(BatchLimits(bytes=10, wait_s=0.01), App()) as (batches, stream):
-        stream.put([parcel(*range(7), key=b"4", value=b"123")])
+        stream.put([packed(*range(7), key=b"4", value=b"123")])
         assert [await taken(batches) for _ in range(3)] == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 async def test_a_record_waits_no_longer_than_the_limit() -> None:
     async with pumping(BatchLimits(wait_s=0.01), App()) as (batches, stream):
-        stream.put([parcel(0)])
+        stream.put([packed(0)])
         assert await taken(batches) == [0]
-        stream.put([parcel(1), parcel(2)])
+        stream.put([packed(1), packed(2)])
         assert await taken(batches) == [1, 2]
 
 
 async def test_records_that_nobody_waits_for_come_with_one_that_somebody_does() -> None:
     limits = BatchLimits(wait_s=0, patience_s=LONG_S)
     async with pumping(limits, App(), patient={"report"}) as (batches, stream):
-        stream.put([parcel(0, topic="report"), parcel(1, topic="report")])
+        stream.put([packed(0, topic="report"), packed(1, topic="report")])
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(batches.take(), timeout=0.05)
-        stream.put([parcel(2), parcel(3, topic="report")])
+        stream.put([packed(2), packed(3, topic="report")])
         assert await taken(batches) == [0, 1, 2, 3]
-        stream.put([parcel(4, topic="report")])
+        stream.put([packed(4, topic="report")])
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(batches.take(), timeout=0.05)
 
@@ -144,11 +144,11 @@ async def test_records_that_nobody_waits_for_come_with_one_that_somebody_does() 
 async def test_nobody_waits_any_more_for_what_a_rebalance_has_taken_away() -> None:
     limits = BatchLimits(wait_s=0, patience_s=LONG_S)
     async with pumping(limits, App(), patient={"report"}) as (batches, stream):
-        stream.put([parcel(0)])
+        stream.put([packed(0)])
         await asyncio.sleep(0)
         batches.hold()
         batches.release()
-        stream.put([parcel(1, topic="report")])
+        stream.put([packed(1, topic="report")])
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(batches.take(), timeout=0.05)
 
@@ -156,29 +156,29 @@ async def test_nobody_waits_any_more_for_what_a_rebalance_has_taken_away() -> No
 async def test_nothing_is_handed_out_while_a_rebalance_is_under_way() -> None:
     async with pumping(BatchLimits(wait_s=0), App()) as (batches, stream):
         batches.hold()
-        stream.put([parcel(0)])
+        stream.put([packed(0)])
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(batches.take(), timeout=0.05)
         batches.release()
-        stream.put([parcel(1)])
+        stream.put([packed(1)])
         assert await taken(batches) == [1]
 
 
 async def test_records_collected_before_a_rebalance_are_forgotten() -> None:
     async with pumping(BatchLimits(records=2, wait_s=LONG_S), App()) as (batches, stream):
-        stream.put(map(parcel, range(5)))
+        stream.put(map(packed, range(5)))
         await asyncio.sleep(0)
         batches.hold()
         await asyncio.sleep(0)
         batches.release()
-        stream.put(map(parcel, range(10, 30)))
+        stream.put(map(packed, range(10, 30)))
         assert set(await taken(batches)) <= set(range(10, 30))
 
 
 async def test_records_of_an_earlier_generation_are_left_out() -> None:
     app = App()
     async with pumping(BatchLimits(records=2, wait_s=LONG_S), app) as (batches, stream):
-        stream.put([parcel(0), parcel(1, generation_id=2), parcel(2), parcel(3)])
+        stream.put([packed(0), packed(1, generation_id=2), packed(2), packed(3)])
         app.consumer_generation_id = 2
         assert await taken(batches) == [1]
 
@@ -188,9 +188,9 @@ async def test_who_is_cancelled_as_a_batch_is_complete_is_cancelled(later: int) 
     """Otherwise a worker that is asked to stop would begin another batch."""
     async with pumping(BatchLimits(records=2, wait_s=LONG_S), App()) as (batches, stream):
         taking = asyncio.create_task(batches.take())
-        stream.put([parcel(0)])
+        stream.put([packed(0)])
         await asyncio.sleep(0.01)
-        stream.put([parcel(1)])
+        stream.put([packed(1)])
         for _ in range(later):  # turns of the event loop
             await asyncio.sleep(0)
         if taking.cancel():

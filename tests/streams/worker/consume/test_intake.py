@@ -9,10 +9,10 @@ from itertools import pairwise
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from connectors.kafka import partition_records
 from schemas.settings.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, StageResult
-from streams.worker import reader
 from streams.worker.consume import intake as under_test
 from streams.worker.consume.batches import Batch
 from streams.worker.consume.intake import Intake
@@ -102,7 +102,7 @@ async def test_records_that_were_applied_before_are_dropped(embedded: RunningBro
 async def test_what_was_passed_over_is_put_through_first_piece_by_piece(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "PIECE_RECORDS_MAX", 50)
+    monkeypatch.setattr(partition_records, "PIECE_RECORDS_MAX", 50)
     await _write(embedded.settings)
     applied = Applied(embedded.settings)
     await applied.give([0, 1, 200, 201])

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from connectors.kafka.partition_records import read_range
 from connectors.process.wall_clock import now_ms
 from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
 from schemas.settings.connection import KafkaSettings
@@ -15,8 +16,7 @@ from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
 from streams.worker.consume import ticker as under_test
 from streams.worker.consume.intake import CLOCK_TOPIC, refuse_ticks_ahead
-from streams.worker.consume.ticker import KNOWN_FIRST, Ticker, Ticks
-from streams.worker.reader import read_range
+from streams.worker.consume.ticker import KNOWN_FIRST, Ticker, TickSettings
 from tests.conftest import RunningBroker
 from tests.streams.worker.parts import AskedIntake
 
@@ -28,7 +28,7 @@ _PARTITION = 0
 async def _ticking(
     kafka: KafkaSettings, intake: AskedIntake, hold_max_s: float = 60.0
 ) -> AsyncIterator[Ticker]:
-    ticker = Ticker(kafka, intake, Ticks(1.0, hold_max_s))
+    ticker = Ticker(kafka, intake, TickSettings(1.0, hold_max_s))
     await ticker.start()
     # The embedded broker makes a topic when it is asked for first, which can take its time.
     places = {(topic, _PARTITION) for topic in (CLOCK_TOPIC, *KNOWN_FIRST)}
@@ -210,7 +210,7 @@ async def test_a_clock_that_is_ahead_is_reported(embedded: RunningBroker) -> Non
     async with _ticking(embedded.settings, intake) as ticker:
         await ticker.catch_up()
         await ticker.tick()
-        (sentence,) = intake.partitions.notices.sentences
+        (sentence,) = intake.partitions.problems.sentences
         assert "clock of partition 0 is 31535" in sentence or "31536000 s ahead" in sentence
         assert "loadstream partition reset 0" in sentence
         # The worker's own time is written meanwhile, and not that of next year again and again.

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 from faust.types import TP
 
 from streams.worker.consume.transport import WorkerApp
-from streams.worker.parcels import PARCEL_RECORDS, FetchedRange
+from streams.worker.packed_messages import PACKED_RECORDS_MAX, FetchedRange
 from tests.conftest import RunningBroker
 
 INPUT, TABLE = "node-usage", "table-changelog"
@@ -76,10 +76,10 @@ def fetching() -> Fetching:
 
 async def test_what_is_wanted_is_handed_over_and_nothing_given_back(fetching: Fetching) -> None:
     fetching.active |= {TP(INPUT, 0), TP(TABLE, 0)}
-    many = [record(INPUT, offset) for offset in range(PARCEL_RECORDS + 1)]
+    many = [record(INPUT, offset) for offset in range(PACKED_RECORDS_MAX + 1)]
     handed = await fetching.fetch(*many, record(TABLE, 7), record(TABLE, 8))
     assert sorted(handed) == [
-        (INPUT, 0, PARCEL_RECORDS - 1), (INPUT, 0, PARCEL_RECORDS), (TABLE, 0, 7), (TABLE, 0, 8),
+        (INPUT, 0, PACKED_RECORDS_MAX - 1), (INPUT, 0, PACKED_RECORDS_MAX), (TABLE, 0, 7), (TABLE, 0, 8),
     ]  # fmt: skip
     assert fetching.thread.asked == []
 
@@ -128,7 +128,7 @@ async def test_a_partition_that_comes_back_in_the_middle_leaves_no_hole(fetching
 
 
 async def test_offsets_without_a_record_are_handed_over_as_such(fetching: Fetching) -> None:
-    """A marker at the end of a changelog moves recovery on; those of inputs go with the parcel."""
+    """A marker at the end of a changelog moves recovery on; those of inputs go with the packed."""
     fetching.active |= {TP(INPUT, 0), TP(INPUT, 1), TP(TABLE, 0)}
     found = {
         TP(INPUT, 0): FetchedRange(3, 9, [record(INPUT, 4), record(INPUT, 6), record(INPUT, 7)]),

@@ -52,7 +52,7 @@ async def test_what_does_not_come_between_looks_is_read_once(
         for _ in range(LOOKS + 1):
             await watch.look()
         assert len(intake.asked) == 1
-    assert "partition 0: read from offset 0 to 2, which were not delivered" in caplog.text
+    assert "partition 0: read the offsets 0 to 2, which were not delivered" in caplog.text
 
 
 async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> None:
@@ -88,5 +88,5 @@ async def test_a_partition_that_ends_before_what_was_applied_stops_the_worker(
     async with _undelivered(embedded.settings, intake) as watch:
         await _happen(embedded.settings, 2)
         intake.positions[_TOPIC] = 6
-        with pytest.raises(TopicChanged, match="ends at offset 2, but was applied up to 6"):
+        with pytest.raises(TopicChanged, match="ends at offset 2, but was applied up to offset 6"):
             await watch.look()

@@ -6,14 +6,14 @@ from prometheus_client import CollectorRegistry
 
 from streams.stage.statistics import ClusterFigures, Figures
 from streams.worker.report.metrics import CLUSTERS_MAX, OTHERS
-from streams.worker.report.observer import Gauges, Look, bounded
+from streams.worker.report.observer import Gauges, Snapshot, limit_clusters
 
 
 def _cluster(name: str, nodes: int = 10, stale: int = 1, age_ms: int | None = 0) -> ClusterFigures:
     return ClusterFigures(name, nodes, stale, 5, 2, 3, 4, age_ms)
 
 
-def _shown(look: Look, *, wall_clock: bool = True) -> CollectorRegistry:
+def _shown(look: Snapshot, *, wall_clock: bool = True) -> CollectorRegistry:
     registry = CollectorRegistry()
     gauges = Gauges(wall_clock=wall_clock)
     registry.register(gauges)
@@ -22,7 +22,7 @@ def _shown(look: Look, *, wall_clock: bool = True) -> CollectorRegistry:
 
 
 def test_before_the_first_look_every_metric_is_there_and_says_nothing_of_partitions() -> None:
-    registry = _shown(Look())
+    registry = _shown(Snapshot())
     assert registry.get_sample_value("loadstream_broker_up") == 0
     names = {metric.name for metric in registry.collect()}
     assert {"loadstream_input_lag_records", "loadstream_stale_nodes_ratio"} <= names
@@ -32,7 +32,7 @@ def test_before_the_first_look_every_metric_is_there_and_says_nothing_of_partiti
 def test_lag_staleness_and_time_are_told_in_base_units() -> None:
     figures = Figures(now_ms=7_000, nodes=10, clusters=(_cluster("c", 10, 4, 2_500),))
     registry = _shown(
-        Look(
+        Snapshot(
             at_ms=10_000,
             lags={("cluster", "clock", 3): 8},
             figures={("cluster", 3): figures},
@@ -58,9 +58,9 @@ def test_a_partition_that_is_lost_is_not_told_of_any_more() -> None:
     gauges = Gauges()
     registry.register(gauges)
     labels = {"stage": "cluster", "topic": "clock", "partition": "0"}
-    gauges.show(Look(lags={("cluster", "clock", 0): 1}))
+    gauges.show(Snapshot(lags={("cluster", "clock", 0): 1}))
     assert registry.get_sample_value("loadstream_input_lag_records", labels) == 1
-    gauges.show(Look())
+    gauges.show(Snapshot())
     assert registry.get_sample_value("loadstream_input_lag_records", labels) is None
 
 
@@ -69,7 +69,7 @@ def test_labels_are_bounded_and_no_node_is_forgotten(
     reported: list[tuple[int, int | None]],
 ) -> None:
     clusters = [_cluster(f"c{i}", nodes, nodes, age) for i, (nodes, age) in enumerate(reported)]
-    shown = bounded(clusters)
+    shown = limit_clusters(clusters)
     assert len(shown) <= CLUSTERS_MAX + 1
     assert sum(each.nodes for each in shown) == sum(each.nodes for each in clusters)
     assert sum(each.pending_requests for each in shown) == 2 * len(clusters)
@@ -77,10 +77,10 @@ def test_labels_are_bounded_and_no_node_is_forgotten(
     ages = [each.newest_metric_age_ms for each in clusters if each.newest_metric_age_ms is not None]
     kept = [each.newest_metric_age_ms for each in shown if each.newest_metric_age_ms is not None]
     assert max(ages, default=None) == max(kept, default=None)
-    assert bounded(reversed(clusters)) == shown
+    assert limit_clusters(reversed(clusters)) == shown
 
 
 def test_clusters_that_are_set_apart_are_told_by_partition() -> None:
-    registry = _shown(Look(figures={("cluster", 2): Figures(1, 0, (), set_apart=3)}))
+    registry = _shown(Snapshot(figures={("cluster", 2): Figures(1, 0, (), set_apart=3)}))
     labels = {"stage": "cluster", "partition": "2"}
     assert registry.get_sample_value("loadstream_clusters_set_apart", labels) == 3

@@ -7,7 +7,7 @@ from streams.worker.report.health import (
     PROGRESS_MAX_S,
     Health,
 )
-from streams.worker.store.pipeline import Pipeline, UnderWay
+from streams.worker.store.pipeline import PendingBatch, Pipeline
 from tests.streams.worker.parts import NoBroker, own_partition
 
 
@@ -30,35 +30,35 @@ def _health() -> tuple[Health, Partitions, Pipeline, _Clock]:
 
 
 def _begin_batch(pipeline: Pipeline, clock: _Clock) -> None:
-    pipeline.add(UnderWay([], clock.now_s, lambda seconds: None))
+    pipeline.add(PendingBatch([], clock.now_s, lambda seconds: None))
 
 
 def test_a_worker_that_has_heard_a_broker_and_has_its_partitions_is_ready() -> None:
     health, *_ = _health()
-    health.heard({"cluster": 100})
-    assert not health.deadly()
-    assert not health.hindering()
+    health.set_lags({"cluster": 100})
+    assert not health.find_failures()
+    assert not health.find_obstacles()
 
 
 def test_a_worker_with_a_notice_lives_and_is_not_ready_until_it_is_over() -> None:
     health, partitions, *_ = _health()
-    health.heard({})
-    partitions.notices.report("topics", {"journal": "topic journal is missing"})
-    assert not health.deadly()
-    assert list(health.hindering()) == ["cluster: topic journal is missing"]
-    partitions.notices.report("topics", {})
-    assert not health.hindering()
+    health.set_lags({})
+    partitions.problems.report("topics", {"journal": "topic journal is missing"})
+    assert not health.find_failures()
+    assert list(health.find_obstacles()) == ["cluster: topic journal is missing"]
+    partitions.problems.report("topics", {})
+    assert not health.find_obstacles()
 
 
 def test_a_loop_that_does_not_turn_is_dead_until_it_turns_again() -> None:
     health, _, _, clock = _health()
     clock.now_s += PROGRESS_MAX_S
-    assert not health.deadly()
+    assert not health.find_failures()
     clock.now_s += 1
-    assert "event loop" in health.deadly()[0]
-    assert health.deadly()[0] in health.hindering()
+    assert "event loop" in health.find_failures()[0]
+    assert health.find_failures()[0] in health.find_obstacles()
     health.beat()
-    assert not health.deadly()
+    assert not health.find_failures()
 
 
 def _pass(health: Health, clock: _Clock, seconds: float, *, broker: bool, waiting: int = 0) -> None:
@@ -67,80 +67,80 @@ def _pass(health: Health, clock: _Clock, seconds: float, *, broker: bool, waitin
         clock.now_s += 1
         health.beat()
         if broker:
-            health.heard({"cluster": waiting})
+            health.set_lags({"cluster": waiting})
 
 
 def test_a_batch_that_hangs_is_dead_though_loop_and_brokers_are_well() -> None:
     health, _, pipeline, clock = _health()
-    health.heard({})
+    health.set_lags({})
     _begin_batch(pipeline, clock)
     _pass(health, clock, PROGRESS_MAX_S, broker=True)
-    assert not health.deadly()
+    assert not health.find_failures()
     _pass(health, clock, 1, broker=True)
-    (problem,) = health.deadly()
-    assert problem.startswith("cluster: a batch is under way, and there was no progress for 121 s")
+    (problem,) = health.find_failures()
+    assert problem.startswith("cluster: a batch is pending, without progress for 121 s")
     pipeline.give_up()
-    assert not health.deadly()
+    assert not health.find_failures()
 
 
 def test_a_batch_that_waits_for_brokers_which_are_gone_has_its_time_when_they_are_back() -> None:
     health, _, pipeline, clock = _health()
-    health.heard({})
+    health.set_lags({})
     _begin_batch(pipeline, clock)
     _pass(health, clock, 10 * PROGRESS_MAX_S, broker=False)
-    assert not health.deadly()
+    assert not health.find_failures()
     _pass(health, clock, PROGRESS_MAX_S, broker=True)
-    assert not health.deadly()
+    assert not health.find_failures()
     _pass(health, clock, 2, broker=True)
-    assert health.deadly()
+    assert health.find_failures()
 
 
 def test_a_silent_broker_and_too_much_lag_hinder_and_do_not_kill() -> None:
     health, _, _, clock = _health()
-    health.heard({"cluster": 101})
-    assert list(health.hindering()) == ["101 records wait to be applied; allowed are 100"]
+    health.set_lags({"cluster": 101})
+    assert list(health.find_obstacles()) == ["101 records wait to be applied; allowed are 100"]
     clock.now_s += BROKER_SILENCE_MAX_S + 1
     health.beat()
-    assert "no broker has answered for 21 s" in health.hindering()[0]
-    assert not health.deadly()
-    health.heard({})
-    assert not health.hindering()
+    assert "no broker has answered for 21 s" in health.find_obstacles()[0]
+    assert not health.find_failures()
+    health.set_lags({})
+    assert not health.find_obstacles()
 
 
 def test_a_worker_is_ready_when_what_waits_in_partitions_that_have_come_is_counted() -> None:
     health, partitions, *_ = _health()
-    health.heard({})
+    health.set_lags({})
     partitions.stages[2] = ClusterStage(2, 4)
-    waits = ["cluster: the records that wait in new partitions are being counted"]
-    assert list(health.hindering()) == waits
-    health.heard({}, {("aggregate", 2), ("cluster", 1)})
-    assert list(health.hindering()) == waits
-    health.heard({"cluster": 100}, {("cluster", 2)})
-    assert not health.hindering()
-    assert not health.deadly()
+    waits = ["cluster: the records to apply in new partitions are not counted yet"]
+    assert list(health.find_obstacles()) == waits
+    health.set_lags({}, {("aggregate", 2), ("cluster", 1)})
+    assert list(health.find_obstacles()) == waits
+    health.set_lags({"cluster": 100}, {("cluster", 2)})
+    assert not health.find_obstacles()
+    assert not health.find_failures()
 
 
 def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None:
     health, partitions, _, clock = _health()
     partitions.recovered = False
     partitions.assigned_at_s = clock.now_s
-    health.heard({})
+    health.set_lags({})
     _pass(health, clock, PROGRESS_MAX_S, broker=True)
-    assert not health.deadly()
+    assert not health.find_failures()
     _pass(health, clock, 1, broker=True)
-    assert health.deadly() == [
-        "cluster: tables are being recovered, and there was no progress for 121 s; allowed are 120 "
+    assert health.find_failures() == [
+        "cluster: tables are being recovered, without progress for 121 s; allowed are 120 "
         "while brokers answer"
     ]
     partitions.assigned_at_s = clock.now_s
-    assert not health.deadly()
+    assert not health.find_failures()
     # Nobody is to blame for brokers that are gone.
     _pass(health, clock, 10 * PROGRESS_MAX_S, broker=False)
-    assert not health.deadly()
+    assert not health.find_failures()
     _pass(health, clock, PROGRESS_MAX_S, broker=True)
-    assert not health.deadly()
+    assert not health.find_failures()
     _pass(health, clock, 2, broker=True)
-    assert len(health.deadly()) == 1
+    assert len(health.find_failures()) == 1
 
 
 def test_a_worker_that_makes_slow_progress_lives_and_one_that_makes_none_does_not() -> None:
@@ -150,26 +150,26 @@ def test_a_worker_that_makes_slow_progress_lives_and_one_that_makes_none_does_no
     for _ in range(5):
         _pass(health, clock, PROGRESS_MAX_S, broker=True, waiting=100)
         partitions.worked_at_s = clock.now_s
-        assert not health.deadly()
+        assert not health.find_failures()
     pipeline.give_up()
     _pass(health, clock, PROGRESS_MAX_S, broker=True, waiting=100)
-    assert not health.deadly()
+    assert not health.find_failures()
     _pass(health, clock, 1, broker=True, waiting=100)
-    assert health.deadly() == [
-        "cluster: 100 records wait to be applied, and there was no progress for 121 s; allowed are "
+    assert health.find_failures() == [
+        "cluster: 100 records wait to be applied, without progress for 121 s; allowed are "
         "120 while brokers answer"
     ]
     _pass(health, clock, 1, broker=True)
-    assert not health.deadly()
+    assert not health.find_failures()
 
 
 def test_a_worker_whose_brokers_take_no_writes_lives() -> None:
     health, partitions, pipeline, clock = _health()
-    health.heard({})
+    health.set_lags({})
     _begin_batch(pipeline, clock)
     for _ in range(10):
         _pass(health, clock, PROGRESS_MAX_S, broker=True)
         partitions.writes_refused_at_s = clock.now_s
-        assert not health.deadly()
+        assert not health.find_failures()
     _pass(health, clock, PROGRESS_MAX_S + 1, broker=True)
-    assert health.deadly()
+    assert health.find_failures()

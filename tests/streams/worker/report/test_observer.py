@@ -47,11 +47,11 @@ async def test_lag_is_what_the_topic_holds_beyond_the_position(embedded: Running
     try:
         await observer.look()
         assert _lag(registry) == 3
-        assert list(health.hindering()) == ["3 records wait to be applied; allowed are 2"]
+        assert list(health.find_obstacles()) == ["3 records wait to be applied; allowed are 2"]
         positions_of(partitions)[TOPIC] = 1
         await observer.look()
         assert _lag(registry) == 1
-        assert not health.hindering()
+        assert not health.find_obstacles()
         del partitions.stages[0]
         await observer.look()
         assert _lag(registry) is None
@@ -68,11 +68,11 @@ async def test_partitions_that_were_taken_over_are_counted_before_the_next_look_
     running = asyncio.create_task(observer.run())
     try:
         async with asyncio.timeout(60):
-            while health.hindering():
+            while health.find_obstacles():
                 await asyncio.sleep(0.05)
             partitions.stages[1] = ClusterStage(1, 4)
-            assert health.hindering()
-            while health.hindering():
+            assert health.find_obstacles()
+            while health.find_obstacles():
                 await asyncio.sleep(0.05)
     finally:
         running.cancel()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.partition_records import read_range
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import PARTITION, kind_of_key, row_key
@@ -14,16 +15,14 @@ from schemas.topics.codec import encode
 from streams.stage.checkpoint import (
     PIECE_BYTES,
     TOPIC,
-    Assembler,
     Checkpoint,
-    Finder,
+    CheckpointDecoder,
+    CheckpointFinder,
     FoundCheckpoint,
     read_piece,
 )
 from streams.stage.records import AppliedBatch, InputRecord, RowChange, StageResult
-from streams.worker.broker import broker_urls
-from streams.worker.consume.transport import WorkerApp
-from streams.worker.reader import read_range
+from streams.worker.consume.transport import WorkerApp, broker_urls
 from streams.worker.store import checkpointer as module
 from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.fence import FencedPublisher
@@ -115,17 +114,17 @@ async def owner(kafka: KafkaSettings, piece_bytes: int = PIECE_BYTES) -> AsyncIt
 
 
 def _found(values: list[bytes | None], partition: int = 0) -> list[FoundCheckpoint]:
-    finder = Finder(partition)
+    finder = CheckpointFinder(partition)
     for offset, value in enumerate(values):
         finder.take(offset, value)
     return finder.found
 
 
 def _whole(values: list[bytes | None], found: FoundCheckpoint, partition: int = 0) -> Checkpoint:
-    assembler = Assembler(found.place)
+    decoder = CheckpointDecoder(found.place)
     for value in values:
         piece = read_piece(partition, value)
-        whole = None if piece is None else assembler.take(*piece)
+        whole = None if piece is None else decoder.take(*piece)
         if whole is not None:
             return whole
     raise AssertionError("it was found")

@@ -7,8 +7,8 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from connectors.kafka.extents import Brokers
+from connectors.kafka.partition_records import read_range
 from streams.stage.records import RowChange
-from streams.worker.reader import read_range
 from streams.worker.store import fence
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.publisher import LostOwnership

@@ -10,14 +10,13 @@ from confluent_kafka import TopicPartition
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.client import connect
+from connectors.kafka.partition_records import read_range
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
 from streams.stage.journal import JournalDamaged
 from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, StageResult
 from streams.worker import event_loop
-from streams.worker.broker import broker_urls
-from streams.worker.consume.transport import WorkerApp
-from streams.worker.reader import read_range
+from streams.worker.consume.transport import WorkerApp, broker_urls
 from streams.worker.store import lazy_rows
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
@@ -224,7 +223,7 @@ async def test_a_journal_whose_end_was_deleted_before_it_was_redone_is_an_error(
         admin = (await asyncio.to_thread(connect, kafka)).admin
         for answer in admin.delete_records([TopicPartition("journal", 0, 2)]).values():
             await asyncio.to_thread(answer.result)
-        with pytest.raises(JournalDamaged, match="journal offsets 0 to 1 are gone"):
+        with pytest.raises(JournalDamaged, match="journal offsets 0 to 1 were deleted"):
             await after.open()
 
 
@@ -237,7 +236,9 @@ async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
             await before.commit(_batch(0, partition=0))
             await before.journal.flush(force=True)
             places = before.tables[-1].rows([0])[0]
-            with pytest.raises(JournalDamaged, match=r"ends at offset 1, but .* up to 1: it was"):
+            with pytest.raises(
+                JournalDamaged, match=r"ends at offset 1, but .* up to offset 1: the topic was"
+            ):
                 await after.journal.open(0, before.rows() | places, {})
 
 
@@ -277,7 +278,7 @@ async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_t
         monkeypatch.setattr(lazy_rows, "OWNED_S", float("inf"))
         with pytest.raises(
             LostOwnership,
-            match=r"another worker writes to partition 0.*another LOADSTREAM_WORKER_STAGES",
+            match=r"another worker owns partition 0.*another LOADSTREAM_WORKER_STAGES",
         ):
             await old.journal.flush(force=True)
         changelog = old.tables[0].changelog

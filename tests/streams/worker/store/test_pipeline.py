@@ -9,7 +9,7 @@ import pytest
 
 from streams.stage.journal import JournalPlace
 from streams.stage.records import AppliedBatch, StageResult
-from streams.worker.store.pipeline import AHEAD_MAX, Pipeline, StageEnded, UnderWay
+from streams.worker.store.pipeline import AHEAD_MAX, PendingBatch, Pipeline, StageEnded
 from tests.streams.worker.parts import NoBroker
 
 
@@ -41,7 +41,7 @@ class _Giver:
             await self._pipeline.wait_for_room()
             applied = AppliedBatch(number, (), StageResult())
             report = partial(self._report, number)
-            self._pipeline.add(UnderWay([applied], time.monotonic(), report))
+            self._pipeline.add(PendingBatch([applied], time.monotonic(), report))
 
     def _report(self, number: int, seconds: float) -> None:
         self.reported.append(number)

@@ -57,7 +57,9 @@ async def test_topics_of_a_broker_without_ids_are_looked_for_by_name(
 
 @pytest.mark.parametrize("end", [0, None, 6])
 def test_an_input_that_ends_before_says_where_and_what_to_do(end: int | None) -> None:
-    with pytest.raises(TopicChanged, match=r"node-usage, partition 2 ends at offset .* to 6") as it:
+    with pytest.raises(
+        TopicChanged, match=r"node-usage, partition 2 ends at offset .* to offset 6"
+    ) as it:
         check_ends({PLACE: 6}, {PLACE: end})
     assert "loadstream partition reset 2`" in str(it.value)
 

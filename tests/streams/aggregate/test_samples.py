@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from streams.aggregate.reading import SampleFigures
-from streams.aggregate.reading import read as reading_of
+from streams.aggregate.samples import SampleFigures
+from streams.aggregate.samples import extract_figures as reading_of
 from tests.streams.aggregate.builders import T0, read, sample
 
 READINGS = {"usage_without_page_cache_bytes": 1, "usage_with_page_cache_bytes": 3}

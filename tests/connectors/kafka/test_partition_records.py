@@ -7,9 +7,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
+from connectors.kafka import partition_records
+from connectors.kafka.partition_records import ReadTimeout, read_pieces, read_range
 from schemas.settings.connection import KafkaSettings
-from streams.worker import reader
-from streams.worker.reader import Unread, read_pieces, read_range
 from tests.conftest import RunningBroker
 
 _TOPIC = "node-state"
@@ -24,7 +24,7 @@ async def _write(kafka: KafkaSettings, count: int) -> None:
 async def test_a_long_stretch_comes_in_pieces_of_bounded_size(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "PIECE_RECORDS_MAX", 100)
+    monkeypatch.setattr(partition_records, "PIECE_RECORDS_MAX", 100)
     kafka = embedded.settings
     await _write(kafka, 1_050)
     pieces = [piece async for piece in read_pieces(kafka, _TOPIC, 0, 20, 1_040)]
@@ -75,6 +75,6 @@ async def test_a_stretch_that_does_not_come_is_given_up(
     async with aclosing(read_pieces(embedded.settings, _TOPIC, 0, 0, 9)) as pieces:
         while (await anext(pieces))[-1].offset < 2:
             pass
-        monkeypatch.setattr(reader, "PATIENCE_S", 0.5)
-        with pytest.raises(Unread, match="nothing came after offset 3"):
+        monkeypatch.setattr(partition_records, "READ_TIMEOUT_S", 0.5)
+        with pytest.raises(ReadTimeout, match="no record after offset 3"):
             await anext(pieces)

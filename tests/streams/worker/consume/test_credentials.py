@@ -6,7 +6,7 @@ import faust
 import pytest
 
 from schemas.settings.connection import KafkaSettings
-from streams.worker.broker import broker_credentials
+from streams.worker.consume.transport import broker_credentials
 
 LOGIN = {"sasl_username": "alice", "sasl_password": "kRh3-secret", "bootstrap_servers": "a:1"}
 

@@ -1,22 +1,26 @@
-"""The newest records of a cluster, newest first, without reading a topic from its beginning.
+"""Records and rows of one cluster, for commands.
 
-A cluster's records are in one partition. Reading starts with a small piece at its end and continues
-with larger pieces before it, until the caller has enough or a limit is reached.
+A cluster's records are in one partition. `Past` reads them newest first: it starts with a small piece
+at the end of the partition and continues with larger pieces before it, until the caller has enough or
+a limit is reached. `Arrivals` has later records. `read_rows` reads rows from the changelog of a table;
+a worker writes rows every few seconds, so the newest changes may be missing.
 """
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, count_partitions, extent_of, read_topic_extents
 from connectors.kafka.reader import Record, read_range
+from connectors.kafka.topics import changelog_name
+from schemas.base.message import Message
 from schemas.base.refusals import Refusal
-from schemas.topics.codec import decode
+from schemas.storage.tables import TABLE_OF_KIND, row_key
+from schemas.topics.codec import decode, decode_as
 from schemas.topics.partitions import partition_for
 
-#: Records of the piece that is read first; each further one is larger by this factor, up to a size that
-#: bounds what is read and not asked for.
+#: Records in the first piece, factor for each further piece, and most records in a piece.
 _PIECE, _GROWTH, _PIECE_MAX = 64, 4, 2_048
 
 
@@ -55,7 +59,7 @@ class Past:
                 yield message
 
     def records(self, looked: Looked) -> Iterator[Record]:
-        """Records as they are, newest first, those of other clusters included.
+        """Yield records, newest first, including those of other clusters.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
@@ -70,7 +74,7 @@ class Past:
         looked.whole = all(reached)
 
     def _of_partition(self, extent: Extent, looked: Looked) -> Generator[Record, None, bool]:
-        """Records of a partition, newest first; returns whether these were all that there are."""
+        """Yield records of a partition, newest first; return whether its first one was reached."""
         end, size, left = extent.next_offset, _PIECE, self.records_max
         while end > extent.first_offset and left > 0:
             begin = max(extent.first_offset, end - min(size, left))
@@ -99,3 +103,27 @@ class Arrivals:
         first = self._next
         self._next = read_topic_extents(self._connection, self.topic)[self.partition].next_offset
         return list(read_range(self._connection, self.topic, self.partition, first, self._next))
+
+
+R = TypeVar("R", bound=Message)
+
+
+def read_rows(connection: Connection, kind: str, cluster: str, row_class: type[R]) -> list[R]:
+    """Return the newest rows of one kind in a cluster. Raises BrokerUnavailable."""
+    topic = changelog_name(TABLE_OF_KIND[kind])
+    extents = read_topic_extents(connection, topic)
+    extent = extents[partition_for(cluster.encode(), len(extents))]
+    prefix = row_key(extent.partition, cluster, kind).encode()
+    rows: dict[bytes, R] = {}
+    for record in read_range(
+        connection, topic, extent.partition, extent.first_offset, extent.next_offset
+    ):
+        key = record.key or b""
+        if not key.startswith(prefix):
+            continue
+        row = None if record.value is None else decode_as(row_class, record.value)
+        if isinstance(row, row_class):
+            rows[key] = row
+        else:
+            rows.pop(key, None)
+    return list(rows.values())

@@ -16,10 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.kafka.admin import find_topics
+from connectors.kafka.admin import find_topics, read_groups
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.extents import Extent, check_partitions, read_extents
-from connectors.kafka.groups import read_groups
 from connectors.kafka.producer import Sender
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name, expected_names

@@ -1,9 +1,9 @@
-"""`connectors.kafka.table_rows` on an embedded broker."""
+"""`connectors.kafka.cluster_records` on an embedded broker."""
 
 from confluent_kafka import Producer
 
 from connectors.kafka.client import connect
-from connectors.kafka.table_rows import read_rows
+from connectors.kafka.cluster_records import read_rows
 from connectors.kafka.topics import changelog_name
 from schemas.storage.rows import FailedClusterRow
 from schemas.topics.codec import encode
