@@ -35,6 +35,24 @@ def _printed(beginning: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"node\\-[23]", "node-[23]", shown))
 
 
+def test_the_chart_and_the_ratios_are_those_of_the_report() -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    report = (ROOT / "docs/explanation/closed-loop-report.md").read_text(encoding="utf-8")
+    _, _, rows = report.partition("## mixed, mean load 55 %\n")
+    bars = re.findall(r"([\w-]+)(?:, [\w /]+)? (█+) (\d+)", readme)
+    assert len(bars) == 3
+    for label, bar, figure in bars:
+        contender = "least-allocated" if label == "kube-scheduler" else label.lower()
+        medians = re.findall(rf"^\| {contender}\S* \| (\d+)", rows, re.MULTILINE)
+        assert medians[0] == figure
+        assert abs(len(bar) - int(figure) / 25) < 1
+    table, _, _ = report.partition("\nTraces:")
+    cells = [line.split("|") for line in table.splitlines() if re.match(r"\| [\w-]+, ", line)]
+    for words, column in (("kube-scheduler is", 2), ("Koordinator", 5)):
+        ratios = sorted(row[column].split()[0] for row in cells)
+        assert f"{words} {ratios[0]} to {ratios[-1]}" in readme
+
+
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_what_the_readme_tells_to_paste_ends_in_a_decision_and_an_eviction(tmp_path: Path) -> None:

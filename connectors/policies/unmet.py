@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import Looked, Past
+from connectors.units import count_text
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
@@ -99,8 +100,8 @@ def _namespaces(policy: Policy, there: list[str]) -> Iterator[str]:
 def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
     if blocking and _rebalances(policy):
         yield (
-            f"{len(blocking)} disruption budgets forbid every eviction, because they require all of their pods "
-            f"to be healthy: {_first(blocking)}; their pods stay on hot nodes"
+            f"evictions are forbidden by {count_text(len(blocking), 'disruption budget')}, because all pods "
+            f"must be healthy: {_first(blocking)}; pods that they cover stay on hot nodes"
         )
 
 

@@ -62,20 +62,21 @@ async def check_server(server: ApiServer) -> list[Finding]:
 async def check_rights(
     server: ApiServer, duties: Collection[str], release: tuple[str, str] | None, *, required: bool
 ) -> list[Finding]:
-    """Find rights that the processes of duties lack.
+    """Find rights that the processes of duties lack: those of the credentials that were given, or of the
+    service accounts of a Helm release (namespace and name).
 
-    Args:
-        server: asked with the credentials that were given.
-        duties: watch, collect, bind, evict.
-        release: namespace and name of the Helm release whose service accounts are asked about;
-            None: the credentials themselves.
-        required: a missing right is an error, because these credentials are those of the process.
+    `required`: a missing right is an error, because these credentials are those of the process.
     """
     findings = []
     for duty in duties:
         user = f"system:serviceaccount:{release[0]}:{release[1]}-{duty}" if release else None
         rights = list(_list_rights(duty))
         try:
+            if release and duty != "watch" and await _is_not_installed(server, release, duty):
+                findings.append(
+                    ok("rights", f"the release does not run {duty}: no service account")
+                )
+                continue
             allowed = await asyncio.gather(*(_may(server, user, right) for right in rights))
         except (ApiError, ApiUnreachable) as failure:
             findings.append(error("rights", f"cannot be asked for: {failure}"))
@@ -96,6 +97,12 @@ def _judge(duty: str, user: str, missing: list[Right], *, required: bool) -> Fin
         return warning("rights", text, "Only metrics-server and Koordinator's objects need them")
     advice = f"Bind the role loadstream-{duty} of rights.yaml (`helm template ... -s templates/rights.yaml`)"
     return (error if required else warning)("rights", text, advice)
+
+
+async def _is_not_installed(server: ApiServer, release: tuple[str, str], duty: str) -> bool:
+    namespace, name = release
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}-{duty}"
+    return (await server.send("GET", path)).status == 404
 
 
 def _list_rights(duty: str) -> Iterator[Right]:

@@ -38,11 +38,16 @@ def check_processes(records: ClusterRecords, policy: Policy) -> Iterator[Finding
 
 def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
     """Find whether a worker writes for the cluster, its lag, and whether its clock agrees."""
-    workers = sum(len(group.members or ()) for group in list_worker_groups(records))
+    groups = list_worker_groups(records)
+    workers = sum(len(group.members or ()) for group in groups)
+    has_ended = any(group.has_existed and group.members is not None for group in groups)
     tick_ms, now_ms = records.tick_ms, records.now_ms
     silent = silence(tick_ms, now_ms)
     advice = "Compare `date -u` here and where the worker runs; let NTP set both"
-    if silent is None:
+    if silent is None and has_ended and not workers:
+        text = f"no worker runs any more; the last one wrote {ago_text(now_ms - (tick_ms or now_ms))} ago"
+        yield error("worker", text, "Start `loadstream worker`, or see why it has ended")
+    elif silent is None:
         yield _judge_lag(records, workers)
         yield ok("clock", "the clocks of the worker and of this machine agree")
     elif tick_ms is not None and tick_ms > now_ms:
@@ -99,10 +104,13 @@ def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) ->
         "bind": "pods get no node",
         "evict": "nothing is evicted",
     }[duty]
-    # Under a policy that observes, an evictor only reports. Another source may measure the nodes.
-    is_needed = duty in ("watch", "bind") or (
-        not policy.is_dry_for("request") if duty == "evict" else not _fresh_nodes(records, policy)
-    )
+    # Who only observes has no binder; an evictor would only report; another source may measure.
+    is_needed = {
+        "watch": True,
+        "collect": not _fresh_nodes(records, policy),
+        "bind": group.has_existed,
+        "evict": not policy.is_dry_for("request"),
+    }[duty]
     return (error if is_needed else warning)(duty, f"{what}: {effect}", advice)
 
 

@@ -104,4 +104,5 @@ def compute_figures(state: ClusterState) -> ClusterFigures:
         migrations=sum(map(is_live, state.migrations.lifecycle.registry)),
         nodes_by_estimates=estimated,
         newest_metric_age_ms=age_ms,
+        hot_usage=state.rebalancer.balancer.hot_usage,
     )

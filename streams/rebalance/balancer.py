@@ -38,6 +38,8 @@ from streams.stage.tracked_rows import TrackedRows
 
 #: Most pods that one round checks, which takes some 80 ms.
 PODS_PER_ROUND_MAX = 1_500
+#: Hot nodes of a pool whose usage becomes a metric: each is a row of the dashboard.
+HOT_NODES_SHOWN_MAX = 20
 
 
 class Balancer:
@@ -55,6 +57,8 @@ class Balancer:
         """None unless the policy moves pods by risk."""
         self.hot_nodes = 0
         """Nodes that the last round has found hot or at risk; 0 if it was paused."""
+        self.hot_usage: dict[tuple[str, str], float] = {}
+        """Usage of the hottest of them as a share of capacity, by node and resource; empty after a restart."""
         self._counts: dict[CounterKey, CountingRule] = {}
         """How rounds count hot nodes under the policy."""
         self.set_policy(policy)
@@ -83,7 +87,7 @@ class Balancer:
                 # Counters that were dropped since the last write are only in `changed`.
                 rounds.counters.changed.update(dict.fromkeys((*before.rows, *before.changed)))
                 if policy.plugins.balance != self.policy.plugins.balance:
-                    self.hot_nodes = 0  # the last round used another strategy
+                    self.hot_nodes, self.hot_usage = 0, {}  # the last round used another strategy
                 self.history.change_pools(rounds.pools)
             self.rounds, self._counts = rounds, counts
         self._rounds_key = rounds_key
@@ -131,6 +135,13 @@ class Balancer:
             # Last, because it uses the sum over all nodes, which includes moves that are planned.
             self.risk_moves.round(given, outcome)
         self.hot_nodes = len(outcome.hot_names)
+        self.hot_usage = {
+            (node.name, resource): used / node.capacity[resource]
+            for pool in outcome.pools
+            for node in pool.hot[:HOT_NODES_SHOWN_MAX]
+            for resource, used in node.usage.items()
+            if node.capacity.get(resource)
+        }
         record_means(self.policy, inventory.history, outcome, self._compute_means(now_ms))
         inventory.move_thresholds()
         return outcome

@@ -4,6 +4,7 @@ The worker reads both between two batches. They have no effect on decisions.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -54,6 +55,8 @@ class ClusterFigures:
     """Log time since the newest metric of any node; None: there is no metric, or no time."""
     nodes_by_estimates: int = 0
     """Nodes judged by estimates, because their metrics lack a statistic that the policy uses."""
+    hot_usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Usage of the hottest nodes as a share of capacity, by node and resource."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,6 +212,15 @@ def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
     assert {"name": "policy", "configMap": {"name": config["metadata"]["name"]}} in spec["volumes"]
 
 
+def test_links_of_alerts_lead_to_the_documents_of_the_values() -> None:
+    groups = find(render(_PRODUCTION), "PrometheusRule", "loadstream")["spec"]["groups"]
+    alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    assert alerts
+    for each in alerts:
+        link = f"https://git.example/loadstream/docs/how-to/alerts.md#{each['alert'].lower()}"
+        assert each["annotations"]["runbook_url"] == link
+
+
 def test_sources_are_sources_and_are_read_where_they_are_mounted() -> None:
     objects = render(_PRODUCTION)
     text = find(objects, "ConfigMap", "loadstream-sources-blue")["data"]["sources.yaml"]

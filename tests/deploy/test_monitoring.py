@@ -46,10 +46,11 @@ def _exposed() -> dict[str, set[str]]:
     counts.moves["c", "all"] += 1
     metrics.add_counts("cluster", counts)
     metrics.observe_recovery("cluster", 1, 1, 1.0)
+    figures = ClusterFigures("c", 1, 1, 1, 1, 1, 1, 1, hot_usage={("n", "cpu"): 0.8})
     gauges.show(
         Snapshot(
             lags={("cluster", "clock", 0): 1},
-            figures={("cluster", 0): Figures(1, 1, (ClusterFigures("c", 1, 1, 1, 1, 1, 1, 1),))},
+            figures={("cluster", 0): Figures(1, 1, (figures,))},
             written_bytes={("cluster", "journal"): 1},
         )
     )
@@ -83,11 +84,9 @@ def _series(registry: CollectorRegistry) -> dict[str, set[str]]:
 EXPOSED = _exposed()
 EXPOSED_BY_DUTIES = _exposed_by_duties()
 DASHBOARD = json.loads((DEPLOY / "grafana/dashboards/loadstream.json").read_text())
-RULES = [
-    rule
-    for group in yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"]
-    for rule in group["rules"]
-]
+_GROUPS = yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"]
+RECORDED, *_ALERTS = (group["rules"] for group in _GROUPS)
+RULES = [rule for rules in _ALERTS for rule in rules]
 
 
 def _panels() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -97,7 +96,14 @@ def _panels() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
             yield panel, target
 
 
-EXPRESSIONS = [rule["expr"] for rule in RULES] + [target["expr"] for _, target in _panels()]
+def _expand(expression: str) -> str:
+    for rule in RECORDED:
+        expression = expression.replace(rule["record"], f"({rule['expr']})")
+    return expression
+
+
+QUERIES = [rule["expr"] for rule in RULES] + [target["expr"] for _, target in _panels()]
+EXPRESSIONS = list(map(_expand, QUERIES))
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -124,6 +130,13 @@ def test_counters_are_only_used_as_rates(expression: str) -> None:
         assert re.search(r"(rate|increase)\($", before), match[1]
 
 
+def test_what_is_recorded_is_used_by_an_alert_and_by_the_dashboard() -> None:
+    panels = [target["expr"] for _, target in _panels()]
+    for each in RECORDED:
+        for expressions in ([rule["expr"] for rule in RULES], panels):
+            assert any(each["record"] in expression for expression in expressions), each["record"]
+
+
 def test_alerts_are_rules_of_a_real_prometheus_and_fire_when_they_should() -> None:
     """Another copy that stands by is no help where nobody is active, and no alert where one is."""
     for arguments in (
@@ -142,7 +155,8 @@ def test_each_alert_has_a_severity_a_sentence_and_a_paragraph_in_the_runbook() -
     for rule in RULES:
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert rule["annotations"]["summary"].endswith(".")
-        assert f"### {rule['alert']}\n" in runbook, rule["alert"]
+        link = f"docs/how-to/alerts.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == link
         labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
         grouped = _GROUPED.findall(rule["expr"])
         if labels and grouped:

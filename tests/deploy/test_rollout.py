@@ -1,5 +1,6 @@
 """The chart's processes on a real control plane and a real Kafka, each with the command, environment and token
-of its manifest, while an upgrade and a rollback replace them one by one."""
+of its manifest: first they observe, then they relieve hot nodes, while an upgrade and a rollback replace them
+one by one."""
 
 import asyncio
 import itertools
@@ -84,13 +85,12 @@ class _Manifests:
         ]
         return Loadstream(home, tuple(words), settings), port
 
-    async def run_jobs(self) -> None:
-        """Run the Jobs one after the other, to their end."""
-        for name in ("topics", "policy"):
-            job, _ = self.process("Job", name)
-            job.start()
-            await asyncio.to_thread(job.wait_for_end, _STARTED_S)
-            assert job.ended_with == 0, job.last_words()
+    async def run_job(self, name: str, *arguments: str) -> None:
+        """Run a Job to its end."""
+        job, _ = self.process("Job", name, *arguments)
+        job.start()
+        await asyncio.to_thread(job.wait_for_end, _STARTED_S)
+        assert job.ended_with == 0, job.last_words()
 
     async def start(self, component: str, *arguments: str) -> Loadstream:
         """Start the process of a component, and wait until its probes succeed."""
@@ -169,7 +169,7 @@ def _write_values(path: Path, plane: ControlPlane, kafka: KafkaServer) -> Path:
             _CLUSTER: {
                 "bind": True,
                 "evict": True,
-                "policy": read_policy().document,
+                "policy": read_policy().document.replace("mode: enforce", "mode: observe"),
                 "sources": write_sources(path.with_name("sources"), plane).read_text("utf-8"),
             }
         },
@@ -182,7 +182,7 @@ def _write_values(path: Path, plane: ControlPlane, kafka: KafkaServer) -> Path:
 @pytest.mark.kafka
 @pytest.mark.control_plane
 @pytest.mark.timeout(1_200)
-async def test_an_upgrade_and_a_rollback_lose_nothing_and_nothing_is_bound_or_evicted_twice(
+async def test_hot_nodes_are_relieved_once_the_policy_enforces_and_a_rollout_binds_and_evicts_nothing_twice(
     control_plane_binary: Path, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
@@ -197,7 +197,8 @@ async def test_an_upgrade_and_a_rollback_lose_nothing_and_nothing_is_bound_or_ev
         stack.callback(_kill, processes)
         try:
             await manifests.apply_rights(server)
-            await manifests.run_jobs()
+            await manifests.run_job("topics")
+            await manifests.run_job("policy")
             for component in _ORDER:
                 processes.append(await manifests.start(component))
             replaced: list[str] = []
@@ -219,6 +220,9 @@ async def test_an_upgrade_and_a_rollback_lose_nothing_and_nothing_is_bound_or_ev
                 await _wait_until_bound(server)
 
             rollout: list[asyncio.Task[None]] = []
+            enforced: list[asyncio.Task[None]] = []
+            enforcing = tmp_path / "enforce.yaml"
+            enforcing.write_text(read_policy().document, encoding="utf-8")
 
             def show(snapshot: Snapshot, observed: Observations) -> None:
                 print(
@@ -226,16 +230,21 @@ async def test_an_upgrade_and_a_rollback_lose_nothing_and_nothing_is_bound_or_ev
                 )
                 if snapshot.bound and not rollout:
                     rollout.append(asyncio.create_task(upgrade_and_roll_back()))
+                if observed.dry and not enforced:
+                    assert observed.commanded == 0
+                    change = ("--set-file", f"clusters.{_CLUSTER}.policy={enforcing}")
+                    enforced.append(asyncio.create_task(manifests.run_job("policy", *change)))
 
             client = stack.enter_context(TopicClient(kafka.settings, READ_TOPICS))
             demo_run = DemoRun(server, client, processes, _SIZE, show)
             await demo_run.run()
-            await rollout[0]
+            await asyncio.gather(*rollout, *enforced)
         finally:
             await server.close()
         log = read(plane.audit_log)
     assert replaced == [*_ORDER, *_ORDER]
     assert demo_run.problems == []
+    assert len(enforced) == 1
     assert judge(log.pods) == []
     assert demo_run.snapshots[-1].bound == _SIZE.pods
     account = f"system:serviceaccount:{NAMESPACE}:{_RELEASE}"

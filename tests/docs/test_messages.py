@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
@@ -33,8 +32,3 @@ def test_an_answer_that_the_page_quotes_is_one(phrase: str) -> None:
     for words in filter(None, map(str.strip, phrase.split("..."))):
         pattern = r"\{[^{}]*\}".join(map(re.escape, re.split(r"\d+", words)))
         assert re.search(pattern, CODE), f"{words!r} is said nowhere"
-
-
-def test_the_page_on_sizes_names_the_size_that_a_policy_may_have() -> None:
-    page = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
-    assert f"| a policy | {DOCUMENT_BYTES_MAX // 1024} KiB |" in page

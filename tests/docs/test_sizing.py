@@ -4,6 +4,7 @@ import re
 
 from benchmarks import messages
 from schemas.messages.clock import ClockTick
+from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from schemas.topics.codec import encode
 from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.cluster.stage import CLUSTERS_MAX, ClusterStage
@@ -69,5 +70,6 @@ def test_the_page_on_sizes_names_the_limits_of_both_stages() -> None:
         ("clusters in a partition", f"{CLUSTERS_MAX:,}"),
         ("workloads, disruption budgets, namespaces of a cluster", of_cluster),
         ("nodes in a partition of `node-usage`", f"{AggregateLimits().nodes_per_partition:,}"),
+        ("a policy", f"{DOCUMENT_BYTES_MAX // 1024} KiB"),
     ):
         assert f"| {what} | {most} |" in page

@@ -8,6 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from connectors.kafka.client import connect
@@ -27,7 +28,7 @@ from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import OwnerReference, Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
 from schemas.policy.validation import build_model
-from schemas.settings.connection import KafkaSettings
+from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.topics.catalog import TOPIC_OF
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, delete_topic, eventually
@@ -158,6 +159,15 @@ def test_a_topic_with_another_number_of_partitions_is_named(
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", str(real_settings.partitions + 1))
     assert "partitions: expected 5, found 4" in errors()["topics"]
+
+
+@pytest.mark.kafka
+def test_a_worker_that_has_just_ended_is_named(real_settings: KafkaSettings) -> None:
+    write_sound_cluster(real_settings)
+    worker = Consumer({"bootstrap.servers": real_settings.bootstrap_servers, "group.id": APP_ID})
+    worker.commit(offsets=[TopicPartition("clock", 0, 1)], asynchronous=False)
+    worker.close()
+    assert errors(CLUSTER)["worker"].startswith("no worker runs any more")
 
 
 @contextmanager

@@ -33,9 +33,10 @@ async def test_a_missing_right_is_named_and_so_is_what_the_pods_require(
     found = await asyncio.to_thread(errors, "--kubeconfig", binder, "--duty", "evict")
     assert "lacks for evict: delete pods, patch pods, create pods/eviction" in found["rights"]
     admin = ["--kubeconfig", str(control_plane.kubeconfig())]
-    found = await asyncio.to_thread(errors, *admin, "--release", "ops/loadstream")
-    assert "system:serviceaccount:ops:loadstream-" in found["rights"]
-    _, findings = await asyncio.to_thread(examine, *admin)
+    _, findings = await asyncio.to_thread(examine, *admin, "--release", "ops/loadstream")
+    watch, *others = (each["text"] for each in findings if each["check"] == "rights")
+    assert "system:serviceaccount:ops:loadstream-watch lacks for watch" in watch
+    assert [text for text in others if "the release does not run" not in text] == []
     counted = [each["text"] for each in findings if each["check"] == "pods"]
     assert counted == ["1 of 2 pods would be refused: topology spread 1"]
 

@@ -389,8 +389,8 @@ def test_what_of_the_cluster_does_not_go_with_the_policy_is_warned_of(
         NamespaceState(cluster="east", name="shop"),
     )
     of_budgets = (
-        "1 disruption budgets forbid every eviction, because they require all of their pods to be healthy: "
-        "shop/web; their pods stay on hot nodes"
+        "evictions are forbidden by 1 disruption budget, because all pods must be healthy: "
+        "shop/web; pods that they cover stay on hot nodes"
     )
     assert warned("") == [of_budgets]
     assert warned("migration: {schedulerNames: [loadstream, volcano]}") == [

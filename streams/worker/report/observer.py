@@ -83,11 +83,6 @@ class Gauges(Collector):
             "stage",
             "partition",
         )
-        for (stage, partition), figures in sorted(snapshot.figures.items()):
-            if self._wall_clock and figures.now_ms is not None:
-                lag_s = (snapshot.at_ms - figures.now_ms) / 1000
-                behind.add_metric([stage, str(partition)], lag_s)
-        yield behind
         isolated = _gauge(
             "clusters_set_apart",
             "Clusters that are set apart after internal errors: their records are not applied.",
@@ -96,7 +91,10 @@ class Gauges(Collector):
         )
         for (stage, partition), figures in sorted(snapshot.figures.items()):
             isolated.add_metric([stage, str(partition)], figures.set_apart)
-        yield isolated
+            if self._wall_clock and figures.now_ms is not None:
+                lag_s = (snapshot.at_ms - figures.now_ms) / 1000
+                behind.add_metric([stage, str(partition)], lag_s)
+        yield from (behind, isolated)
         written = CounterMetricFamily(
             "loadstream_written_bytes",
             "Bytes written to the journal, changelogs and outputs.",
@@ -213,7 +211,16 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
         "Nodes whose metric lacks a statistic of the policy, judged by estimates of their pods.",
         "cluster",
     )
+    usage = _gauge(
+        "hot_node_usage_ratio",
+        "Usage as a share of capacity of the nodes (of their prod pods if only these are hot) that the last round found hot: the 20 hottest of each pool.",
+        "cluster",
+        "node",
+        "resource",
+    )
     for each in clusters:
+        for (node, resource), share in each.hot_usage.items():
+            usage.add_metric([each.cluster, node, resource], share)
         labels = [each.cluster]
         nodes.add_metric(labels, each.nodes)
         pods.add_metric(labels, each.pods)
@@ -225,7 +232,7 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
             stale.add_metric(labels, each.stale_nodes / each.nodes)
         if each.newest_metric_age_ms is not None:
             age.add_metric(labels, each.newest_metric_age_ms / 1000)
-    yield from (nodes, stale, age, pods, pending, hot, moving, estimated)
+    yield from (nodes, stale, age, pods, pending, hot, moving, estimated, usage)
 
 
 def limit_clusters(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:

@@ -354,7 +354,11 @@ def test_a_node_that_is_hot_and_at_risk_counts_once() -> None:
     measured_by_risk(run, 0)
     run.say(*map(tick, range(0, 90, 10)))
     assert [pool.nodes["high"] for pool in rounds(run)[-1].pools] == [1, 1]
-    assert compute_figures(run.state).hot_nodes == 1
+    figures = compute_figures(run.state)
+    assert figures.hot_nodes == 1
+    ((node, resource), share), *_ = figures.hot_usage.items()
+    assert (resource, {node for node, _ in figures.hot_usage}) == ("cpu", {node})
+    assert 0.6 < share <= 1
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
