@@ -192,6 +192,14 @@ def check_budgets(cluster: ClusterModel, state: ClusterState, command: EvictionC
 # --- migrations, rounds -----------------------------------------------------------------------------------
 
 
+def check_finished(
+    cluster: ClusterModel, state: ClusterState, output: MigrationStatus | EvictionCommand
+) -> None:
+    """A migration that has finished changes no more, and evicts nothing."""
+    goes_on = output.migration_id in cluster.finished
+    require(not goes_on, "a migration goes on after its end", output)
+
+
 def check_target(cluster: ClusterModel, state: ClusterState, status: MigrationStatus) -> None:
     """A migration leads to another node."""
     moves = status.target_node != status.source_node
@@ -252,6 +260,7 @@ EVICTION = (
     check_attempts,
     check_rate,
     check_budgets,
+    check_finished,
 )
-MIGRATION = (check_target, check_attempts_reported, check_concurrency)
+MIGRATION = (check_finished, check_target, check_attempts_reported, check_concurrency)
 ROUND = (check_hot_rounds,)

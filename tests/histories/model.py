@@ -51,6 +51,8 @@ class ClusterModel:
     """When commands were given under this policy."""
     migrations: dict[str, MigrationStatus] = field(default_factory=dict)
     """Migrations that passed arbitration under this policy and go on."""
+    finished: set[str] = field(default_factory=set)
+    """Ids of migrations that have succeeded, failed or were aborted."""
     budgets: dict[tuple[str, str], tuple[DisruptionBudget, set[str]]] = field(default_factory=dict)
     """Disruption budgets, and the pods that got a command since the status of the budget."""
     commands_of: Counter[str] = field(default_factory=Counter)
@@ -185,6 +187,7 @@ class ClusterModel:
                     self.migrations[message.migration_id] = message
                 elif message.phase not in LIVE:
                     self.migrations.pop(message.migration_id, None)
+                    self.finished.add(message.migration_id)
             case RebalanceRound():
                 for pool in message.pools:
                     self._apply_pool(pool)
