@@ -515,16 +515,6 @@ def test_what_a_worker_has_refused_is_not_repeated_by_a_pause(
     assert records(policies, "east")[-1].document == DOCUMENT
 
 
-@pytest.mark.parametrize("command", ["apply", "history", "pause", "resume"])
-def test_without_a_broker_the_command_says_what_to_do(
-    command: str, cache: Path, tmp_path: Path
-) -> None:
-    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
-    result = run(command, "east", *file)
-    assert result.exit_code == 1
-    assert "loadstream broker" in result.stderr
-
-
 def test_a_warning_names_line_and_field(policies: KafkaSettings, tmp_path: Path) -> None:
     asks = (
         "loadAware: {aggregated: {usageThresholds: {cpu: 70}, usageAggregationType: p95, "

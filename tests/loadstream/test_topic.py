@@ -263,6 +263,8 @@ def test_a_wrong_command_line_is_refused_with_what_is_allowed(
         ("topic", "produce", "clock"),
         ("topic", "list"),
         ("topic", "create"),
+        ("policy", "history", "east"),
+        ("cluster", "pause", "east"),
     ],
 )
 def test_without_a_broker_each_command_says_so_within_its_time(

@@ -48,20 +48,6 @@ def _write_raw(settings: KafkaSettings, topic: str, key: bytes | None, value: by
     assert producer.flush(30) == 0
 
 
-def test_a_bounded_read_gives_everything_once_and_in_order_of_each_partition(
-    broker: RunningBroker,
-) -> None:
-    connection = connect(broker.settings)
-    for partition in range(3):
-        _ticks(connection, 0, 700 * (partition + 1), partition)
-    found = _entries(connection)
-    assert len(found) == 700 + 1400 + 2100
-    for partition in range(3):
-        offsets = [entry.offset for entry in found if entry.partition == partition]
-        assert offsets == list(range(700 * (partition + 1)))
-    assert {entry.message.now_ms == entry.timestamp_ms for entry in found} == {True}
-
-
 def test_a_time_means_the_records_from_then_on(broker: RunningBroker) -> None:
     connection = connect(broker.settings)
     _ticks(connection, 0, 100)
@@ -124,7 +110,6 @@ def test_what_the_embedded_broker_has_dropped_is_reported(embedded: RunningBroke
     assert f"the broker has deleted the records 0 to {gap.next_offset - 1}" in str(gap)
 
 
-@pytest.mark.kafka
 async def _write_at(settings: KafkaSettings, timestamps: list[int]) -> None:
     async with AIOKafkaProducer(**settings.aiokafka_options()) as producer:
         await producer.partitions_for("clock")

@@ -43,10 +43,6 @@ def test_an_error_names_line_path_and_what_is_allowed(text: str, path: str, allo
     assert allowed in problem.message
 
 
-def test_the_default_policy_has_no_warnings() -> None:
-    assert read_policy("").warnings == ()
-
-
 @pytest.mark.parametrize(
     ("section", "plugins"),
     [
@@ -230,11 +226,7 @@ def test_a_pool_and_a_namespace_that_are_never_open_together_are_warned_of() -> 
 @pytest.mark.parametrize(
     ("document", "path", "text"),
     [
-        ("plugins: {balance: [LowNodeLaod]}", "plugins.balance[0].name", 'did you mean "LowNodeLoad"?'),
-        ("plugins: {filter: [LowNodeLoad]}", "plugins.filter[0].name", "a plugin for plugins.balance"),
         ("LowNodeLaod: {}", "LowNodeLaod", 'did you mean "rebalance"?'),
-        ("migration: {skipEvictionGates: [NodeFitt]}", "migration.skipEvictionGates[0]",
-         'did you mean "NodeFit"?'),
         ("migration: {objectLimiters: {worklod: {}}}", "migration.objectLimiters.worklod",
          'did you mean "workload"?'),
     ],

@@ -116,34 +116,6 @@ def test_scaling_factors_that_are_given_are_completed() -> None:
     assert args.estimated_scaling_factors == {"cpu": 50, "memory": 70, "example.com/gpu": 100}
 
 
-def test_the_resources_are_all_that_any_argument_names() -> None:
-    args = load_aware_args(
-        {
-            "usageThresholds": {"a": 1},
-            "prodUsageThresholds": {"b": 1},
-            "aggregated": {"usageThresholds": {"c": 1}},
-            "resourceWeights": {"d": 1},
-            "estimatedScalingFactors": {"d": 1, "e": 1},
-            "supportedResources": ["f"],
-        }
-    )
-    assert args.resources == ("a", "b", "c", "cpu", "d", "e", "f", "memory")
-
-
-def test_aggregated_filters_only_with_thresholds_and_a_type() -> None:
-    whole = {"usageThresholds": {"cpu": 60}, "usageAggregationType": "p95"}
-    read = load_aware_args({"aggregated": {**whole, "usageAggregatedDuration": "5m"}}).aggregated
-    assert read is not None
-    assert read.filters
-    assert read.usage_aggregated_duration_ms == 300_000
-    assert read.score_aggregated_duration_ms == 0
-    for missing in whole:
-        part = {key: value for key, value in whole.items() if key != missing}
-        read = load_aware_args({"aggregated": part}).aggregated
-        assert read is not None
-        assert not read.filters
-
-
 def test_thresholds_of_prod_pods_are_not_checked() -> None:
     args = load_aware_args({"prodUsageThresholds": {"cpu": 150}})
     assert args.prod_usage_thresholds == {"cpu": 150}

@@ -36,11 +36,6 @@ def test_the_rank_is_koordinators(count: int, ranks: list[int]) -> None:
     assert [nearest_rank(count, percent) for percent in PERCENTS] == ranks
 
 
-def test_percentiles_of_1_to_300_are_measured_values() -> None:
-    values = np.random.default_rng(7).permutation(np.arange(1, 301)).reshape(-1, 1)
-    assert percentiles(values, PERCENTS) == [[150, 270, 285, 297]]
-
-
 def test_a_rank_is_right_where_floating_point_is_not() -> None:
     assert int(100 * 0.29) - 1 == 27
     assert nearest_rank(100, 29) == 28

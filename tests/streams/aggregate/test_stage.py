@@ -47,13 +47,6 @@ def refusals(of: AggregateStage, *records: InputRecord) -> list[tuple[int, Categ
     return [(each.offset, each.category) for each in letters]
 
 
-def test_the_first_report_comes_after_one_report_interval() -> None:
-    log, subject = Log(), stage()
-    samples = [sample(T0 + at * SECOND) for at in range(0, 100, 10)]
-    (*emitted,) = metrics(subject.apply(log.add(*samples)).outputs)
-    assert [each.updated_at_ms for each in emitted] == [T0 + at * SECOND for at in (30, 60, 90)]
-
-
 @given(histories().flatmap(batches))
 def test_without_a_table_no_rows_are_made_and_all_else_is_the_same(
     parts: list[list[InputRecord]],
@@ -77,16 +70,6 @@ def test_a_sample_older_than_the_longest_window_is_refused_as_late() -> None:
     subject.apply(log.add(sample(T0), sample(T0 + 200 * SECOND)))
     old_enough, too_old = log.add(sample(T0 + 80 * SECOND), sample(T0 + 80 * SECOND - 1))
     assert refusals(subject, old_enough, too_old) == [(3, "late")]
-
-
-def test_a_sample_that_comes_twice_changes_nothing() -> None:
-    log, subject = Log(), stage()
-    first = log.add(sample(T0, cpu=100))
-    again = log.add(sample(T0, cpu=100))
-    result = subject.apply([*first, *again])
-    assert not result.outputs
-    assert not result.dead_letters
-    assert subject.counts == {"taken": 1, "duplicate": 1}
 
 
 def test_counts_are_told_once_and_dead_letters_by_topic_and_category() -> None:
@@ -116,18 +99,6 @@ def test_a_sample_from_the_future_of_its_own_record_is_refused() -> None:
     beyond = log.add_raw(b"c/n0", value, T0 - 1)
     without_a_time = log.add_raw(b"c/n0", value, -1)
     assert refusals(subject, at_the_limit, beyond, without_a_time) == [(1, "future")]
-
-
-def test_a_record_read_twice_changes_nothing_and_emits_nothing() -> None:
-    log, subject = Log(), stage()
-    records = log.add(*(sample(T0 + at * SECOND) for at in range(0, 100, 10)))
-    records.append(log.add_raw(b"c/n0", b"garbage"))
-    assert subject.apply(records).outputs
-    again = subject.apply(records)
-    assert not again.outputs
-    assert not again.rows
-    assert not again.dead_letters
-    assert subject.positions == {"node-usage": records[-1].offset}
 
 
 @pytest.mark.parametrize(

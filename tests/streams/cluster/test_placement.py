@@ -200,16 +200,6 @@ def test_a_pod_that_the_kubelet_rejects_is_answered_and_gives_its_room_back() ->
     )
 
 
-def test_no_nodes_at_all_are_named_as_the_reason() -> None:
-    made = only(cluster().say(request()))
-    assert (made.outcome, made.message, made.nodes) == ("waiting", "the cluster has no nodes", 0)
-
-
-def test_of_equal_nodes_the_first_by_name_is_taken() -> None:
-    run = cluster(node("b"), node("a"), node("c"))
-    assert only(run.say(request())).node == "a"
-
-
 def test_a_requirement_that_is_not_evaluated_is_refused_by_its_name() -> None:
     run = cluster(node())
     made = only(run.say(request(pod(unsupported=("topology spread",)))))

@@ -9,11 +9,10 @@ from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import encode_fields
 from streams.cluster.rounds import build_round
 from streams.rebalance.outcome import HotNodeOutcome, RoundOutcome, Verdict
-from streams.rebalance.risk import moves as risk_moves
 from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.outputs import read_message
-from tests.streams.rebalance.harness import World, risky, settled
+from tests.streams.rebalance.harness import World
 
 THRESHOLDS = """
 compat: {compat}
@@ -57,15 +56,6 @@ def test_a_threshold_that_nothing_exceeds_makes_nothing_hot_and_is_recorded(
         assert pool.thresholds.source.startswith("thresholds above 10000 % are shown as 10000 %; ")
     else:
         assert pool.thresholds.high["cpu"] == 100
-
-
-def test_nodes_at_risk_that_have_no_turn_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
-    world = risky()
-    world.system["calm-1"] = {"cpu": 9_000, "memory": 0}
-    settled(world).round()
-    (pool,) = recorded(world.outcome).pools
-    assert (len(pool.hot), pool.hot_left_out, pool.nodes["high"]) == (1, 1, 2)
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])

@@ -9,8 +9,7 @@ from hypothesis.strategies import SearchStrategy
 
 from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
 from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.lists import ListBegin
-from schemas.storage.rows import ClusterRow, NodeRow, PartitionRow
+from schemas.storage.rows import ClusterRow, PartitionRow
 from schemas.storage.tables import kind_of_key
 from schemas.topics.catalog import CLUSTER_INPUTS, TOPIC_BY_NAME
 from schemas.topics.codec import decode_as, encode
@@ -50,12 +49,6 @@ def test_a_request_is_answered_with_a_node() -> None:
         "node-metrics": 0,
         "scheduling-requests": 0,
     }
-
-
-def test_two_requests_of_one_batch_never_see_the_same_room() -> None:
-    run = Run()
-    made = run.say(tick(), node(cpu="1500m"), request("a"), request("b"))
-    assert [(each.pod.uid, each.outcome) for each in made] == [("a", "placed"), ("b", "waiting")]
 
 
 def test_a_record_read_twice_changes_nothing() -> None:
@@ -222,29 +215,7 @@ def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: s
         ClusterStage.restore(0, 1, rows)
 
 
-def test_rows_of_a_cluster_without_its_own_row_are_refused() -> None:
-    row = NodeRow(cluster=CLUSTER, node="node-1")
-    rows = {"0//partitions/": encode(PartitionRow(partition=0)), "0/test/nodes/node-1": encode(row)}
-    with pytest.raises(DamagedTable, match="row 0/test/clusters/: missing"):
-        ClusterStage.restore(0, 1, rows)
-
-
 # --- anything at all ----------------------------------------------------------------------------
-
-
-def records() -> SearchStrategy[list[tuple[str, bytes | None, bytes | None]]]:
-    """Values of any bytes, pieces of messages among them, under any key."""
-    pieces = st.sampled_from(
-        [encode(node()), encode(request()), encode(ListBegin(cluster="test", list_id="1"))]
-    )
-    value = st.one_of(
-        st.none(),
-        st.binary(max_size=64),
-        st.builds(lambda piece, cut: piece[:cut], pieces, st.integers(0, 40)),
-        st.builds(lambda piece, old, new: piece.replace(old, new), pieces, st.binary(min_size=1, max_size=2), st.binary(max_size=2)),
-    )  # fmt: skip
-    key = st.one_of(st.none(), st.binary(max_size=8), st.just(CLUSTER.encode()))
-    return st.lists(st.tuples(st.sampled_from(CLUSTER_INPUTS), value, key), max_size=8)
 
 
 def messages() -> SearchStrategy[tuple[str, Any]]:

@@ -161,17 +161,6 @@ def test_a_pod_that_takes_no_room_may_come_and_go_however_many_there_are(
     assert world.ask(lifecycle("finished", pod("r"), "a")) == []
 
 
-def test_a_policy_that_cannot_be_read_is_refused_with_every_problem() -> None:
-    world = Moving()
-    world.say(node())
-    answer = world.ask(policy_record("reservationSeconds: -1\nloadAwre: {}"))
-    assert answer.category == "invalid"
-    assert "the policy was not applied" in answer.reason
-    assert "reservationSeconds" in answer.reason
-    assert "loadAwre" in answer.reason
-    assert world.state.policy_record is None
-
-
 def test_the_same_policy_again_lays_nothing_out_anew() -> None:
     world = Moving()
     world.ask(node())

@@ -49,20 +49,6 @@ def test_the_lifetimes_of_a_node_are_one_row() -> None:
     assert row.usage["cpu"].deviation == (100 * PARTS, 0, 0)
 
 
-def test_a_restart_changes_neither_lifetimes_nor_what_is_expected() -> None:
-    steady, restarted = _run(), _run()
-    restarted.restart()
-    for run in (steady, restarted):
-        _measured(run, 12, a=50, b=60)
-        _measured(run, 15, a=10, b=20)
-    for table in ("pod_usage", "fleet_usage"):
-        assert _row(steady, table) == _row(restarted, table)
-    left, right = (run.state.inventory.nodes["node-1"].statistics for run in (steady, restarted))
-    assert left is not None
-    assert right is not None
-    assert (left.figures(), left.fleet_sums) == (right.figures(), right.fleet_sums)
-
-
 def test_what_was_used_lately_is_in_the_row_as_long_as_the_policy_asks_for_it() -> None:
     run = _run()
     for minute in range(15, 600, 5):

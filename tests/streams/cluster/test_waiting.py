@@ -128,12 +128,6 @@ def test_a_pod_that_waits_for_load_to_fall_is_placed_by_the_metric_that_says_so(
     assert outcomes(run.say(metric(cpu=1000, seconds=101))) == [("pod-1", "placed")]
 
 
-def test_a_new_node_is_used_at_the_next_tick() -> None:
-    run = cluster(node("a", cpu="500m"))
-    run.say(request("w"), *(tick(second) for second in range(1, 100)), node("b"))
-    assert outcomes(run.say(tick(100))) == [("w", "placed")]
-
-
 @pytest.mark.parametrize("kinds_at_once", [200, 0])
 def test_freed_room_is_for_the_first_in_priority_then_arrival_and_not_for_a_new_request(
     monkeypatch: pytest.MonkeyPatch, kinds_at_once: int

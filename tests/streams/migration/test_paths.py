@@ -98,33 +98,6 @@ def test_a_refused_eviction_is_tried_again_until_the_deadline_with_growing_waits
     assert [each.attempt for each in moving.commands] == list(range(1, len(times) + 1))
 
 
-def test_a_policy_with_shorter_back_offs_shortens_those_of_failed_commands() -> None:
-    args = {"defaultJobMode": "EvictDirectly", "defaultJobTTL": "10h"}
-    long = policy_text("{initialBackoffSeconds: 3600, maxBackoffSeconds: 3600}", **args)
-    moving = cluster(long, (replica("a"), "node-1"))
-    moving.propose("a")
-    moving.later()
-    moving.say(evicted(moving.commands[0], "failed"))
-    moving.later(10)
-    moving.say(policy_record(policy_text("{initialBackoffSeconds: 20}", **args)))
-    moving.later(19)
-    assert len(moving.commands) == 1
-    moving.later(1)
-    assert len(moving.commands) == 2
-
-
-def test_a_command_that_nobody_reports_on_asks_whether_an_evictor_runs() -> None:
-    moving = cluster(DIRECT, (A, "node-1"))
-    moving.propose("a")
-    moving.later()
-    moving.later(300)
-    assert moving.last == ("Failed", "Timeout")
-    assert (
-        "command 1 expired without an outcome; check that an evictor runs (loadstream kubernetes evict)"
-        in moving.reports[-1].message
-    )
-
-
 def test_a_pod_that_goes_by_itself_before_a_command_is_missing() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a")
@@ -140,21 +113,6 @@ def test_a_source_node_that_goes_ends_what_has_no_command_yet() -> None:
     assert moving.last == ("Failed", "MissingNode")
 
 
-def test_room_on_a_node_that_goes_is_looked_for_elsewhere() -> None:
-    tight = policy_text(evictQPS=0.001, evictBurst=1)
-    moving = cluster(tight, (replica("b", "other"), "node-2"), (A, "node-1"))
-    moving.propose("b")
-    moving.later()
-    moving.propose("a", target="node-3")
-    moving.later()
-    assert moving.row("a").target_node == "node-3"
-    moving.say(node_gone("node-3"))
-    moving.later()
-    assert moving.row("a").target_node == "node-2"
-    reasons = [c.reason for each in moving.reports for c in each.conditions]
-    assert "MissingReservation" in reasons
-
-
 @pytest.mark.parametrize("mode", ["enforce", "observe"])
 def test_the_steps_of_a_reservation_name_the_node_where_the_room_is_now(mode: str) -> None:
     tight = policy_text(f"mode: {mode}", evictQPS=0.001, evictBurst=1)
@@ -165,6 +123,9 @@ def test_the_steps_of_a_reservation_name_the_node_where_the_room_is_now(mode: st
     moving.later()
     moving.say(node_gone("node-3"))
     moving.later()
+    assert moving.row("a").target_node == "node-2"
+    reasons = [each.reason for report in moving.reports for each in report.conditions]
+    assert ("MissingReservation" in reasons) == (mode == "enforce")
     said = {each.type: each.message for each in moving.reports[-1].conditions}
     text = "room is reserved on node-2" if mode == "enforce" else "dry run: there is room on node-2"
     assert said == {"ReservationCreated": text, "ReservationScheduled": text}

@@ -276,15 +276,6 @@ def test_a_drain_that_is_taken_back_ends_what_would_be_commanded_again() -> None
     assert len(moving.commands) == 1
 
 
-def test_a_drained_node_that_goes_and_comes_back_takes_pods() -> None:
-    moving = cluster(DIRECT)
-    moving.say(ask("drain", node="node-1"), node_gone("node-1"))
-    moving.later()
-    assert moving.drains[-1].phase == "Undrained"
-    moving.say(node("node-1"), request(pod("new", required_node="node-1")))
-    assert moving.decisions[-1].outcome == "placed"
-
-
 @pytest.mark.parametrize("by_list", [False, True])
 def test_a_drained_node_that_comes_back_before_the_next_tick_takes_pods(by_list: bool) -> None:
     moving = cluster(DIRECT)

@@ -104,23 +104,6 @@ def test_a_move_by_risk_ends_with_the_node_of_its_room() -> None:
     assert moving.last == ("Failed", "Unschedulable")
 
 
-def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves() -> None:
-    moving = cluster(policy_text(evictQPS=0.5, evictBurst=1), (A, "node-1"), (B, "node-1"))
-    moving.propose("a")
-    moving.propose("b")
-    moving.later()
-    (commanded,) = (each.pod.uid for each in moving.commands)
-    migrations = moving.state.migrations
-    for row in migrations.list_uncommanded_moves():
-        text = f"{row.source_node} is no longer hot"
-        migrations.lifecycle.finish(row, moving.cause(), "Aborted", "NodeCooled", text)
-    moving.collect()
-    assert moving.last == ("Aborted", "NodeCooled")
-    assert moving.reports[-1].message == "node-1 is no longer hot"
-    assert moving.reports[-1].pod.uid != commanded
-    assert [each.pod.uid for each in migrations.lifecycle.registry] == [commanded]
-
-
 def test_what_a_user_asked_for_is_no_move_that_ends_when_the_node_is_cool() -> None:
     moving = cluster(policy_text(), (A, "node-1"))
     moving.say(ask("migrate", pod=A))

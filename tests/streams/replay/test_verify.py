@@ -329,17 +329,6 @@ def test_a_batch_in_several_records_is_compared_whole() -> None:
     assert verification.summary.batches == 1, "a batch that is not complete does not count"
 
 
-def test_what_a_writer_of_an_earlier_epoch_says_does_not_count() -> None:
-    log, history = Log(), Journaled()
-    history.apply([log.message(node())])
-    stray = log.message(tick(5))
-    history.lost([stray], StageResult())
-    history.apply([stray])
-    difference, verification = history.replay()
-    assert difference is None
-    assert verification.summary.batches == 2
-
-
 def test_the_window_is_of_the_clock_of_the_log() -> None:
     log, history = Log(), Journaled()
     history.apply([log.message(node())])
@@ -426,14 +415,6 @@ def test_a_record_that_was_applied_twice_is_a_difference() -> None:
     difference, _ = history.replay()
     assert difference is not None
     assert difference.problem == "node-metrics offset 0 was applied before"
-
-
-def test_a_journal_without_its_first_batch_is_an_error() -> None:
-    log, history = Log(), Journaled()
-    for second in range(3):
-        history.apply([log.message(tick(second))])
-    with pytest.raises(JournalDamaged, match="expected 0"):
-        history.replay(values=[history.journal[0], *history.journal[2:]])
 
 
 def _counts(values: Sequence[bytes], number: int) -> bool:

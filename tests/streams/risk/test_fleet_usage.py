@@ -79,9 +79,3 @@ def test_no_order_of_nodes_shows(nodes: list[tuple[int, ...]], random: object) -
 def test_figures_come_back_from_their_row(nodes: list[tuple[int, ...]]) -> None:
     figures = compute_fleet_usage(nodes, _CPU)
     assert decode_fleet_usage(encode_fleet_usage(figures, _CPU), _CPU) == figures
-
-
-def test_the_prior_weighs_as_much_as_twenty_pods() -> None:
-    assert get_prior_usage(_CPU) == (FleetUsage(850_000, 40_000, 302_500),)
-    (figures,) = compute_fleet_usage([_sums(5, 100)], _CPU)
-    assert figures.usage_ppm == (850_000 * 20 + 100_000) // 21

@@ -119,10 +119,12 @@ def ids(first: int, end: int) -> list[str]:
     return [f"decision-{number:04}" for number in range(first, end)]
 
 
+@pytest.mark.parametrize("behind_ms", [0, 60 * MINUTE_MS])
 async def test_each_placement_is_bound_and_reported_once_over_restarts(
-    broker: RunningBroker,
+    broker: RunningBroker, behind_ms: int
 ) -> None:
-    cluster, at_ms = _Cluster(), now_ms()
+    """The log's clock stops while no worker runs, and each host has its own clock."""
+    cluster, at_ms = _Cluster(), now_ms() - behind_ms
     await tick(broker, at_ms)
     await send(broker, [placed(number, at_ms) for number in range(200)])
     async with binder(broker, cluster):
@@ -132,22 +134,6 @@ async def test_each_placement_is_bound_and_reported_once_over_restarts(
         found = await reported(broker, 220)
     assert sorted(cluster.bound) == ids(0, 220)
     assert sorted(found) == [(each, "done") for each in ids(0, 220)]
-
-
-async def test_with_a_log_clock_that_is_behind_each_placement_is_bound_and_reported_once_too(
-    broker: RunningBroker,
-) -> None:
-    """It stands still while no worker runs, and hosts have clocks of their own."""
-    cluster, at_ms = _Cluster(), now_ms() - 60 * MINUTE_MS
-    await tick(broker, at_ms)
-    await send(broker, [placed(number, at_ms) for number in range(5)])
-    async with binder(broker, cluster):
-        await reported(broker, 5)
-    await send(broker, [placed(number, at_ms) for number in range(10)])
-    async with binder(broker, cluster):
-        found = await reported(broker, 10)
-    assert sorted(cluster.bound) == ids(0, 10)
-    assert sorted(found) == [(each, "done") for each in ids(0, 10)]
 
 
 async def test_what_expires_while_the_cluster_does_not_answer_is_not_tried(

@@ -150,28 +150,6 @@ def story() -> list[RebalanceRound]:
     return [*rounds, a_round(6, hot_node(6, budget, leaving)), a_round(7, hot_node(7, budget))]
 
 
-def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
-    recorded: Recorded,
-) -> None:
-    recorded.write("status", story())
-    lines = ask(BLUE).stdout.splitlines()
-    assert lines == [
-        "The newest round of cluster blue was at 2026-11-18 11:13:40.000 (30s ago), in enforce mode: "
-        "its commands are carried out.",
-        "Pool web has 9 nodes (2 low, 5 normal, 1 high, 1 skipped); lightly loaded below cpu 45 %, "
-        "hot above cpu 70 % (policy).",
-        "In pool web 1 pod should leave; started: 0 migrations.",
-        "Node n1 is hot for 7 rounds in a row; 3 are needed; it uses cpu 12.8 of 16 (80.0 %, at most 70.0 %): "
-        f"no pod leaves; shop/web-1 (uses cpu 0.9): {BUDGET}.",
-        "Over the newest 8 rounds, back to 2026-11-18 11:06:40.000 (7m 30s ago): nodes were hot in 7 "
-        "of them; 6 pods should leave; started: 1 migration.",
-        "Nodes were stopped 2 times in these rounds: hot for 2 of 3 rounds in a row.",
-        "Pods were stopped 3 times in these rounds: 5 migrations of ReplicaSet shop/web with 9 replicas are "
-        "under way; 3 may be.",
-        f"Pods were stopped 2 times in these rounds: {BUDGET}.",
-    ]
-
-
 def test_the_page_on_why_not_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
     recorded.write("status", story())
     page = PAGE.read_text(encoding="utf-8").partition("answers in sentences:\n\n")[2]
@@ -280,16 +258,6 @@ def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
         recorded.write("node-metrics", [NodeMetric(cluster=BLUE, node="n1", **newest)])
     answer = ask(BLUE, "--node", "n1").stdout
     assert answer.startswith(f"n1 is unknown: {said}.")
-
-
-def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean(
-    recorded: Recorded,
-) -> None:
-    recorded.write("status", [a_round(0)])
-    answer = ask(BLUE, "--node", "worker-x")
-    assert answer.exit_code == 3
-    assert answer.stdout.startswith("worker-x is unknown: no metric and no state names it")
-    assert "nothing measures the node" in answer.stdout
 
 
 def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
@@ -445,18 +413,6 @@ def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
     whole = json.loads(ask(BLUE, "--json").stdout)
     assert whole["warnings"] == [lines[0]]
     assert (whole["now_ms"], whole["clock_ms"]) == (ASKED_MS + 3 * 60 * MINUTE_MS, ASKED_MS - 1_000)
-
-
-def test_a_mistyped_cluster_is_said_to_be_unseen_with_the_one_that_may_be_meant(
-    recorded: Recorded,
-) -> None:
-    recorded.write("node-state", [NodeState(cluster="shop-east", node="n1", event="added")])
-    answer = ask("shop-eats")
-    assert answer.exit_code == 3
-    assert (
-        "Cluster shop-eats has never been seen: no producer names it. Did you mean shop-east?"
-        in (answer.stdout)
-    )
 
 
 def seen_pod(event: Any, uid: str = "u1", node: str | None = "n1") -> PodLifecycle:

@@ -10,9 +10,7 @@ from streams.placement.filters.load_aware import LoadAwareFilter
 from streams.placement.scores.load_aware import LoadAwareScore
 from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import (
-    RAW_ALLOCATABLE,
     aggregated,
-    as_json,
     container,
     load_args,
     metric,
@@ -82,13 +80,6 @@ def test_prod_pods_may_have_to_pass_the_thresholds_of_the_whole_node_too() -> No
         refused(world(said=metric(cpu=9999), prodUsageThresholds={"cpu": 0}, checkBoth=True), pod())
         == CPU
     )
-
-
-def test_a_node_may_have_more_than_kubernetes_may_use() -> None:
-    raw = node(cpu="10", annotations={RAW_ALLOCATABLE: as_json({"cpu": "20"})})
-    assert refused(world(raw, metric(cpu=13_000))) is None
-    assert refused(world(raw, metric(cpu=13_100))) == CPU
-    assert scored(world(raw, metric(cpu=10_000))) == (50 + 100) // 2
 
 
 @pytest.mark.parametrize("limit", ["9223372036854775807", "8Ei", "5E"])

@@ -23,8 +23,6 @@ from tests.streams.cluster.strategies import node_states
 from tests.streams.placement.builders import asking, of, offering
 from tests.streams.placement.harness import scores
 
-GPU = "nvidia.com/gpu"
-
 
 def arguments(*resources: str) -> NodeResourcesBalancedAllocationArgs:
     named = [{"name": name} for name in resources]
@@ -34,8 +32,6 @@ def arguments(*resources: str) -> NodeResourcesBalancedAllocationArgs:
 _CPU = asking({"cpu": "1000"}, {"cpu": "2000"})
 _MEMORY = asking({"memory": "2000"}, {"memory": "3000"})
 _BOTH = asking(of("1000", "2000"), of("2000", "3000"))
-_GPU = asking({"cpu": "0", "memory": "0", GPU: "1"})
-_GPUS = asking(of("1000", "2000"), {**of("2000", "3000"), GPU: "3"})
 
 
 @pytest.mark.parametrize(
@@ -65,32 +61,6 @@ def test_scores_are_those_of_kube_schedulers_own_cases(
 ) -> None:
     """TestNodeResourcesBalancedAllocation, in its order, without resource claims."""
     assert scores(BalancedAllocationScore(arguments()), asks, *nodes) == expected
-
-
-@pytest.mark.parametrize(
-    ("asks", "nodes", "expected"),
-    [
-        (
-            _GPU,
-            [
-                offering({**of("3500", "40000"), GPU: "8"}, _GPUS),
-                offering({**of("3500", "40000"), GPU: "8"}, _BOTH),
-            ],
-            [75, 76],
-        ),
-        (
-            _BOTH,
-            [offering({**of("3500", "40000"), GPU: "8"}), offering(of("3500", "40000"))],
-            [56, 56],
-        ),
-    ],
-)
-def test_other_resources_count_for_pods_that_request_them(
-    asks: Pod, nodes: list[Node], expected: list[int]
-) -> None:
-    assert (
-        scores(BalancedAllocationScore(arguments("cpu", "memory", GPU)), asks, *nodes) == expected
-    )
 
 
 def test_the_policy_names_the_resources() -> None:

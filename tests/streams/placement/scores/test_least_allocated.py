@@ -11,7 +11,7 @@ from schemas.policy.sections.resources_fit import ScoringStrategy
 from streams.inventory.node import Node
 from streams.placement.scores.least_allocated import ALWAYS, LeastAllocatedScore
 from streams.pods.kind import kind_of
-from tests.streams.cluster.builders import container, pod
+from tests.streams.cluster.builders import pod
 from tests.streams.cluster.loads import loading_pods, scoring_strategies
 from tests.streams.cluster.strategies import node_states
 from tests.streams.placement.builders import asking, of, offering
@@ -65,30 +65,6 @@ def test_scores_are_those_of_kube_schedulers_own_cases(
 ) -> None:
     """TestLeastAllocatedScoringStrategy, in its order."""
     assert scores(LeastAllocatedScore(ScoringStrategy()), asks, *nodes) == expected
-
-
-def test_a_resource_that_the_pod_does_not_request_counts_if_it_is_cpu_memory_or_storage() -> None:
-    by = strategy(("cpu", 1), ("ephemeral-storage", 1), ("example.com/gpu", 1))
-    offered = {"cpu": "1000", "ephemeral-storage": "100", "example.com/gpu": "4"}
-    full, empty = asking({"cpu": "500"}), asking({"cpu": "500", "example.com/gpu": "3"})
-    assert scores(LeastAllocatedScore(by), full, offering(offered)) == [75]
-    assert scores(LeastAllocatedScore(by), empty, offering(offered)) == [(50 + 100 + 25) // 3]
-    without = {"cpu": "1000", "example.com/gpu": "0"}
-    assert scores(LeastAllocatedScore(by), empty, offering(without)) == [50]
-
-
-def test_containers_without_a_request_count_with_100m_and_200_mib() -> None:
-    size = of("1", "2000Mi")
-    bare, cpu = pod("bare", containers=(container({}, {}),)), asking({"cpu": "500m"})
-    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, offering(size)) == [90]
-    assert scores(LeastAllocatedScore(ScoringStrategy()), cpu, offering(size)) == [(50 + 90) // 2]
-    # As much for each pod that is there, and for what was named as 0 nothing.
-    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, offering(size, bare, cpu)) == [
-        (30 + 70) // 2
-    ]
-    assert scores(LeastAllocatedScore(ScoringStrategy()), asking(of("0", "0")), offering(size)) == [
-        100
-    ]
 
 
 @given(

@@ -59,57 +59,6 @@ def test_the_example_of_kep_217() -> None:
     assert ranking.best() == 1
 
 
-@pytest.mark.parametrize(
-    ("resources", "of", "expected"),
-    [
-        ([("cpu", 1)], limited("p", "2"), 50.0),
-        ([("cpu", 1)], limited("p", "0"), 75.0),  # neither limit nor request
-        ([("cpu", 1)], limited("p", None), 75.0),
-        ([("cpu", 1)], pod("p", containers=(container({"cpu": "4"}, {}),)), 25.0),
-        ([("cpu", 1), ("memory", 1)], limited("p", "2", memory="8Gi"), 62.5),
-        ([("cpu", 3), ("memory", 1)], limited("p", "2", memory="8Gi"), 56.25),
-        ([("memory", 7)], limited("p", "2", memory="8Gi"), 75.0),
-        ([("example.com/gpu", 1)], limited("p", "2"), 0.0),  # the node has none
-        ([("cpu", 1), ("example.com/gpu", 1)], limited("p", "2"), 25.0),
-    ],
-)
-def test_the_raw_score_is_the_weighted_share_that_limits_leave(
-    resources: list[tuple[str, int]], of: Pod, expected: float
-) -> None:
-    held = limited("held", "2", memory="0")
-    # A pod held without a memory limit counts with the default one: none at all.
-    args = arguments(resources, **{"memory": "0"} if "memory" in dict(resources) else {})
-    assert scores(LimitsAwareScore(args), of, new_node(node(), held)) == [pytest.approx(expected)]
-
-
-def test_a_pod_without_a_limit_counts_by_its_request_unless_the_policy_says_otherwise() -> None:
-    asks = pod("held", containers=(container({"cpu": "4"}, {}),))
-    bound = pod("bound", containers=(container({"cpu": "4"}, {"cpu": "1"}),))
-    coming = pod("p", containers=(container({"cpu": "2"}, {}),))
-    assert scores(LimitsAwareScore(arguments()), coming, new_node(node(), asks)) == [25.0]
-    assert scores(
-        LimitsAwareScore(arguments(cpu="request")), coming, new_node(node(), asks, bound)
-    ) == [12.5]
-    assert scores(
-        LimitsAwareScore(arguments(cpu="allocatable")), coming, new_node(node(), bound)
-    ) == [-12.5]
-    left = new_node(node(), asks, bound)
-    left.release("held")
-    assert scores(LimitsAwareScore(arguments()), coming, left) == [62.5]
-
-
-def test_init_containers_and_overhead_count_for_pods_that_are_there_too() -> None:
-    heavy = pod(
-        "held",
-        containers=(container({}, {"cpu": "1"}),),
-        init_containers=(container({}, {"cpu": "3"}),),
-        overhead={"cpu": "1"},
-    )
-    assert scores(LimitsAwareScore(arguments()), limited("p", "2"), new_node(node(), heavy)) == [
-        25.0
-    ]
-
-
 @given(
     limits_aware_arguments(),
     st.lists(st.tuples(node_states(), st.lists(loading_pods(), max_size=3)), max_size=5),

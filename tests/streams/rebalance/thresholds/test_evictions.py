@@ -62,17 +62,6 @@ def test_pods_that_cannot_help_or_are_not_known_stay() -> None:
     }
 
 
-def test_a_pod_that_should_have_gone_long_ago_does_not_hold_back_its_nodes_relief() -> None:
-    for late_ms, moves in ((-60_000, []), (120_000, ["a hot->calm"])):
-        world = World()
-        world.node("hot", system=45)
-        world.pod("a", "hot", 15)
-        world.pod("stuck", "hot", 15, deleting_at_ms=world.now_ms + 300_000 - late_ms)
-        targets(world, ["calm"])
-        world.now_ms += 300_000
-        assert world.round(leaving=["stuck"]) == moves
-
-
 def test_a_pod_that_leaves_already_counts_as_gone() -> None:
     world = World()
     world.node("hot", system=60)

@@ -157,6 +157,10 @@ rebalance:
         thresholds = world.pool.thresholds
         assert (thresholds.low["cpu"], thresholds.high["cpu"]) == (30, 55)
         assert "mean of the pool's nodes: cpu 40.0% -10 +15" in thresholds.source
+        world.stale |= {"a", "b"}
+        world.now_ms += HOUR_MS
+        world.round()
+        assert "no node of the pool is measured: cpu -10 +15" in world.pool.thresholds.source
 
 
 @pytest.mark.parametrize(

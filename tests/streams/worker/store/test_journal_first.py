@@ -147,25 +147,6 @@ async def test_rows_that_somebody_waits_for_are_written_without_rests(
         assert only.rows() == {"0/c/nodes/n": b'{"offset": 0}'}
 
 
-async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
-    embedded: RunningBroker,
-) -> None:
-    kafka = embedded.settings
-    async with owner(kafka) as first, owner(kafka) as second:
-        await first.open()
-        await first.commit(_batch(0, partition=0))
-        with pytest.raises(AssertionError, match="partition"):
-            await first.commit(_batch(1, partition=99))
-        # Rows may be written once more before the worker ends.
-        await first.journal.flush(force=True)
-        assert first.rows() == {"0/c/nodes/n": b'{"offset": 0}'}
-        second.tables[:] = first.tables
-        assert (await second.open())["0/c/nodes/n"] == b'{"offset": 1}'
-        end = await second.publisher.append(_DECISIONS, _PARTITION_OF_C, [b"end"])
-        decisions = await read_range(kafka, _DECISIONS, _PARTITION_OF_C, 0, end)
-        assert b'{"offset": 1}' in [entry.value for entry in decisions]
-
-
 async def test_a_batch_is_journaled_while_the_one_before_it_is_not_published_and_is_redone(
     embedded: RunningBroker,
 ) -> None:
