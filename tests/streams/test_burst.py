@@ -98,7 +98,7 @@ def _metric(port: int, name: str) -> float:
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1_800)
-async def test_a_burst_stays_in_kafka_and_not_in_the_worker(tmp_path: Path) -> None:
+async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> None:
     assert len({partition_for(f"c{each}".encode(), 4) for each in range(_CLUSTERS)}) > 1
     with running(KafkaServer(tmp_path / "kafka")) as server:
         kafka = server.settings

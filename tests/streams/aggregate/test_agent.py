@@ -48,7 +48,7 @@ def assert_complete(kafka: Observer, times_each: int | None = None) -> None:
         assert set(published.values()) == {times_each}
 
 
-async def test_a_killed_worker_goes_on_with_the_windows_that_it_had(
+async def test_a_killed_worker_resumes_with_its_windows(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
     async with observer(broker.settings) as kafka:
@@ -89,7 +89,7 @@ async def test_another_worker_takes_over_with_the_windows_of_the_first(
                 assert_complete(kafka)
 
 
-async def test_a_row_that_cannot_be_read_stops_the_worker_which_names_it(
+async def test_an_unreadable_row_stops_the_worker_and_is_named_in_its_log(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
     async with observer(broker.settings) as kafka:

@@ -22,7 +22,7 @@ def test_defaults_are_koordinators() -> None:
     )
 
 
-def test_a_pool_inherits_what_it_does_not_give() -> None:
+def test_a_pool_inherits_the_settings_that_it_does_not_set() -> None:
     collecting = PoolRules.of(*read_policy(DOCUMENT).collect.of_nodes)
     durations_ms = (300_000, 600_000, 1_800_000)
     with_cache, without = "usage_with_page_cache_bytes", "usage_without_page_cache_bytes"

@@ -215,11 +215,11 @@ def test_samples_of_known_names_are_decoded(fields: dict[str, Any]) -> None:
         {"extra": [[[]]]},
     ],
 )
-def test_whatever_is_new_or_unusual_is_left_to_its_class(fields: dict[str, Any]) -> None:
+def test_new_or_unusual_samples_are_decoded_by_their_class(fields: dict[str, Any]) -> None:
     assert decoded(orjson.dumps(common(**fields)), known_node()) is None
 
 
-def test_a_pod_that_was_forgotten_is_read_by_the_contract_again() -> None:
+def test_a_forgotten_pod_is_decoded_by_its_class_again() -> None:
     node = known_node()
     value = orjson.dumps(common())
     assert decoded(value, node) is not None

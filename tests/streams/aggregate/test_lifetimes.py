@@ -54,7 +54,7 @@ def _lifetimes(of: _Node) -> list[tuple[int, str, int, int, int]]:
     ]
 
 
-def test_a_lifetime_is_said_once_in_a_window() -> None:
+def test_a_lifetime_is_reported_once_per_window() -> None:
     node = _Node()
     node.measure(17, a=lambda _: 300)
     assert _lifetimes(node) == [(minute, "a", minute + 1, 300, 0) for minute in (5, 10, 15)]
@@ -72,7 +72,7 @@ def test_mean_and_deviation_are_those_of_all_samples() -> None:
     assert deviation == pytest.approx(spread, abs=1)
 
 
-def test_a_pod_that_comes_later_is_younger_and_one_that_comes_back_begins_anew() -> None:
+def test_a_lifetime_starts_with_its_pod_and_starts_again_after_an_absence() -> None:
     node = _Node()
     node.measure(8, a=lambda _: 100)
     node.measure(8, a=lambda _: 100, b=lambda _: 50)
@@ -99,7 +99,7 @@ def test_a_window_without_pods_ends_all_lifetimes() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_lifetimes_that_have_ended_are_not_said_however_records_are_cut_into_batches(
+def test_ended_lifetimes_are_not_reported_for_any_batch_sizes(
     size: int,
 ) -> None:
     node = Run(PoolRules(replace(QUICK, report_ms=5 * MINUTE)))
@@ -119,7 +119,7 @@ def test_lifetimes_that_have_ended_are_not_said_however_records_are_cut_into_bat
     assert [metric.lifetimes for metric in said] == [None]
 
 
-def test_a_late_sample_is_in_no_life() -> None:
+def test_a_late_sample_does_not_count_in_a_lifetime() -> None:
     node = _Node()
     node.measure(6, a=lambda _: 100)
     late = node.log.add(sample(T0 + 3 * MINUTE + 1, pods=[pod("a", 60_000)]))
@@ -137,7 +137,7 @@ def test_the_largest_amounts_can_be_written_and_read_again() -> None:
     assert len(_lifetimes(node)) == 3
 
 
-def test_a_resource_that_is_not_measured_for_a_window_begins_anew_and_others_go_on() -> None:
+def test_a_resource_without_measurements_for_a_window_starts_again() -> None:
     node = _Node()
     for minute in range(23):
         used = pod("a", 100)
@@ -153,7 +153,7 @@ def test_a_resource_that_is_not_measured_for_a_window_begins_anew_and_others_go_
     assert [life.mean.get("gpu") for life in lifetimes] == [(2,), None, (13,), (14,)]
 
 
-def test_a_column_of_lifetimes_that_is_of_other_pods_names_its_row() -> None:
+def test_a_lifetimes_column_for_other_pods_is_an_error_that_names_its_row() -> None:
     node = _Node()
     node.measure(3, a=lambda _: 300, b=lambda _: 90)
     ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lifetimes"' in value)
@@ -165,7 +165,7 @@ def test_a_column_of_lifetimes_that_is_of_other_pods_names_its_row() -> None:
     assert refused.value.row == key
 
 
-def test_lifetimes_of_a_sample_that_is_not_there_name_it() -> None:
+def test_lifetimes_of_a_missing_sample_are_an_error_that_names_it() -> None:
     node = _Node()
     node.measure(3, a=lambda _: 300)
     ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lifetimes"' in value)

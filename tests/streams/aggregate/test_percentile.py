@@ -32,7 +32,7 @@ TABLES = st.integers(1, 3).flatmap(
         (300, [149, 269, 284, 296]),
     ],
 )
-def test_the_rank_is_koordinators(count: int, ranks: list[int]) -> None:
+def test_the_rank_equals_that_of_koordinator(count: int, ranks: list[int]) -> None:
     assert [nearest_rank(count, percent) for percent in PERCENTS] == ranks
 
 
@@ -63,7 +63,7 @@ def test_figures_are_those_of_the_known_values_alone(table: list[list[int]]) -> 
 
 
 @given(TABLES, st.booleans())
-def test_a_summary_of_what_is_all_known_is_means_and_percentiles(
+def test_a_summary_of_complete_values_has_means_and_percentiles(
     table: list[list[int]], long: bool
 ) -> None:
     values = np.tile(np.array(table, dtype=np.int64), (LIST_MAX + 1 if long else 1, 1))

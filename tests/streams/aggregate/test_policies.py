@@ -62,13 +62,13 @@ class PolicyRun(Run):
         return [(each - T0) // SECOND for each in node.samples.times.tolist()]
 
 
-def test_another_cluster_keeps_its_own() -> None:
+def test_another_cluster_keeps_its_own_policy() -> None:
     run = PolicyRun()
     run.policy(windows(report_s=10))
     assert len(metrics(run.samples(0, 60, cluster="other").outputs)) == 2
 
 
-def test_windows_that_become_longer_fill_up_with_what_they_had() -> None:
+def test_longer_windows_keep_the_samples_that_they_have() -> None:
     run = PolicyRun()
     run.samples(0, 200)
     run.policy(LONG)
@@ -77,7 +77,7 @@ def test_windows_that_become_longer_fill_up_with_what_they_had() -> None:
     assert run.times_s == list(range(80, 241, 10))
 
 
-def test_windows_that_become_shorter_drop_the_rest_at_the_next_sample() -> None:
+def test_shorter_windows_drop_old_samples_at_the_next_sample() -> None:
     run = PolicyRun()
     run.samples(0, 200)
     run.policy(SHORT)
@@ -86,7 +86,7 @@ def test_windows_that_become_shorter_drop_the_rest_at_the_next_sample() -> None:
     assert [each.name for each in metric.pods] == ["p180", "p190", "p200", "p210"]
 
 
-def test_what_shorter_windows_have_dropped_does_not_come_back_with_longer_ones() -> None:
+def test_samples_that_shorter_windows_dropped_stay_dropped() -> None:
     run = PolicyRun()
     run.samples(0, 200)
     run.policy(SHORT)
@@ -96,7 +96,7 @@ def test_what_shorter_windows_have_dropped_does_not_come_back_with_longer_ones()
     assert [each.name for each in metric.pods] == ["p170", "p180", "p190", "p200", "p210"]
 
 
-def test_windows_that_become_longer_again_and_again_are_the_same_with_a_restart() -> None:
+def test_windows_that_grow_repeatedly_are_the_same_after_a_restart() -> None:
     run = PolicyRun()
     for number in range(2 * CHANGES_MAX + 5):
         run.samples(30 * number, 30 * number)
@@ -105,7 +105,7 @@ def test_windows_that_become_longer_again_and_again_are_the_same_with_a_restart(
     assert len(kept.changes) == CHANGES_MAX
 
 
-def test_a_policy_that_comes_again_changes_nothing_and_writes_no_row() -> None:
+def test_a_repeated_policy_changes_nothing_and_writes_no_row() -> None:
     run = PolicyRun()
     run.policy(SHORT)
     result = run.policy(SHORT)
@@ -113,7 +113,7 @@ def test_a_policy_that_comes_again_changes_nothing_and_writes_no_row() -> None:
     assert run.stage.counts["policy_repeated"] == 1
 
 
-def test_a_policy_reaches_the_partition_that_its_number_says_and_no_other() -> None:
+def test_a_policy_belongs_to_the_partition_of_its_number_only() -> None:
     for partition in range(4):
         log = Log(partition, 4)
         subject = stage(partition=partition, partitions=4)
@@ -134,14 +134,14 @@ def test_a_policy_under_another_key_is_refused(key: bytes | None) -> None:
     assert subject.state.policies.all == {}
 
 
-def test_a_partition_holds_so_many_policies() -> None:
+def test_a_partition_has_a_limit_of_policies() -> None:
     subject, log = stage(limits=AggregateLimits(policies_per_partition=1)), Log()
     subject.apply([log.add_policy(LONG, cluster="a")])
     assert category(subject, log.add_policy(LONG, cluster="b")) == "limit"
     assert subject.apply([log.add_policy(SHORT, cluster="a")]).dead_letters == ()
 
 
-def test_what_cannot_be_read_as_a_policy_is_refused_as_one() -> None:
+def test_an_invalid_policy_is_refused_with_its_field() -> None:
     record = Log().add_policy(LONG)
     bad = replace(record, value=(record.value or b"").replace(b"480000", b"-1"))
     result = stage().apply([bad])

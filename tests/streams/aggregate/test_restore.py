@@ -92,7 +92,7 @@ def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_what_is_written_grows_with_new_samples_and_not_with_the_window() -> None:
+def test_written_bytes_grow_with_new_samples_and_not_with_the_window() -> None:
     log, subject, table = Log(), stage(), dict[str, bytes]()
     written = []
     for at in range(4_800):

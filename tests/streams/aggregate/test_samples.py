@@ -23,7 +23,7 @@ def reading(memory_field: str = "usage_without_page_cache_bytes", **fields: Any)
         ("usage_with_page_cache_bytes", None, None, None),
     ],
 )
-def test_what_memory_counts_follows_from_the_source_and_from_the_reading(
+def test_the_definition_of_memory_follows_from_source_and_reading(
     field: str, given: str | None, readings: dict[str, int] | None, expected: str | None
 ) -> None:
     assert reading(field, memory_is=given, memory=readings).memory_is == expected

@@ -48,7 +48,7 @@ def refusals(of: AggregateStage, *records: InputRecord) -> list[tuple[int, Categ
 
 
 @given(histories().flatmap(batches))
-def test_without_a_table_no_rows_are_made_and_all_else_is_the_same(
+def test_a_stage_without_a_table_gives_the_same_outputs_and_no_rows(
     parts: list[list[InputRecord]],
 ) -> None:
     kept = stage()
@@ -72,7 +72,7 @@ def test_a_sample_older_than_the_longest_window_is_refused_as_late() -> None:
     assert refusals(subject, old_enough, too_old) == [(3, "late")]
 
 
-def test_counts_are_told_once_and_dead_letters_by_topic_and_category() -> None:
+def test_counts_are_reported_once_and_refusals_by_topic_and_category() -> None:
     log, subject = Log(), stage()
     subject.apply(log.add(sample(T0), sample(T0), sample(T0 + 200 * SECOND), sample(T0)))
     counts = subject.take_counts()
@@ -82,7 +82,7 @@ def test_counts_are_told_once_and_dead_letters_by_topic_and_category() -> None:
     assert not subject.take_counts().results
 
 
-def test_of_two_samples_of_one_time_the_first_one_holds() -> None:
+def test_the_first_of_two_samples_with_the_same_time_counts() -> None:
     log, subject = Log(), stage()
     records = log.add(sample(T0, cpu=100), sample(T0, cpu=900), sample(T0 + 30 * SECOND, cpu=100))
     result = subject.apply(records)
@@ -115,9 +115,7 @@ def test_a_sample_from_the_future_of_its_own_record_is_refused() -> None:
         (orjson.dumps(sample(5)), "invalid"),
     ],
 )
-def test_what_cannot_be_used_goes_whole_to_dead_letters(
-    value: bytes | None, category: Category
-) -> None:
+def test_unusable_records_go_whole_to_dead_letters(value: bytes | None, category: Category) -> None:
     log, subject = Log(), stage()
     record = log.add_raw(b"c/n0", value)
     (refused,) = (letter(each) for each in subject.apply([record]).dead_letters)
@@ -156,7 +154,7 @@ def test_a_node_is_kept_until_the_limit() -> None:
     assert "c/quiet" in subject.state.nodes
 
 
-def test_one_clock_that_is_wrong_by_years_makes_no_node_forgotten() -> None:
+def test_a_clock_that_is_wrong_by_years_forgets_no_other_node() -> None:
     log, subject = Log(), stage(limits=AggregateLimits(forget_after_ms=5 * MINUTE))
     year_ms = 365 * 24 * 60 * MINUTE
     for at in range(0, 10 * SWEEP, 10):
@@ -205,7 +203,7 @@ def test_a_sample_of_more_than_the_node_has_is_refused() -> None:
     assert len(subject.state.nodes["c/n0"].samples) == 2
 
 
-def test_a_node_that_was_added_again_under_its_name_begins_anew() -> None:
+def test_a_node_that_was_added_again_starts_without_samples() -> None:
     log = Log()
     old = [sample(T0 + at * SECOND, cpu=9_000) for at in range(0, 100, 10)]
     created_ms = T0 + 101 * SECOND
@@ -222,7 +220,7 @@ def test_a_node_that_was_added_again_under_its_name_begins_anew() -> None:
     assert metrics(stage(table).apply(records[15:]).outputs)[-1] == last
 
 
-def test_old_samples_of_one_node_do_not_begin_others_anew() -> None:
+def test_old_samples_of_a_node_do_not_reset_other_nodes() -> None:
     """A connector that was down for hours sends what it has kept, faster than live samples come."""
     log, subject = Log(), stage()
     for at in range(0, 100, 10):
@@ -336,7 +334,7 @@ def _without_lifetimes(metric: NodeMetric) -> NodeMetric:
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
+def test_metrics_equal_those_of_the_plain_rules(data: st.DataObject) -> None:
     records = data.draw(histories())
     subject = stage(collecting=FAITHFUL, limits=LONG_MEMORY)
     nodes: dict[str, NaiveNode] = {}
@@ -361,7 +359,7 @@ def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
 
 @given(st.data())
 @settings(max_examples=100, deadline=None)
-def test_the_cut_into_batches_changes_no_byte(data: st.DataObject) -> None:
+def test_batch_sizes_do_not_change_any_output(data: st.DataObject) -> None:
     records = data.draw(histories())
     limits = AggregateLimits(
         forget_after_ms=5 * MINUTE, sweep_records=3, samples_per_node=6, resources_per_node=3
@@ -379,7 +377,7 @@ def test_the_cut_into_batches_changes_no_byte(data: st.DataObject) -> None:
 
 
 @given(st.lists(st.tuples(st.none() | st.binary(), st.none() | st.binary())))
-def test_no_bytes_stop_the_stage_and_none_disappear(
+def test_any_bytes_end_in_dead_letters_and_do_not_stop_the_stage(
     garbage: list[tuple[bytes | None, bytes | None]],
 ) -> None:
     log, subject = Log(), stage()
@@ -389,7 +387,7 @@ def test_no_bytes_stop_the_stage_and_none_disappear(
     assert [restore_record(letter(each)) for each in result.dead_letters] == garbage
 
 
-def test_a_defect_touches_the_node_of_the_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_affects_only_the_node_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in memory of the node may be half of what it should be: it begins anew, also after a
     restart."""
     taken = NodeWindows.take

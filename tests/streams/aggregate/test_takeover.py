@@ -97,7 +97,7 @@ def history() -> tuple[Log, list[InputRecord], list[InputRecord], list[InputReco
 
 
 @pytest.mark.kafka
-async def test_what_a_worker_writes_that_was_replaced_meanwhile_is_refused_by_the_broker(
+async def test_the_broker_refuses_writes_of_a_replaced_worker(
     clean_kafka: RunningBroker,
 ) -> None:
     """It would remove the row of a node that its successor has heard of again."""
@@ -121,7 +121,7 @@ async def test_what_a_worker_writes_that_was_replaced_meanwhile_is_refused_by_th
 
 
 @pytest.mark.kafka
-async def test_what_was_written_before_the_partition_was_claimed_is_not_lost(
+async def test_rows_written_before_the_partition_was_claimed_are_not_lost(
     clean_kafka: RunningBroker,
 ) -> None:
     """The successor has recovered the table already when its predecessor writes for the last time."""
@@ -140,7 +140,7 @@ async def test_what_was_written_before_the_partition_was_claimed_is_not_lost(
     assert log.records[-1].offset == successor.stage.positions["node-usage"]
 
 
-async def test_where_no_broker_refuses_it_both_workers_see_that_there_are_two(
+async def test_without_fencing_both_workers_notice_each_other(
     embedded: RunningBroker,
 ) -> None:
     _, first, gone, back = history()
@@ -155,7 +155,7 @@ async def test_where_no_broker_refuses_it_both_workers_see_that_there_are_two(
             await successor.go_on(back)
 
 
-async def test_a_claim_that_is_made_again_shuts_nobody_out_but_those_before(
+async def test_a_renewed_claim_fences_only_earlier_claims(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, first, gone, back = history()
@@ -171,7 +171,7 @@ async def test_a_claim_that_is_made_again_shuts_nobody_out_but_those_before(
 
 
 @pytest.mark.kafka
-async def test_a_worker_that_is_stopped_and_wakes_up_late_harms_nothing(
+async def test_a_worker_that_resumes_late_does_no_harm(
     clean_kafka: RunningBroker, tmp_path: Path
 ) -> None:
     settings = clean_kafka.settings

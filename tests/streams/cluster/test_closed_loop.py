@@ -32,7 +32,7 @@ def hot_wherever_web_is(_: str, pods: list[str]) -> int:
 
 
 @pytest.mark.slow
-def test_a_loop_is_broken_after_its_first_cycle_and_tried_again_at_doubling_times() -> None:
+def test_a_loop_ends_after_one_cycle_and_is_retried_with_doubling_waits() -> None:
     loop = ClosedLoop(2, hot_wherever_web_is)
     loop.add("web", "node-1")
     loop.minutes(500)
@@ -49,7 +49,7 @@ def test_a_loop_is_broken_after_its_first_cycle_and_tried_again_at_doubling_time
     assert all(each.target_hot_after or each.moved_again for each in loop.outcomes)
 
 
-def test_nobody_is_moved_towards_a_node_that_has_not_cooled() -> None:
+def test_no_pod_moves_to_a_node_that_has_not_cooled() -> None:
     loop = ClosedLoop(2, hot_wherever_web_is)
     loop.add("web", "node-1")
     loop.minutes(6)
@@ -78,7 +78,7 @@ def test_a_move_that_relieves_its_node_is_reported() -> None:
     assert not loop.run.state.memory.moves.rows
 
 
-def test_in_a_cluster_that_observes_nothing_moves() -> None:
+def test_a_cluster_in_observe_mode_moves_nothing() -> None:
     loop = ClosedLoop(2, hot_wherever_web_is, mode="observe")
     loop.add("web", "node-1")
     loop.minutes(40)

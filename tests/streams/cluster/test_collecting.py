@@ -34,20 +34,20 @@ def test_a_policy_is_sent_to_every_partition() -> None:
     )
 
 
-def test_a_policy_that_is_refused_is_not_handed_on() -> None:
+def test_a_refused_policy_is_not_sent_to_the_aggregate_stage() -> None:
     run = Run(partitions=PARTITIONS, partition=_home())
     run.say(policy_record("collect: {metricReportIntervalSeconds: 1}"))
     run.say(tick())
     assert list_sent_policies(run) == []
 
 
-def test_a_cluster_without_a_policy_of_its_own_hands_nothing_on() -> None:
+def test_a_cluster_without_a_policy_sends_none_to_the_aggregate_stage() -> None:
     run = Run(partitions=PARTITIONS, partition=_home())
     run.say(tick(), tick(COLLECT_REPEAT_MS // 1_000))
     assert list_sent_policies(run) == []
 
 
-def test_it_is_handed_on_again_every_hour_of_the_log_and_not_more_often() -> None:
+def test_the_policy_is_sent_again_every_hour_of_the_log() -> None:
     run = Run(partitions=1)
     run.say(tick(), policy_record(DOCUMENT))
     for _ in range(3):

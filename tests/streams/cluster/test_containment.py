@@ -163,7 +163,7 @@ def test_a_record_that_makes_reading_fail_is_refused(monkeypatch: Patch) -> None
     assert len(recorded.side.stage.clusters[CLUSTER].placement.pending) == 1
 
 
-def test_other_clusters_do_not_notice(monkeypatch: Patch) -> None:
+def test_other_clusters_are_not_affected(monkeypatch: Patch) -> None:
     unwritable(monkeypatch)
     recorded = Recorded()
     other = [each.model_copy(update={"cluster": "other"}) for each in (node("a"), request("p"))]
@@ -172,7 +172,7 @@ def test_other_clusters_do_not_notice(monkeypatch: Patch) -> None:
     assert "0/other/reserved_pods/a" in recorded.side.rows
 
 
-def test_a_failure_that_is_long_ago_is_forgotten(monkeypatch: Patch) -> None:
+def test_an_old_failure_is_forgotten(monkeypatch: Patch) -> None:
     half_applied(monkeypatch)
     recorded = Recorded()
     recorded.say(tick(), node("a"), *poisoned())
@@ -182,7 +182,7 @@ def test_a_failure_that_is_long_ago_is_forgotten(monkeypatch: Patch) -> None:
     assert failed_row(recorded.side) is None
 
 
-def test_a_cluster_that_fails_now_and_then_takes_no_more_memory_each_time(
+def test_occasional_failures_of_a_cluster_leak_no_memory(
     monkeypatch: Patch, inventories: Callable[[], int]
 ) -> None:
     # What pytest keeps of the log holds on to the frames of the failures.
@@ -209,7 +209,7 @@ def set_apart(monkeypatch: Patch) -> Recorded:
     return recorded
 
 
-def test_a_cluster_that_fails_again_and_again_is_set_apart(set_apart: Recorded) -> None:
+def test_a_cluster_that_fails_repeatedly_is_set_apart(set_apart: Recorded) -> None:
     side = set_apart.side
     assert CLUSTER not in side.stage.clusters
     assert side.stage.figures().set_apart == 1
@@ -237,7 +237,7 @@ def test_records_of_a_cluster_set_apart_are_kept_whole_and_counted(set_apart: Re
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_it_comes_back_with_a_policy_record_from_its_rows(
+def test_a_policy_record_brings_a_cluster_back_from_its_rows(
     set_apart: Recorded, restart: bool
 ) -> None:
     set_apart.say(tick(1), request("q"))
@@ -252,7 +252,7 @@ def test_it_comes_back_with_a_policy_record_from_its_rows(
 
 
 @pytest.mark.parametrize("defect", [half_applied, unwritable])
-def test_a_cluster_is_set_apart_and_comes_back_within_a_batch_as_over_many(
+def test_setting_a_cluster_apart_gives_the_same_result_for_any_batch_sizes(
     monkeypatch: Patch, defect: Callable[[Patch], None]
 ) -> None:
     defect(monkeypatch)
@@ -274,14 +274,14 @@ def test_a_cluster_is_set_apart_and_comes_back_within_a_batch_as_over_many(
     assert together.side.rows == alone.side.rows
 
 
-def test_another_version_tries_it_again(set_apart: Recorded) -> None:
+def test_another_version_brings_a_cluster_back(set_apart: Recorded) -> None:
     stage = ClusterStage.restore(0, 1, set_apart.side.rows, version="9.9.9")
     assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}
     changed = stage.apply([set_apart.log.message(tick(1))]).rows
     assert RowChange("0/test/failed_clusters/", None) in changed
 
 
-def test_ticks_that_fail_set_a_cluster_apart_and_time_goes_on(monkeypatch: Patch) -> None:
+def test_failing_ticks_set_a_cluster_apart_and_do_not_stop_the_clock(monkeypatch: Patch) -> None:
     slow_time(monkeypatch)
     recorded = Recorded()
     other = node("a").model_copy(update={"cluster": "other"})
@@ -361,7 +361,7 @@ def test_outcome_of_defects_depends_neither_on_batches_nor_on_restarts(
 
 
 @pytest.mark.parametrize("fails", ["round", "record"])
-def test_a_round_that_fails_takes_what_its_tick_had_decided_back_and_its_room(
+def test_a_failed_round_undoes_the_decisions_and_reservations_of_its_tick(
     monkeypatch: Patch, fails: str
 ) -> None:
     """Decided and reserved by the tick before its round: then all of it, or nothing."""

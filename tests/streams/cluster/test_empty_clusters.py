@@ -20,7 +20,7 @@ from tests.streams.cluster.builders import (
 from tests.streams.cluster.harness import Run
 
 
-def test_a_tick_in_which_nothing_happens_writes_the_partitions_row_alone() -> None:
+def test_an_idle_tick_writes_only_the_row_of_the_partition() -> None:
     run = Run()
     run.say(tick(), policy_record(), node("a"), request("p"))
     run.say(tick(1))
@@ -49,14 +49,14 @@ def test_a_tick_that_decides_is_counted_and_written() -> None:
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_a_record_that_leaves_nothing_makes_no_cluster(nothing: Message) -> None:
+def test_a_record_without_an_effect_creates_no_cluster(nothing: Message) -> None:
     run = Run()
     run.say(tick(), nothing)
     assert not run.stage.clusters
     assert run.kinds == {"partitions"}
 
 
-def test_records_that_leave_nothing_leave_nothing_in_memory_either(
+def test_records_without_an_effect_use_no_memory(
     inventories: Callable[[], int],
 ) -> None:
     run = Run()
@@ -67,7 +67,7 @@ def test_records_that_leave_nothing_leave_nothing_in_memory_either(
     assert inventories() == before
 
 
-def test_a_cluster_that_has_become_empty_is_forgotten_with_the_next_tick() -> None:
+def test_an_empty_cluster_is_forgotten_at_the_next_tick() -> None:
     run = Run()
     run.say(tick(), node("a"), lifecycle("running", pod("p"), "a"), request("q"))
     run.say(node_gone("a"), lifecycle("deleted", pod("p")), request("q", withdrawn=True))
@@ -83,7 +83,7 @@ def test_a_policy_keeps_a_cluster() -> None:
     assert CLUSTER in run.stage.clusters
 
 
-def test_metrics_of_nodes_that_kubernetes_never_named_keep_no_cluster_once_they_are_old() -> None:
+def test_expired_metrics_of_unknown_nodes_do_not_keep_a_cluster() -> None:
     run = Run()
     run.say(tick(), metric("a"), tick(179))
     assert CLUSTER in run.stage.clusters
@@ -91,7 +91,7 @@ def test_metrics_of_nodes_that_kubernetes_never_named_keep_no_cluster_once_they_
     assert run.kinds == {"partitions"}
 
 
-def test_a_cluster_may_be_forgotten_and_come_again_within_one_batch() -> None:
+def test_a_cluster_can_be_forgotten_and_created_in_one_batch() -> None:
     run = Run()
     run.say(tick(), node("a"), node("b"))
     run.say(node_gone("a"), node_gone("b"), tick(1), node("b"))
@@ -101,7 +101,7 @@ def test_a_cluster_may_be_forgotten_and_come_again_within_one_batch() -> None:
 
 
 @pytest.mark.slow
-def test_made_up_names_do_not_fill_a_partition_for_good() -> None:
+def test_unknown_cluster_names_do_not_fill_a_partition_permanently() -> None:
     run = Run()
     run.say(tick())
     names = [f"made-up-{number}" for number in range(CLUSTERS_MAX)]

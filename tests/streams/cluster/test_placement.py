@@ -32,7 +32,7 @@ NOT_DB = SelectorRequirement(key="app", operator="NotIn", values=("db",))
 # --- what a decision says -----------------------------------------------------------------------
 
 
-def test_a_placed_pod_is_told_its_node_its_end_and_why() -> None:
+def test_a_placement_names_node_expiry_and_scores() -> None:
     run = cluster(
         node("a"), node("b"), node("c"), node("d", cpu="100m"), metric("a", cpu=6100), metric("b")
     )
@@ -50,7 +50,7 @@ def test_a_placed_pod_is_told_its_node_its_end_and_why() -> None:
     assert (made.reasons, made.message) == ((), "")
 
 
-def test_a_pod_that_waits_is_told_how_many_nodes_refuse_it_for_what() -> None:
+def test_a_waiting_decision_counts_nodes_by_reason() -> None:
     run = Run()
     run.say(policy_record("whenOverloaded: wait"))
     run.say(tick(180), *(node(name) for name in "abcde"))
@@ -67,14 +67,14 @@ def test_a_pod_that_waits_is_told_how_many_nodes_refuse_it_for_what() -> None:
     ]
 
 
-def test_what_a_node_has_promised_counts_like_what_it_uses() -> None:
+def test_reservations_count_like_usage() -> None:
     run = cluster(node(cpu="32"), metric(cpu=20_000), policy_record("whenOverloaded: wait"))
     made = run.say(*(request(pod(f"p{number}", cpu="2")) for number in range(6)))
     # Each counts 1.7 cores from its placement on: three bring the node to 25.1 of 32, above 75 %.
     assert [each.outcome for each in made] == ["placed"] * 3 + ["waiting"] * 3
 
 
-def test_where_all_nodes_are_overloaded_a_pod_goes_to_the_least_bad() -> None:
+def test_a_pod_goes_to_the_best_node_when_all_are_overloaded() -> None:
     run = cluster(node("a"), node("b"), node("full", cpu="100m"))
     run.say(metric("a", cpu=7900), metric("b", cpu=6500), metric("full"))
     made = only(run.say(request()))
@@ -86,7 +86,7 @@ def test_where_all_nodes_are_overloaded_a_pod_goes_to_the_least_bad() -> None:
     )
 
 
-def test_a_pod_that_tolerates_a_wish_of_a_node_is_not_kept_from_it() -> None:
+def test_a_tolerated_prefer_no_schedule_taint_has_no_effect() -> None:
     run = cluster(node("a", taints=(Taint(key="spare", effect="PreferNoSchedule"),)), node("b"))
     run.say(metric("a", cpu=1), metric("b", cpu=5000))
     assert only(run.say(request(pod(tolerations=(Toleration(key="spare"),))))).node == "a"
@@ -146,7 +146,7 @@ def test_a_pod_that_many_terms_may_select_is_kept_away_by_all_of_them(
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_room_that_another_scheduler_holds_for_its_pod_is_not_given_away(restarts: bool) -> None:
+def test_room_nominated_by_another_scheduler_is_not_used(restarts: bool) -> None:
     run = cluster(node("a"), node("b"))
     theirs = full("theirs", nominated_node="a")
     run.say(lifecycle("changed", theirs))
@@ -185,7 +185,7 @@ def test_nominated_room_becomes_that_of_the_bound_pod() -> None:
     assert only(run.say(request(full("p")))).outcome == "waiting"
 
 
-def test_a_pod_that_the_kubelet_rejects_is_answered_and_gives_its_room_back() -> None:
+def test_a_pod_rejected_by_the_kubelet_releases_its_room() -> None:
     run = cluster(node("a"))
     placed = only(run.say(request(full("p"))))
     run.say(outcome(placed, "done"), lifecycle("bound", full("p"), "a"))
@@ -200,7 +200,7 @@ def test_a_pod_that_the_kubelet_rejects_is_answered_and_gives_its_room_back() ->
     )
 
 
-def test_a_requirement_that_is_not_evaluated_is_refused_by_its_name() -> None:
+def test_a_pod_with_an_unsupported_requirement_is_refused_by_its_name() -> None:
     run = cluster(node())
     made = only(run.say(request(pod(unsupported=("topology spread",)))))
     assert made.outcome == "refused"
@@ -225,7 +225,7 @@ def test_requests_that_come_before_the_first_tick_are_decided_at_it() -> None:
     assert {each.decided_at_ms for each in made} == {at(5)}
 
 
-def test_a_backlog_from_before_the_first_tick_is_taken_up_in_its_order(
+def test_requests_from_before_the_first_tick_are_decided_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 7)
@@ -240,7 +240,7 @@ def test_a_backlog_from_before_the_first_tick_is_taken_up_in_its_order(
     assert outcomes(run.say(request("h"))) == [("h", "placed")]
 
 
-def test_a_backlog_leaves_those_that_wait_half_of_a_tick(
+def test_a_backlog_leaves_waiting_pods_half_of_each_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 8)
@@ -277,7 +277,7 @@ def test_more_requests_than_may_wait_go_to_dead_letters_before_the_first_tick() 
 # --- room ---------------------------------------------------------------------------------------
 
 
-def test_room_is_taken_by_the_decision_and_given_back_by_each_end() -> None:
+def test_a_decision_reserves_room_until_the_pod_ends() -> None:
     for end in ("deleted", "finished"):
         run = cluster(node())
         run.say(request(full("first")))
@@ -287,7 +287,7 @@ def test_room_is_taken_by_the_decision_and_given_back_by_each_end() -> None:
         ]  # fmt: skip
 
 
-def test_a_withdrawn_request_gives_its_room_back() -> None:
+def test_a_withdrawn_request_releases_its_room() -> None:
     run = cluster(node())
     run.say(request(full("first")))
     made = only(run.say(request(full("first"), withdrawn=True)))
@@ -322,7 +322,7 @@ def test_a_request_ends_when_a_binding_finds_that_its_pod_is_gone() -> None:
     assert {each.pod.uid for each in run.say(tick(51), tick(5000))} == {"another"}
 
 
-def test_a_pod_that_was_found_gone_late_does_not_wait_any_more() -> None:
+def test_a_late_report_that_the_pod_is_gone_ends_its_waiting() -> None:
     run = cluster(node(), tick(50))
     first = only(run.say(request(full("p"))))
     assert only(run.say(outcome(first, "failed"))).outcome == "waiting"
@@ -331,7 +331,7 @@ def test_a_pod_that_was_found_gone_late_does_not_wait_any_more() -> None:
     assert waiting(run) == []
 
 
-def test_bindings_that_fail_again_and_again_wait_longer_each_time_up_to_the_limit() -> None:
+def test_repeated_binding_failures_increase_the_back_off_up_to_its_limit() -> None:
     run = cluster(node(), policy_record("maxBackoffSeconds: 10"))
     made, now, waits = only(run.say(request())), 0.0, []
     for number in range(6):
@@ -345,7 +345,7 @@ def test_bindings_that_fail_again_and_again_wait_longer_each_time_up_to_the_limi
     assert waits == [1000, 2000, 4000, 8000, 10_000, 10_000]
 
 
-def test_a_dry_binding_gives_its_room_back_and_is_over() -> None:
+def test_a_dry_binding_releases_its_room_and_ends_the_request() -> None:
     run = cluster(node())
     made = only(run.say(request(full("p"))))
     assert run.say(outcome(made, "dry")) == []
@@ -383,7 +383,7 @@ def test_the_lifecycle_of_a_pod_on_its_node_confirms_the_reservation(event: str)
     assert run.state.inventory.where == {"p": "node-1"}
 
 
-def test_a_pod_that_somebody_else_binds_does_not_wait_any_more() -> None:
+def test_a_pod_bound_by_another_scheduler_stops_waiting() -> None:
     run = cluster()
     run.say(request())
     made = only(run.say(lifecycle("bound", pod(), "elsewhere")))
@@ -399,7 +399,7 @@ def test_a_second_request_of_a_pod_that_has_its_node_is_not_answered() -> None:
     assert run.say(request()) == []
 
 
-def test_a_node_that_goes_is_not_placed_on_and_its_reservations_end_by_themselves() -> None:
+def test_reservations_on_a_removed_node_expire() -> None:
     run = cluster(node())
     run.say(request())
     run.say(node_gone())

@@ -96,7 +96,7 @@ def test_one_round_is_made_in_each_interval_however_often_the_clock_ticks() -> N
     assert all(later - earlier == 10_000 for earlier, later in pairwise(times[1:]))
 
 
-def test_after_an_outage_one_round_is_made_and_not_all_that_were_missed() -> None:
+def test_one_round_follows_an_outage() -> None:
     run = cluster()
     run.say(tick(1))
     before = len(rounds(run))
@@ -104,7 +104,7 @@ def test_after_an_outage_one_round_is_made_and_not_all_that_were_missed() -> Non
     assert len(rounds(run)) == before + 1
 
 
-def test_a_hot_node_is_left_in_the_round_that_the_policy_names_and_the_record_says_why() -> None:
+def test_pods_leave_a_hot_node_in_the_configured_round_and_the_record_explains_it() -> None:
     run = cluster()
     for second in range(1, 25):
         run.say(tick(second))
@@ -124,7 +124,7 @@ def test_a_hot_node_is_left_in_the_round_that_the_policy_names_and_the_record_sa
 
 
 @pytest.mark.parametrize("listed", [False, True], ids=["event", "list"])
-def test_a_node_of_the_name_of_one_that_is_gone_begins_its_own_rounds(*, listed: bool) -> None:
+def test_a_new_node_with_an_old_name_starts_its_own_count_of_rounds(*, listed: bool) -> None:
     run = cluster()
     run.say(tick(1))
     assert rounds(run)[-1].pools[0].hot[0].abnormal_rounds == 1
@@ -141,7 +141,7 @@ def test_a_node_of_the_name_of_one_that_is_gone_begins_its_own_rounds(*, listed:
     assert (hot.abnormal_rounds, hot.gate) == (1, "hot for 1 of 2 rounds in a row")
 
 
-def test_a_paused_cluster_makes_no_round_and_says_so() -> None:
+def test_a_paused_cluster_reports_that_it_makes_no_rounds() -> None:
     run = cluster()
     run.say(policy_record(POLICY, paused=True))
     for second in range(1, 40):
@@ -150,7 +150,7 @@ def test_a_paused_cluster_makes_no_round_and_says_so() -> None:
     assert said(run, "eviction-commands") == []
 
 
-def test_the_record_of_a_round_is_bounded_and_counts_what_it_leaves_out() -> None:
+def test_a_round_record_is_bounded_and_counts_omissions() -> None:
     document = POLICY.replace("maxMigratingPerNode: 2", "maxMigratingPerNode: 100")
     document = document.replace("consecutiveAbnormalities: 2", "consecutiveAbnormalities: 1")
     run = cluster(hot=HOT_NODES_MAX + 7, calm=1, pods=PODS_PER_NODE_MAX + 5, document=document)
@@ -163,7 +163,7 @@ def test_the_record_of_a_round_is_bounded_and_counts_what_it_leaves_out() -> Non
     assert all(len(each.pods) == PODS_PER_NODE_MAX for each in looked)
 
 
-def test_what_is_prepared_ahead_of_a_round_changes_nothing_that_it_says() -> None:
+def test_preparing_a_round_does_not_change_its_result() -> None:
     plain, prepared = cluster(hot=2, calm=3), cluster(hot=2, calm=3)
     for seconds in range(5, 65, 5):
         for run in (plain, prepared):
@@ -177,7 +177,7 @@ def test_what_is_prepared_ahead_of_a_round_changes_nothing_that_it_says() -> Non
     assert said(plain, "eviction-commands")
 
 
-def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> None:
+def test_a_waiting_migration_is_aborted_when_its_node_has_cooled() -> None:
     run = cluster(document=POLICY + "  evictQPS: 0.01\n")
     for second in range(1, 25):
         run.say(tick(second))
@@ -201,7 +201,7 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
+def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
     restarts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rebalancer, "REFRESHED_PER_TICK_MAX", 2)
@@ -230,9 +230,7 @@ def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
         assert sum(packed) >= 8
 
 
-def test_at_the_peak_a_batch_pod_is_commanded_to_leave_within_all_limits_though_no_room_is_reserved() -> (
-    None
-):
+def test_at_the_peak_a_batch_pod_is_evicted_within_all_limits_without_reserved_room() -> None:
     peak = POLICY.replace("defaultJobMode: EvictDirectly", "maxMigratingGlobally: 1") + (
         "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
     )
@@ -285,7 +283,7 @@ def measured_by_risk(run: Run, seconds: int) -> None:
         run.say(metric(name, cpu=whole, seconds=seconds, pods=pods, system_usage={"cpu": 300}))
 
 
-def test_a_move_by_risk_holds_room_on_its_target_and_the_command_says_the_costs() -> None:
+def test_a_move_by_risk_reserves_room_and_its_command_names_the_costs() -> None:
     run = by_risk()
     restarted = False
     for second in range(0, 1_260, 10):
@@ -362,7 +360,7 @@ def test_a_node_that_is_hot_and_at_risk_counts_once() -> None:
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
-def test_a_node_that_was_above_its_thresholds_counts_no_more_when_it_is_calm(compat: str) -> None:
+def test_a_node_below_its_thresholds_stops_counting_as_hot(compat: str) -> None:
     run = cluster(document=f"compat: {compat}{POLICY}")
     run.say(tick(20))
     assert compute_figures(run.state).hot_nodes == 1
@@ -371,7 +369,7 @@ def test_a_node_that_was_above_its_thresholds_counts_no_more_when_it_is_calm(com
     assert compute_figures(run.state).hot_nodes == 0
 
 
-def test_a_pod_that_its_target_by_risk_does_not_take_goes_nowhere_else() -> None:
+def test_a_move_by_risk_fails_when_its_target_refuses_the_pod() -> None:
     """Two pods are to go to the calm node, which has their host port once; the third node would be
     as hot as those that they leave."""
     run = risky_nodes({"risky-1": "abc", "risky-2": "def", "other": "gh", "calm": ""}, ported="ad")
@@ -386,7 +384,7 @@ def test_a_pod_that_its_target_by_risk_does_not_take_goes_nowhere_else() -> None
     assert stays.message == "calm no longer accepts the pod; the next round makes another plan"
 
 
-def test_a_node_at_risk_whose_pods_have_no_turn_has_not_cooled(
+def test_a_node_at_risk_has_not_cooled_although_its_pods_were_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One of three nodes at risk has its turn in each round; nobody carries out the commands."""
@@ -415,7 +413,7 @@ def at_risk() -> Run:
     return run
 
 
-def test_nodes_at_risk_count_as_hot_also_without_a_turn_and_after_a_restart(
+def test_all_nodes_at_risk_count_as_hot_also_after_a_restart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
@@ -450,7 +448,7 @@ def test_no_node_counts_as_hot_after_a_round_that_finds_none(given: list[Any]) -
     assert compute_figures(run.state).hot_nodes == 0
 
 
-def test_no_node_counts_as_hot_once_no_round_goes_by_risk_any_more() -> None:
+def test_no_node_counts_as_hot_after_rounds_by_risk_are_disabled() -> None:
     run = at_risk()
     run.say(policy_record(BY_RISK + "maxPendingRequests: 7\n"))
     assert compute_figures(run.state).hot_nodes == 3
@@ -460,7 +458,7 @@ def test_no_node_counts_as_hot_once_no_round_goes_by_risk_any_more() -> None:
     assert compute_figures(run.state).hot_nodes == 0
 
 
-def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more() -> None:
+def test_a_waiting_move_by_risk_is_aborted_when_its_node_is_safe() -> None:
     nodes = {"risky-1": "abc", "risky-2": "def", "calm-1": "", "calm-2": ""}
     run = risky_nodes(nodes, migration=", evictQPS: 0.001")
     for second in range(0, 900, 10):

@@ -60,7 +60,7 @@ def test_a_record_read_twice_changes_nothing() -> None:
     assert run.stage.counts.results["repeated"] == len(run.log.records)
 
 
-def test_what_a_decision_costs_in_the_table_is_its_own_rows() -> None:
+def test_a_decision_writes_only_its_own_rows() -> None:
     run = Run()
     run.say(tick(), node("a"), node("b", cpu="2"), request("first"))
     result = run.stage.apply([run.log.message(request("second"))])
@@ -71,7 +71,7 @@ def test_what_a_decision_costs_in_the_table_is_its_own_rows() -> None:
     ]
 
 
-def test_an_older_tick_does_not_turn_the_time_back() -> None:
+def test_an_older_tick_does_not_set_the_time_back() -> None:
     run = Run()
     run.say(tick(5), node(), tick(3))
     assert only(run.say(request())).decided_at_ms == at(5)
@@ -115,7 +115,7 @@ def test_a_record_that_cannot_be_applied_goes_to_dead_letters(
     }
 
 
-def test_a_record_of_a_key_that_belongs_elsewhere_is_refused() -> None:
+def test_a_record_in_the_wrong_partition_is_refused() -> None:
     right = partition_for(CLUSTER.encode(), 4)
     run = Run(partition=(right + 1) % 4, partitions=4)
     run.say(node())
@@ -208,7 +208,7 @@ def test_a_row_that_cannot_be_read_is_named() -> None:
         ("0/other/clusters/", "belongs to cluster test, unlike its key"),
     ],
 )
-def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: str) -> None:
+def test_a_row_with_a_wrong_key_is_refused(key: str, complaint: str) -> None:
     own = encode(PartitionRow(partition=0))
     rows = {"0//partitions/": own, key: encode(ClusterRow(cluster=CLUSTER))}
     with pytest.raises(DamagedTable, match=f"row {key}: {complaint}"):
@@ -230,7 +230,9 @@ def messages() -> SearchStrategy[tuple[str, Any]]:
 
 @given(st.lists(messages(), min_size=1, max_size=6))
 @settings(max_examples=60)
-def test_whatever_the_schemas_allow_stops_nothing(given_records: list[tuple[str, Any]]) -> None:
+def test_the_stage_accepts_every_record_that_the_schemas_allow(
+    given_records: list[tuple[str, Any]],
+) -> None:
     run = Run()
     run.say(tick(), node(), request())
     written: list[InputRecord] = []
@@ -246,7 +248,7 @@ def test_whatever_the_schemas_allow_stops_nothing(given_records: list[tuple[str,
     assert again.apply(later) == run.apply(later)
 
 
-def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
+def test_an_output_that_is_too_large_becomes_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dead_letters, "VALUE_BYTES_MAX", 300)

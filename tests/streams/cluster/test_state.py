@@ -34,7 +34,7 @@ def test_a_metric_from_the_future_is_refused(seconds: float, refused: bool) -> N
     assert ("node-1" in world.state.inventory.nodes) is not refused
 
 
-def test_a_metric_beyond_any_machine_changes_nothing() -> None:
+def test_an_impossible_metric_changes_nothing() -> None:
     world = Moving()
     world.ask(metric(cpu=5))
     refusal = world.ask(metric(cpu=2**63 - 1))
@@ -54,7 +54,7 @@ def test_a_metric_beyond_any_machine_changes_nothing() -> None:
         ({"pods": (pod_metric("a", cpu=9_000),)}, "usage of a pod, cpu: measured 9000"),
     ],
 )
-def test_a_metric_of_more_than_the_node_has_is_refused(
+def test_a_metric_above_the_capacity_of_the_node_is_refused(
     fields: dict[str, Any], refused: str | None
 ) -> None:
     world = Moving()
@@ -97,7 +97,7 @@ def test_a_node_that_was_removed_and_added_again_is_unknown() -> None:
         ({"deviation": {"cpu": ()}}, "lifetimes, deviation, cpu: found 0 entries; expected 2"),
     ],
 )
-def test_a_metric_whose_lives_are_not_of_its_pods_changes_nothing(
+def test_a_metric_with_lifetimes_of_other_pods_changes_nothing(
     column: dict[str, Any], said: str
 ) -> None:
     world = Moving()
@@ -110,14 +110,14 @@ def test_a_metric_whose_lives_are_not_of_its_pods_changes_nothing(
     assert world.state.inventory.nodes["node-1"].usage.metric == metric(pods=pods)
 
 
-def test_the_policy_says_how_far_ahead_a_metric_may_be() -> None:
+def test_the_policy_limits_how_far_in_the_future_a_metric_may_be() -> None:
     world = Moving()
     world.ask(tick())
     world.ask(policy_record("metricFutureSeconds: 5"))
     assert world.ask(metric(seconds=6)).category == "future"
 
 
-def test_one_node_too_many_is_refused_and_known_ones_are_not(
+def test_nodes_beyond_the_limit_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(state_module, "NODES_MAX", 2)
@@ -134,7 +134,7 @@ def test_one_node_too_many_is_refused_and_known_ones_are_not(
     assert world.ask(node("c")) == []
 
 
-def test_one_pod_too_many_is_refused_and_known_ones_are_not(
+def test_pods_beyond_the_limit_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(state_module, "PODS_MAX", 1)
@@ -146,7 +146,7 @@ def test_one_pod_too_many_is_refused_and_known_ones_are_not(
     assert world.ask(lifecycle("bound", pod("q"), "a")) == []
 
 
-def test_a_pod_that_takes_no_room_may_come_and_go_however_many_there_are(
+def test_pods_without_a_node_are_accepted_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(state_module, "PODS_MAX", 1)
@@ -161,7 +161,7 @@ def test_a_pod_that_takes_no_room_may_come_and_go_however_many_there_are(
     assert world.ask(lifecycle("finished", pod("r"), "a")) == []
 
 
-def test_the_same_policy_again_lays_nothing_out_anew() -> None:
+def test_the_same_policy_does_not_rebuild_the_index() -> None:
     world = Moving()
     world.ask(node())
     index = world.state.inventory.lay_out()

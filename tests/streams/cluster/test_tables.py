@@ -22,7 +22,7 @@ from tests.streams.cluster.builders import (
 from tests.streams.cluster.harness import Run
 
 
-def test_a_node_is_one_row_until_nothing_is_known_of_it() -> None:
+def test_a_known_node_has_one_row() -> None:
     run = Run()
     run.say(node("a"), metric("a", seconds=3), metric("b"))
     assert run.keys("nodes") == ["0/test/nodes/a", "0/test/nodes/b"]
@@ -36,7 +36,7 @@ def test_a_node_is_one_row_until_nothing_is_known_of_it() -> None:
     assert run.keys("nodes") == []
 
 
-def test_a_nodes_pods_are_one_row() -> None:
+def test_the_pods_of_a_node_have_one_row() -> None:
     run = Run()
     run.say(tick(), node("a"), request("p"), lifecycle("running", pod("q"), "a"))
     found = run.row("0/test/reserved_pods/a")
@@ -70,7 +70,7 @@ def _many_kinds(count: int) -> list[Any]:
     return [request(pod(f"p{number}", cpu=f"{1_000 + number}m")) for number in range(count)]
 
 
-def test_of_kinds_that_wait_only_those_are_written_of_which_something_has_changed() -> None:
+def test_only_changed_waiting_groups_are_written() -> None:
     run = Run()
     run.say(tick(), *_many_kinds(300))
     assert len(run.keys("waiting_groups")) == 300
@@ -82,7 +82,7 @@ def test_of_kinds_that_wait_only_those_are_written_of_which_something_has_change
 
 
 @pytest.mark.parametrize("kind", ["clusters", "partitions"])
-def test_the_partitions_row_and_each_clusters_own_must_be_there(kind: str) -> None:
+def test_a_missing_row_of_the_partition_or_of_a_cluster_is_damage(kind: str) -> None:
     run = Run()
     run.say(tick(), node("a"))
     (gone,) = run.keys(kind)
@@ -91,7 +91,7 @@ def test_the_partitions_row_and_each_clusters_own_must_be_there(kind: str) -> No
         ClusterStage.restore(0, 1, left)
 
 
-def test_a_restart_writes_no_row_again() -> None:
+def test_a_restart_rewrites_no_rows() -> None:
     run = Run()
     run.say(tick(), node("a", cpu="1500m"), metric("a"), request("p"), request("q"))
     run.say(tick(0.2))
@@ -119,7 +119,7 @@ def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() ->
         assert run.state.inventory.nodes["a"].usage.delta == (750, 0)
 
 
-def test_counted_labels_that_no_pod_can_have_are_damage() -> None:
+def test_invalid_counted_labels_are_damage() -> None:
     run = Run()
     run.say(tick(), lifecycle("bound", pod("p"), "a"))
     key = "0/test/reserved_pods/a"

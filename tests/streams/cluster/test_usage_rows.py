@@ -49,7 +49,7 @@ def test_the_lifetimes_of_a_node_are_one_row() -> None:
     assert row.usage["cpu"].deviation == (100 * PARTS, 0, 0)
 
 
-def test_what_was_used_lately_is_in_the_row_as_long_as_the_policy_asks_for_it() -> None:
+def test_recent_usage_is_stored_while_the_policy_uses_it() -> None:
     run = _run()
     for minute in range(15, 600, 5):
         _measured(run, minute, a=100 if minute < 560 else 900, b=minute * 7_919 % 301)
@@ -66,7 +66,7 @@ def test_what_was_used_lately_is_in_the_row_as_long_as_the_policy_asks_for_it() 
     assert (without.minutes, without.usage["cpu"].recent) == (row.minutes, ())
 
 
-def test_the_figures_of_the_fleet_hold_until_they_are_due_also_after_a_restart() -> None:
+def test_fleet_figures_are_kept_over_a_restart_until_they_are_due() -> None:
     run = _run()
     row = decode_as(FleetUsageRow, _row(run, "fleet_usage"))
     assert isinstance(row, FleetUsageRow)
@@ -77,7 +77,7 @@ def test_the_figures_of_the_fleet_hold_until_they_are_due_also_after_a_restart()
     assert fleet.figures[0].usage_ppm == row.resources["cpu"].usage_ppm
 
 
-def test_rows_go_with_the_policy_that_asked_and_with_the_resources_that_it_asked_for() -> None:
+def test_statistics_rows_are_removed_with_the_policy_that_uses_them() -> None:
     run = _run()
     run.say(policy_record(_RISK + "maxPendingRequests: 7\n"))
     assert {"pod_usage", "fleet_usage"} <= run.kinds
@@ -92,7 +92,7 @@ def test_rows_go_with_the_policy_that_asked_and_with_the_resources_that_it_asked
 @pytest.mark.parametrize(
     ("column", "entries"), [("minutes", [10]), ("uids", ["a"]), ("mean", [1, 2]), ("deviation", [])]
 )
-def test_a_row_whose_columns_are_not_of_the_same_pods_is_damaged_and_named(
+def test_a_row_with_columns_for_different_pods_is_damaged(
     column: str, entries: list[object]
 ) -> None:
     rows = _run().stored()

@@ -52,7 +52,7 @@ def test_a_policy_with_longer_back_offs_leaves_those_under_way() -> None:
     assert waiting(run) == []
 
 
-def test_a_request_joins_those_of_its_kind_and_their_back_off() -> None:
+def test_a_request_joins_the_group_of_its_kind_and_its_back_off() -> None:
     run = cluster(node(cpu="1500m"))
     run.say(request("a"))
     first = only(run.say(request("b")))
@@ -111,7 +111,7 @@ TAINT = Taint(key="gpu", effect="NoSchedule")
         (node(cpu="32"), pod("w", containers=(PORT,)), lifecycle("deleted", full("holder"))),
     ],
 )
-def test_a_pod_is_placed_by_the_record_that_makes_a_node_take_it(
+def test_a_waiting_pod_is_placed_by_the_record_that_makes_room(
     restarts: bool, before: NodeState, wanting: Pod, event: Any
 ) -> None:
     run = cluster(before)
@@ -122,7 +122,7 @@ def test_a_pod_is_placed_by_the_record_that_makes_a_node_take_it(
     assert outcomes(run.say(event)) == [("w", "placed")]
 
 
-def test_a_pod_that_waits_for_load_to_fall_is_placed_by_the_metric_that_says_so() -> None:
+def test_a_pod_waiting_for_lower_load_is_placed_by_the_metric() -> None:
     run = cluster(policy_record("whenOverloaded: wait"), node(), metric(cpu=7900))
     run.say(request(), tick(100), metric(cpu=7900, seconds=100))
     assert outcomes(run.say(metric(cpu=1000, seconds=101))) == [("pod-1", "placed")]
@@ -193,7 +193,7 @@ def test_no_more_pods_are_placed_at_one_tick_than_the_limit(
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_kinds_that_are_due_at_once_take_turns_over_ticks_and_each_has_its_turn(
+def test_groups_that_are_due_together_share_the_following_ticks(
     monkeypatch: pytest.MonkeyPatch, restarts: bool
 ) -> None:
     monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 12)
@@ -210,7 +210,7 @@ def test_kinds_that_are_due_at_once_take_turns_over_ticks_and_each_has_its_turn(
     assert tried[0][:2] == ["p02", "p05"]
 
 
-def test_pods_of_high_priority_that_never_fit_keep_nobody_from_being_placed(
+def test_unplaceable_pods_of_high_priority_do_not_block_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 12)
@@ -227,7 +227,7 @@ def test_pods_of_high_priority_that_never_fit_keep_nobody_from_being_placed(
     assert placed_at <= 2 + 41 / 2
 
 
-def test_all_are_answered_about_their_first_failure_and_some_about_each_later_one() -> None:
+def test_every_first_failure_is_reported_and_later_ones_up_to_a_limit() -> None:
     run = cluster()
     count = REPORTS_PER_ATTEMPT_MAX + 50
     assert len(run.say(*(request(f"p{number:03}") for number in range(count)))) == count
@@ -236,7 +236,7 @@ def test_all_are_answered_about_their_first_failure_and_some_about_each_later_on
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_pods_of_one_kind_cost_one_look_at_each_changed_node(
+def test_a_group_of_100000_pods_checks_each_changed_node_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = cluster(node("a", cpu="500m"), node("b", cpu="500m"))
@@ -299,7 +299,7 @@ def test_a_paused_cluster_keeps_requests_and_decides_when_it_goes_on() -> None:
     assert outcomes(run.say(tick(52))) == [("pod-1", "placed")]
 
 
-def test_a_policy_decides_from_the_moment_at_which_it_is_applied() -> None:
+def test_a_policy_takes_effect_when_it_is_applied() -> None:
     run = cluster(node(unschedulable=True))
     before = only(run.say(request("a")))
     assert before.message == "1 node: were unschedulable"
@@ -310,7 +310,7 @@ def test_a_policy_decides_from_the_moment_at_which_it_is_applied() -> None:
     assert after.as_of.policy_digest == run.state.policy.digest
 
 
-def test_a_kind_gets_its_turn_while_others_that_were_due_before_go_on_finding_room(
+def test_a_group_is_tried_although_earlier_groups_keep_finding_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # At one tick four pods of the highest priority, and one of each of two other kinds.

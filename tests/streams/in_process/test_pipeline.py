@@ -55,7 +55,7 @@ def test_a_policy_says_how_often_metrics_are_reported() -> None:
     assert (found.usage, found.report_interval_ms) == ({"cpu": 600}, 30_000)
 
 
-def test_what_cannot_be_read_comes_out_as_a_dead_letter() -> None:
+def test_an_unreadable_record_becomes_a_dead_letter() -> None:
     pipeline = begun()
     said = pipeline.apply([Written("node-usage", f"{CLUSTER}/node-1", b"?", START_MS)])
     (only,) = said

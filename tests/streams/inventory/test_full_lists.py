@@ -26,7 +26,7 @@ def test_a_list_ends_once_and_only_by_its_own_id() -> None:
     assert lists.end(_PODS, _end("a")) is None
 
 
-def test_what_comes_after_the_end_of_a_list_is_named_by_it_until_the_next_begins() -> None:
+def test_records_after_a_list_carry_its_id_until_the_next_list() -> None:
     lists = FullLists()
     lists.begin(_PODS, _begin("a"), 1)
     assert lists.resolve_id(_PODS, None) is None

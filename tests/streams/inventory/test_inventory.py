@@ -42,7 +42,7 @@ def names(here: Inventory) -> list[str]:
     return [each.name for each in here.lay_out().nodes]
 
 
-def test_a_node_that_goes_and_comes_keeps_its_pods_and_not_its_metric() -> None:
+def test_a_node_that_returns_keeps_its_pods_and_loses_its_metric() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", cpu=5))
@@ -55,7 +55,7 @@ def test_a_node_that_goes_and_comes_keeps_its_pods_and_not_its_metric() -> None:
     assert (found.usage.metric, here.freshness.nodes) == (None, 0)
 
 
-def test_a_node_of_which_nothing_is_known_any_more_is_forgotten() -> None:
+def test_a_node_without_state_metric_and_pods_is_forgotten() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a"))
@@ -129,7 +129,7 @@ def test_an_older_metric_that_comes_late_expires_at_its_own_time() -> None:
     assert here.freshness.nodes == 0
 
 
-def test_another_policy_judges_freshness_anew() -> None:
+def test_another_policy_computes_freshness_again() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", seconds=0))
@@ -213,7 +213,7 @@ def test_a_reservation_that_is_confirmed_has_no_end() -> None:
     here.keep("another", None)
 
 
-def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
+def test_a_policy_with_the_same_estimation_recomputes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = cluster(node("a"), metric("a"))
@@ -237,7 +237,7 @@ def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
     assert counted == ["p"]
 
 
-def test_a_policy_that_estimates_otherwise_counts_every_pod_again_at_once() -> None:
+def test_a_policy_with_another_estimation_recomputes_every_pod() -> None:
     here = inventory("loadAware: {estimatedScalingFactors: {cpu: 100, memory: 100}}")
     for name in ("a", "b"):
         here.apply_node(node(name))

@@ -54,7 +54,7 @@ def test_a_pod_that_is_held_again_is_replaced() -> None:
     assert list(here.held) == ["pod-1"]
 
 
-def test_a_node_offers_what_kubernetes_says() -> None:
+def test_a_node_offers_its_allocatable_amounts() -> None:
     here = empty()
     assert here.allocatable == {}
     here.describe(node(cpu="1500m"))

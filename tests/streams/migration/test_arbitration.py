@@ -98,7 +98,7 @@ def test_a_pods_label_says_how_it_is_evicted() -> None:
     assert json.loads(command.annotations[SOFT_EVICTION_ANNOTATION])["initiator"] == "loadstream"
 
 
-def test_a_pod_that_must_not_leave_any_more_does_not_wait_behind_a_limit() -> None:
+def test_a_pod_that_becomes_protected_fails_at_once() -> None:
     moving = cluster(
         policy_text(maxMigratingPerNode=1), *((replica(uid), "node-1") for uid in "abc")
     )

@@ -121,7 +121,7 @@ def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:
     assert of.row("p-0").attempts == 1
 
 
-def test_an_owner_is_counted_anew_when_other_pods_of_it_move_than_those_before() -> None:
+def test_counts_of_an_owner_follow_its_moving_pods() -> None:
     two = policy_text(
         skipEvictionGates=["MaxMigratingPerWorkload"], maxUnavailablePerWorkload=2,
         evictQPS=0.001, defaultJobMode="EvictDirectly", evictBurst=1,
@@ -139,7 +139,7 @@ def test_an_owner_is_counted_anew_when_other_pods_of_it_move_than_those_before()
     assert moving_pods.propose("c") is None
 
 
-def test_a_pod_that_another_controller_takes_over_counts_among_its_pods() -> None:
+def test_an_adopted_pod_counts_for_its_new_controller() -> None:
     one = policy_text(maxMigratingPerWorkload=1, skipEvictionGates=["MaxUnavailablePerWorkload"])
     pods = [(replica(uid, owner="new"), "node-1") for uid in "bcd"]
     taken_over = cluster(one, (replica("a", owner="old"), "node-1"), *pods)

@@ -44,7 +44,7 @@ def outcome(moving: Moving, *given: Any) -> None:
     moving.say(evicted(moving.commands[-1], *given))
 
 
-def test_an_eviction_that_the_evictor_only_takes_note_of_is_not_followed() -> None:
+def test_a_dry_eviction_is_not_followed() -> None:
     moving = commanded()
     assert [each.dry_run for each in departures(moving)] == [False]
     outcome(moving, "dry")
@@ -55,7 +55,7 @@ def test_an_eviction_that_the_evictor_only_takes_note_of_is_not_followed() -> No
     assert not moving.state.memory.moves.cooldown.rows
 
 
-def test_a_migration_that_turns_dry_after_a_command_keeps_nobody_away() -> None:
+def test_a_migration_that_becomes_dry_excludes_no_nodes() -> None:
     moving = commanded()
     outcome(moving, "refused", "a budget forbids it")
     moving.say(policy_record(policy_text("mode: observe")))
@@ -68,7 +68,7 @@ def test_a_migration_that_turns_dry_after_a_command_keeps_nobody_away() -> None:
     assert [each.dry_run for each in departures(moving)] == [True]
 
 
-def test_a_pod_that_goes_of_itself_after_its_migration_turned_dry_was_not_moved() -> None:
+def test_a_pod_that_ends_after_its_migration_became_dry_was_not_moved() -> None:
     moving = commanded()
     outcome(moving, "refused", "a budget forbids it")
     moving.say(policy_record(policy_text("mode: observe")))
@@ -93,7 +93,7 @@ def test_a_move_whose_command_is_carried_out_after_all_is_remembered_and_followe
     assert len(followed(moving)) == 1
 
 
-def test_a_move_is_taken_back_once_its_command_can_be_carried_out_no_more() -> None:
+def test_a_move_is_forgotten_when_its_command_expires() -> None:
     for result in ("refused", "dry", ""):
         moving = commanded()
         moving.say(ask("abort", pod=A))

@@ -23,7 +23,7 @@ FIRST = policy_text()
 A, B, NEW = replica("a"), replica("b"), replica("new", ready=False, phase="Pending")
 
 
-def test_a_wish_becomes_a_command_at_the_next_tick_and_ends_when_the_pod_is_gone() -> None:
+def test_a_proposal_becomes_a_command_at_the_next_tick_and_succeeds_when_the_pod_is_gone() -> None:
     moving = cluster(DIRECT, (A, "node-1"), (B, "node-2"))
     assert moving.propose("a") is None
     assert moving.last == ("Pending", "")
@@ -45,7 +45,7 @@ def test_a_wish_becomes_a_command_at_the_next_tick_and_ends_when_the_pod_is_gone
     assert moving.state.migrations.lifecycle.registry.find_by_pod("a") is None
 
 
-def test_room_is_held_before_the_eviction_and_given_to_the_replacement() -> None:
+def test_room_is_reserved_before_the_eviction_and_used_by_the_replacement() -> None:
     moving = cluster(FIRST, (A, "node-1"), (B, "node-2"))
     assert moving.propose("a", target="node-3") is None
     moving.later()
@@ -70,7 +70,7 @@ def test_room_is_held_before_the_eviction_and_given_to_the_replacement() -> None
     assert not moving.state.migrations.lifecycle.registry
 
 
-def test_a_replacement_that_is_ready_before_the_pod_is_gone_ends_it_when_it_is() -> None:
+def test_an_early_replacement_ends_the_migration_when_the_pod_is_gone() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a")
     moving.later()
@@ -81,7 +81,7 @@ def test_a_replacement_that_is_ready_before_the_pod_is_gone_ends_it_when_it_is()
     assert moving.last[0] == "Succeeded"
 
 
-def test_a_refused_eviction_is_tried_again_until_the_deadline_with_growing_waits() -> None:
+def test_a_refused_eviction_is_retried_with_back_off_until_the_deadline() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.propose("a")
     times: list[float] = []
@@ -98,14 +98,14 @@ def test_a_refused_eviction_is_tried_again_until_the_deadline_with_growing_waits
     assert [each.attempt for each in moving.commands] == list(range(1, len(times) + 1))
 
 
-def test_a_pod_that_goes_by_itself_before_a_command_is_missing() -> None:
+def test_a_pod_that_ends_before_its_command_is_missing() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a")
     moving.say(lifecycle("deleted", A, "node-1"))
     assert moving.last == ("Failed", "MissingPod")
 
 
-def test_a_source_node_that_goes_ends_what_has_no_command_yet() -> None:
+def test_a_removed_source_node_ends_migrations_without_a_command() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a")
     moving.say(node_gone("node-1"))
@@ -114,7 +114,7 @@ def test_a_source_node_that_goes_ends_what_has_no_command_yet() -> None:
 
 
 @pytest.mark.parametrize("mode", ["enforce", "observe"])
-def test_the_steps_of_a_reservation_name_the_node_where_the_room_is_now(mode: str) -> None:
+def test_conditions_name_the_current_node_of_the_reservation(mode: str) -> None:
     tight = policy_text(f"mode: {mode}", evictQPS=0.001, evictBurst=1)
     moving = cluster(tight, (replica("b", "other"), "node-2"), (A, "node-1"))
     moving.propose("b")
@@ -134,7 +134,7 @@ def test_the_steps_of_a_reservation_name_the_node_where_the_room_is_now(mode: st
     assert len(moving.reports) == count
 
 
-def test_a_dry_run_takes_the_same_way_and_holds_no_room() -> None:
+def test_a_dry_run_has_the_same_steps_without_a_reservation() -> None:
     moving = cluster(policy_text("mode: observe"), (A, "node-1"))
     moving.propose("a")
     moving.later()
@@ -145,7 +145,7 @@ def test_a_dry_run_takes_the_same_way_and_holds_no_room() -> None:
     assert moving.last == ("Succeeded", "EvictComplete")
 
 
-def test_a_dry_run_that_nobody_reports_on_ends_after_a_minute() -> None:
+def test_a_dry_run_without_an_outcome_ends_after_a_minute() -> None:
     moving = cluster(policy_text("mode: observe"), (A, "node-1"))
     moving.propose("a")
     moving.later()
@@ -155,7 +155,7 @@ def test_a_dry_run_that_nobody_reports_on_ends_after_a_minute() -> None:
     assert moving.last == ("Succeeded", "EvictComplete")
 
 
-def test_a_pause_of_the_cluster_stops_commands_and_wishes_at_once() -> None:
+def test_a_pause_of_the_cluster_stops_proposals_and_commands() -> None:
     moving = cluster(FIRST, (A, "node-1"), (B, "node-2"))
     moving.propose("a")
     moving.say(policy_record(FIRST, paused=True))
@@ -167,7 +167,7 @@ def test_a_pause_of_the_cluster_stops_commands_and_wishes_at_once() -> None:
     assert len(moving.commands) == 1
 
 
-def test_a_command_waits_no_longer_for_its_repetition_than_a_new_policy_says() -> None:
+def test_a_policy_with_a_shorter_back_off_shortens_the_wait_of_a_failed_command() -> None:
     slow = "{initialBackoffSeconds: 200, maxBackoffSeconds: 3600}"
     moving = cluster(policy_text(slow, defaultJobMode="EvictDirectly"), (A, "node-1"))
     moving.propose("a")
@@ -186,7 +186,7 @@ def test_a_command_waits_no_longer_for_its_repetition_than_a_new_policy_says() -
     assert len(moving.commands) == 3
 
 
-def test_a_users_abort_keeps_the_pod_from_a_second_command_while_the_first_is_alive() -> None:
+def test_an_aborted_pod_gets_no_second_command_until_the_first_expires() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.propose("a")
     moving.later()
@@ -198,7 +198,7 @@ def test_a_users_abort_keeps_the_pod_from_a_second_command_while_the_first_is_al
     assert moving.propose("a") is None
 
 
-def test_a_replacement_gets_its_room_past_those_of_its_kind_that_wait() -> None:
+def test_a_replacement_uses_its_reservation_before_waiting_pods() -> None:
     big, other = replica("a", cpu="8"), replica("c", "other", cpu="8")
     moving = cluster(FIRST, (big, "node-1"), (other, "node-3"))
     moving.propose("a")
@@ -212,7 +212,7 @@ def test_a_replacement_gets_its_room_past_those_of_its_kind_that_wait() -> None:
     assert (moving.decisions[-1].pod.uid, moving.decisions[-1].node) == ("new", "node-2")
 
 
-def test_a_replacement_that_asks_while_the_cluster_is_paused_gets_its_room_afterwards() -> None:
+def test_a_replacement_requested_during_a_pause_uses_its_reservation_afterwards() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a", target="node-3")
     moving.later()
@@ -236,7 +236,7 @@ def test_two_pods_of_an_owner_get_their_replacements_in_turn() -> None:
     assert (first.uid, second.uid) == ("n1", "n2")
 
 
-def test_a_replacement_that_goes_is_replaced_by_the_next_one() -> None:
+def test_a_deleted_replacement_is_followed_by_the_next_pod() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a")
     moving.later()
@@ -249,7 +249,7 @@ def test_a_replacement_that_goes_is_replaced_by_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("how", ["list", "binding", "withdrawn"])
-def test_a_replacement_of_which_nothing_but_its_request_was_seen_may_be_gone(how: str) -> None:
+def test_a_replacement_known_only_by_its_request_can_disappear(how: str) -> None:
     moving = cluster(FIRST, (A, "node-1"), (B, "node-1"))
     moving.propose("a", target="node-2")
     moving.later()
@@ -271,7 +271,7 @@ def test_a_replacement_of_which_nothing_but_its_request_was_seen_may_be_gone(how
 
 
 @pytest.mark.parametrize("first", ["bound", "withdrawn"])
-def test_a_replacement_that_somebody_else_binds_is_followed_whichever_record_comes_first(
+def test_a_replacement_bound_by_another_scheduler_is_followed(
     first: str,
 ) -> None:
     moving = cluster(FIRST, (A, "node-1"))
@@ -285,7 +285,7 @@ def test_a_replacement_that_somebody_else_binds_is_followed_whichever_record_com
     assert moving.last == ("Succeeded", "")
 
 
-def test_what_was_begun_for_real_turns_dry_when_the_cluster_only_observes() -> None:
+def test_migrations_become_dry_when_the_policy_changes_to_observe() -> None:
     tight = policy_text(evictQPS=0.001, evictBurst=1)
     moving = cluster(tight, (replica("b", "other"), "node-2"), (A, "node-1"))
     moving.propose("b")

@@ -63,13 +63,15 @@ def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
         ("undrain", {"node": "node-1"}, "node node-1 is not being drained"),
     ],
 )
-def test_what_cannot_be_done_is_refused(action: Any, fields: dict[str, Any], why: str) -> None:
+def test_requests_that_cannot_be_fulfilled_are_refused(
+    action: Any, fields: dict[str, Any], why: str
+) -> None:
     moving = cluster(DIRECT, (A, "node-1"), (B, "node-2"))
     moving.propose("b")
     assert why in refused(moving, action, **fields)
 
 
-def test_a_pod_that_a_command_may_still_take_is_asked_for_later() -> None:
+def test_a_pod_with_an_unexpired_command_is_refused_until_it_expires() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.say(ask("migrate", pod=A, ttl_ms=60_000))
     moving.later()
@@ -82,7 +84,7 @@ def test_a_pod_that_a_command_may_still_take_is_asked_for_later() -> None:
     assert moving.last[0] == "Pending"
 
 
-def test_a_pod_that_replaces_one_on_its_way_is_not_moved_on_before_that_is_over() -> None:
+def test_a_replacement_is_not_migrated_before_its_migration_ends() -> None:
     moving = cluster(policy_text(), (A, "node-1"))
     moving.say(ask("migrate", pod=A))
     moving.later()
@@ -97,7 +99,7 @@ def test_a_pod_that_replaces_one_on_its_way_is_not_moved_on_before_that_is_over(
     assert moving.last[0] == "Pending"
 
 
-def test_a_paused_migration_waits_and_its_deadline_with_it() -> None:
+def test_a_pause_extends_the_deadline_of_a_migration() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.propose("a")
     deadline_ms = moving.row("a").deadline_ms
@@ -121,7 +123,7 @@ def one_waits() -> tuple[Moving, Pod]:
     return moving, next(pod for pod in (A, B) if not moving.row(pod.uid).attempts)
 
 
-def test_a_paused_migration_keeps_room_from_others_until_its_first_deadline_only() -> None:
+def test_a_paused_migration_keeps_its_reservation_until_its_first_deadline() -> None:
     moving, pod = one_waits()
     waiting = pod.uid
     reserved = moving.row(waiting).reserved
@@ -149,7 +151,7 @@ def test_a_paused_migration_keeps_room_from_others_until_its_first_deadline_only
     assert row.conditions[-1].status
 
 
-def test_a_short_pause_prolongs_what_is_held() -> None:
+def test_a_short_pause_extends_the_reservation() -> None:
     moving = cluster(policy_text(), (A, "node-1"))
     moving.propose("a")
     moving.later()
@@ -180,7 +182,7 @@ def test_room_that_expires_after_the_command_leaves_the_replacement_free_to_go_a
     assert moving.last == ("Succeeded", "")
 
 
-def test_a_pause_does_not_last_for_ever() -> None:
+def test_a_pause_has_a_limit() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.propose("a")
     moving.say(ask("pause", pod=A))
@@ -191,7 +193,7 @@ def test_a_pause_does_not_last_for_ever() -> None:
 
 
 @pytest.mark.parametrize("action", ["pause", "abort"])
-def test_what_is_stopped_after_its_command_says_that_the_pod_may_go_all_the_same(
+def test_a_pause_or_abort_after_the_command_warns_that_the_pod_may_still_leave(
     action: str,
 ) -> None:
     moving = cluster(DIRECT, (A, "node-1"))
@@ -202,7 +204,7 @@ def test_what_is_stopped_after_its_command_says_that_the_pod_may_go_all_the_same
     assert moving.reports[-1].message == f"{said} may still be carried out"
 
 
-def test_an_abort_before_the_command_gives_the_room_back() -> None:
+def test_an_abort_before_the_command_releases_the_reservation() -> None:
     moving, pod = one_waits()
     assert len(moving.state.inventory.where) == 4
     moving.say(ask("abort", pod=pod))
@@ -210,7 +212,7 @@ def test_an_abort_before_the_command_gives_the_room_back() -> None:
     assert len(moving.state.inventory.where) == 3
 
 
-def test_a_drain_cordons_the_node_and_moves_what_may_leave() -> None:
+def test_a_drain_cordons_the_node_and_evicts_unprotected_pods() -> None:
     daemon = replica("d", "agent", kind="DaemonSet")
     moving = cluster(DIRECT, (A, "node-1"), (B, "node-1"), (daemon, "node-1"), nodes=2)
     moving.say(ask("drain", node="node-1", reason="bad fan"))
@@ -247,7 +249,7 @@ def test_a_drain_respects_budgets_and_goes_on_when_they_allow_it() -> None:
     assert len(moving.commands) == 2
 
 
-def test_a_drain_that_is_taken_back_ends_what_has_no_command() -> None:
+def test_a_cancelled_drain_ends_migrations_without_a_command() -> None:
     moving = cluster(policy_text(maxMigratingPerNode=1), (A, "node-1"), (B, "node-1"))
     moving.say(ask("drain", node="node-1"))
     moving.later()
@@ -257,7 +259,7 @@ def test_a_drain_that_is_taken_back_ends_what_has_no_command() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 1])
-def test_the_drain_of_a_node_that_goes_is_over(seconds: int) -> None:
+def test_the_drain_of_a_removed_node_ends(seconds: int) -> None:
     moving = cluster(DIRECT)
     moving.say(ask("drain", node="node-1"))
     if seconds:
@@ -266,7 +268,7 @@ def test_the_drain_of_a_node_that_goes_is_over(seconds: int) -> None:
     assert [each.phase for each in moving.drains] == ["Draining", "Drained", "Undrained"]
 
 
-def test_a_drain_that_is_taken_back_ends_what_would_be_commanded_again() -> None:
+def test_a_cancelled_drain_ends_migrations_that_wait_for_a_retry() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.say(ask("drain", node="node-1"))
     moving.later()

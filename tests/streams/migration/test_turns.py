@@ -22,7 +22,7 @@ def test_a_tick_decides_no_more_commands_than_the_limit(monkeypatch: pytest.Monk
     assert counts == [5, 5, 2, 0]
 
 
-def test_migrations_that_wait_for_a_budget_keep_none_behind_them_from_being_tried(
+def test_migrations_that_wait_for_a_budget_do_not_block_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(execution, "STEPS_PER_TICK_MAX", 4)
@@ -39,7 +39,7 @@ def test_migrations_that_wait_for_a_budget_keep_none_behind_them_from_being_trie
     assert [each.pod.name for each in of.commands] == ["p-00", "free"]
 
 
-def test_an_arbitration_asks_no_more_than_the_limit_and_everyone_in_time(
+def test_an_arbitration_checks_a_limited_number_and_reaches_every_migration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(arbitration, "ARBITRATED_PER_TICK_MAX", 4)
@@ -77,7 +77,7 @@ def test_a_tick_ends_no_more_than_the_limit_and_the_oldest_first(
 
 
 @pytest.mark.parametrize("limit", [1, 6, 1_000])
-def test_ticks_look_at_so_many_pods_of_drained_nodes_and_at_each_node_in_time(
+def test_ticks_check_a_limited_number_of_drained_pods_and_reach_every_node(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drains, "PODS_PER_TICK_MAX", limit)
@@ -110,7 +110,7 @@ def test_ticks_look_at_so_many_pods_of_drained_nodes_and_at_each_node_in_time(
 
 
 @pytest.mark.parametrize("how", ["deadline", "node"])
-def test_what_is_over_and_waits_for_its_turn_to_end_is_not_commanded(
+def test_an_expired_migration_gets_no_command_before_it_is_ended(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "ENDED_PER_TICK_MAX", 2)

@@ -26,9 +26,7 @@ A, B = replica("a", owner="one"), replica("b", owner="two")
 @pytest.mark.parametrize(
     ("qps", "tick_s"), [(1.5, 1), (0.4, 1), (2.5, 1), (1, 0.7), (10, 0.95), (1.5, 0.3)]
 )
-def test_no_part_of_an_eviction_is_lost_between_ticks_while_some_wait(
-    qps: float, tick_s: float
-) -> None:
+def test_fractions_of_the_eviction_rate_are_kept_between_ticks(qps: float, tick_s: float) -> None:
     limited = policy_text(evictQPS=qps, evictBurst=1, defaultJobMode="EvictDirectly")
     pods = [replica(f"p{number:03}", owner=f"owner-{number}") for number in range(120)]
     moving = cluster(limited, *((pod, "node-1") for pod in pods))
@@ -42,7 +40,7 @@ def test_no_part_of_an_eviction_is_lost_between_ticks_while_some_wait(
     assert allowed - 1 <= len(moving.commands) - first <= allowed
 
 
-def test_after_an_outage_a_second_is_made_up_for() -> None:
+def test_after_an_outage_one_second_of_the_rate_is_available() -> None:
     limited = policy_text(evictQPS=10, evictBurst=1, defaultJobMode="EvictDirectly")
     moving = cluster(limited, *((pod, "node-1") for pod in PODS))
     for pod in PODS:
@@ -54,7 +52,7 @@ def test_after_an_outage_a_second_is_made_up_for() -> None:
 # --- what is said -------------------------------------------------------------------------------
 
 
-def test_a_migration_says_why_it_waits_when_it_begins_to_and_when_that_changes() -> None:
+def test_a_waiting_migration_reports_each_new_reason() -> None:
     direct = policy_text(maxMigratingPerNode=1, defaultJobMode="EvictDirectly")
     moving = cluster(direct, (A, "node-1"), (B, "node-1"))
     moving.say(ask("migrate", pod=A))
@@ -76,7 +74,7 @@ def test_a_migration_says_why_it_waits_when_it_begins_to_and_when_that_changes()
     assert len(reports(moving, "b")) == 3
 
 
-def test_a_rate_that_holds_a_command_back_is_reported_with_the_time_that_is_left() -> None:
+def test_a_command_delayed_by_the_rate_reports_the_remaining_time() -> None:
     slow = policy_text(evictQPS=0.5, evictBurst=1, defaultJobMode="EvictDirectly")
     moving = cluster(slow, (A, "node-1"), (B, "node-1"))
     moving.propose("a")
@@ -89,7 +87,7 @@ def test_a_rate_that_holds_a_command_back_is_reported_with_the_time_that_is_left
 # --- nodes that have cooled ---------------------------------------------------------------------
 
 
-def test_a_move_by_risk_ends_with_the_node_of_its_room() -> None:
+def test_a_move_by_risk_fails_when_its_target_is_removed() -> None:
     tight = policy_text(evictQPS=0.001, evictBurst=1)
     moving = cluster(tight, (replica("a"), "node-1"), (replica("b", "other"), "node-2"))
     moving.propose("b")
@@ -104,7 +102,7 @@ def test_a_move_by_risk_ends_with_the_node_of_its_room() -> None:
     assert moving.last == ("Failed", "Unschedulable")
 
 
-def test_what_a_user_asked_for_is_no_move_that_ends_when_the_node_is_cool() -> None:
+def test_a_requested_migration_does_not_end_when_the_node_cools() -> None:
     moving = cluster(policy_text(), (A, "node-1"))
     moving.say(ask("migrate", pod=A))
     assert moving.state.migrations.list_uncommanded_moves() == []
@@ -118,7 +116,7 @@ maintenance: {{pools: [{{name: {pool}, windows: [{{days: [{day}]}}]}}]}}
 """
 
 
-def test_a_pool_with_another_name_lets_no_waiting_migration_slip_through_a_window() -> None:
+def test_a_renamed_pool_applies_its_window_to_waiting_migrations() -> None:
     slow = {"evictQPS": 0.5, "evictBurst": 1, "defaultJobMode": "EvictDirectly"}
     # The tests' log begins on a Thursday.
     moving = cluster(policy_text(_WINDOWS.format(pool="web", day="thu"), **slow))
@@ -140,7 +138,7 @@ def test_a_pool_with_another_name_lets_no_waiting_migration_slip_through_a_windo
 
 
 @pytest.mark.parametrize("switch", ["paused", "dryRun"])
-def test_switches_of_rounds_do_not_touch_what_a_user_asks_for(switch: str) -> None:
+def test_switches_of_rounds_do_not_affect_requests_of_users(switch: str) -> None:
     moving = cluster(policy_text(f"rebalance: {{{switch}: true}}"), (A, "node-1"), (B, "node-2"))
     moving.say(ask("migrate", pod=A), ask("drain", node="node-2"))
     moving.later()
@@ -160,7 +158,7 @@ def test_a_round_is_dry_by_its_own_switch() -> None:
 _OBSERVE = policy_text("mode: observe", defaultJobMode="EvictDirectly")
 
 
-def test_a_drain_under_observe_says_once_what_it_would_do_and_is_over() -> None:
+def test_a_drain_in_observe_mode_reports_once_and_ends() -> None:
     moving = cluster(_OBSERVE, (A, "node-1"), (B, "node-1"))
     moving.say(ask("drain", node="node-1"))
     for _ in range(200):
@@ -175,7 +173,7 @@ def test_a_drain_under_observe_says_once_what_it_would_do_and_is_over() -> None:
     assert not list(moving.state.migrations.drains.rows.values())
 
 
-def test_a_drain_that_was_begun_waits_while_the_cluster_observes() -> None:
+def test_a_started_drain_waits_while_the_mode_is_observe() -> None:
     moving = cluster(policy_text(defaultJobMode="EvictDirectly"), (A, "node-1"))
     moving.say(ask("drain", node="node-1"), policy_record(_OBSERVE))
     for _ in range(100):

@@ -3,7 +3,7 @@ import random
 from streams.moves.deadlines import Deadlines
 
 
-def test_a_name_is_looked_at_when_it_was_said_last() -> None:
+def test_a_name_is_due_at_its_latest_deadline() -> None:
     deadlines = Deadlines()
     deadlines.set(10, "sooner")
     deadlines.set(5, "sooner")
@@ -16,7 +16,7 @@ def test_a_name_is_looked_at_when_it_was_said_last() -> None:
     assert deadlines.pop_due(30) == ["sooner"]
 
 
-def test_names_that_are_put_off_again_and_again_take_no_more_room() -> None:
+def test_postponed_names_use_no_more_memory() -> None:
     deadlines, draw = Deadlines(), random.Random(1)
     at_ms: dict[str, int] = {}
     for now_ms in range(20_000):

@@ -64,7 +64,7 @@ def test_an_eviction_is_reported_once_the_time_of_the_policy_in_force_is_over() 
     assert followed.tick(at(901), AS_OF) == []
 
 
-def test_what_was_not_measured_is_unknown() -> None:
+def test_unmeasured_nodes_are_unknown() -> None:
     followed = following()
     followed.follow(eviction("old", hot=False))
     made = outcome(followed)

@@ -37,7 +37,7 @@ def test_metrics_alone_do_not_cool_a_node_before_its_time() -> None:
     assert moves.find_avoided_by_owner("web", at(100)) == frozenset()
 
 
-def test_a_round_that_finds_the_node_hot_begins_the_cooling_anew() -> None:
+def test_a_hot_round_restarts_the_cooldown() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=0)
     moves.record_departure("web", "a", at(0), "")
     moves.record_hot_nodes({"a", "b"}, at(90))
@@ -46,7 +46,7 @@ def test_a_round_that_finds_the_node_hot_begins_the_cooling_anew() -> None:
     assert moves.find_avoided_by_owner("web", at(190)) == frozenset()
 
 
-def test_a_node_that_is_gone_forbids_nothing() -> None:
+def test_a_removed_node_is_not_avoided() -> None:
     moves = remembered()
     moves.record_departure("web", "a", at(0), "")
     moves.remove_node("a")
@@ -65,7 +65,7 @@ def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
     assert not moves.cooldown.rows
 
 
-def test_a_pod_that_comes_straight_back_freezes_its_owner() -> None:
+def test_a_pod_that_returns_to_its_node_freezes_its_owner() -> None:
     moves = remembered(initialFreezeSeconds=60)
     go(moves, "web", "a", "a", 0)
     why = moves.explain_freeze("web", at(11))
@@ -102,7 +102,7 @@ def test_more_moves_than_allowed_freeze_the_owner() -> None:
     assert moves.find_avoided_by_owner("web", at(201)) == {"a", "b", "c"}
 
 
-def test_a_move_that_was_none_ends_its_freeze_also_where_the_policy_has_changed_since() -> None:
+def test_a_move_that_did_not_happen_ends_its_freeze() -> None:
     moves = remembered(maxMovesPerOwner=1)
     moves.record_departure("web", "a", at(0), "")
     moves.record_departure("web", "b", at(1), "")
@@ -113,7 +113,7 @@ def test_a_move_that_was_none_ends_its_freeze_also_where_the_policy_has_changed_
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_a_pod_rests_for_no_longer_than_the_window_whatever_else_moved(later: bool) -> None:
+def test_a_pod_rests_no_longer_than_the_window(later: bool) -> None:
     moves = remembered(loopWindowSeconds=3600)
     go(moves, "web", "a", "b", 0)
     if later:
@@ -135,7 +135,7 @@ def test_an_owner_of_many_replicas_may_move_each_once() -> None:
     assert moves.explain_freeze("web", at(9)) is not None
 
 
-def test_what_is_over_is_forgotten() -> None:
+def test_expired_moves_are_forgotten() -> None:
     moves = remembered(loopWindowSeconds=100, initialFreezeSeconds=50, coolingMetrics=0)
     go(moves, "web", "a", "a", 0)
     moves.tick(at(10 + 50 + 99))
@@ -147,7 +147,7 @@ def test_what_is_over_is_forgotten() -> None:
     assert "in a row" not in str(moves.explain_freeze("web", at(411)))
 
 
-def test_moves_that_are_only_said_freeze_and_keep_nobody_away() -> None:
+def test_dry_moves_freeze_and_exclude_nothing() -> None:
     moves = Moves(CLUSTER, moves_policy("observe", maxMovesPerOwner=1))
     moves.record_departure("web", "a", at(0), "", dry_run=True)
     moves.record_departure("web", "a", at(60), "", dry_run=True)
@@ -161,7 +161,7 @@ def test_moves_that_are_only_said_freeze_and_keep_nobody_away() -> None:
 
 
 @pytest.mark.parametrize("document", ["moves: {enabled: false}", "compat: koordinator"])
-def test_upstream_remembers_nothing_and_so_does_a_policy_that_says_so(document: str) -> None:
+def test_moves_are_not_remembered_when_disabled(document: str) -> None:
     moves = Moves(CLUSTER, read_policy(document))
     go(moves, "web", "a", "a", 0)
     assert moves.find_avoided_by_owner("web", at(10)) == frozenset()
@@ -169,7 +169,7 @@ def test_upstream_remembers_nothing_and_so_does_a_policy_that_says_so(document: 
     assert not moves.rows
 
 
-def test_the_owner_of_which_nothing_was_heard_longest_is_forgotten_first() -> None:
+def test_the_least_recent_owner_is_forgotten_first() -> None:
     moves = Moves(CLUSTER, moves_policy(), owners_max=3)
     for step, owner in enumerate(("a", "b", "c")):
         moves.record_departure(owner, f"node-{owner}", at(step), "")
@@ -203,7 +203,7 @@ def test_an_owner_that_always_loops_is_stopped_within_two_cycles(
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 300), st.booleans()), max_size=80))
-def test_moves_that_do_not_loop_and_stay_below_the_limits_freeze_nobody(
+def test_moves_without_loops_below_the_limits_freeze_no_owner(
     events: list[tuple[int, int, bool]],
 ) -> None:
     """Each owner moves on to a node where it never was, at most four times in an hour."""
@@ -232,7 +232,7 @@ def test_moves_that_do_not_loop_and_stay_below_the_limits_freeze_nobody(
         max_size=200,
     )
 )
-def test_nothing_grows_beyond_its_bound(events: list[tuple[int, int, int, bool]]) -> None:
+def test_the_memory_of_moves_is_bounded(events: list[tuple[int, int, int, bool]]) -> None:
     moves = Moves(CLUSTER, moves_policy(), owners_max=8)
     now = 0
     for owner, node, pause, arrives in events:

@@ -89,7 +89,7 @@ def answers(kept: Kept, now_ms: int) -> list[Any]:
 
 
 @given(st.lists(_EVENTS, max_size=60), st.sampled_from(_POLICIES))
-def test_after_a_long_silence_nothing_is_left(events: list[tuple[Any, ...]], first: Any) -> None:
+def test_after_a_long_time_no_rows_are_left(events: list[tuple[Any, ...]], first: Any) -> None:
     kept = Kept(first)
     now_ms = START_MS
     for event in events:
@@ -116,7 +116,7 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
     assert moves.cluster == CLUSTER
 
 
-def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_none() -> None:
+def test_a_policy_can_shorten_running_waits_and_not_extend_them() -> None:
     kept = Kept(moves_policy(initialFreezeSeconds=7_200))
     memory = kept.memory
     memory.moves.record_departure("web", "a", at(0), "hot")

@@ -64,7 +64,7 @@ def test_a_node_that_others_refuse_already_is_not_counted_again() -> None:
     assert only(run.say(request(owned("a")))).refused_by == {"NodeResourcesFit": 1}
 
 
-def test_a_pod_that_may_go_nowhere_waits_until_a_node_has_cooled() -> None:
+def test_a_pod_with_only_excluded_nodes_waits_until_one_has_cooled() -> None:
     run = cluster(node("node-1"), node("node-2", cpu="100m"))
     left(run, "node-1")
     made = only(run.say(request(owned("a"))))
@@ -86,7 +86,7 @@ def test_a_pod_that_may_go_nowhere_waits_until_a_node_has_cooled() -> None:
     assert waiting(run) == []
 
 
-def test_a_pod_that_may_go_nowhere_is_placed_when_another_node_comes_or_its_node_goes() -> None:
+def test_a_pod_with_only_excluded_nodes_is_placed_on_new_or_freed_nodes() -> None:
     for said in (node("node-9"), lifecycle("deleted", full("big"), "node-2")):
         run = cluster(node("node-1"), node("node-2"))
         run.say(lifecycle("bound", full("big"), "node-2"))
@@ -95,7 +95,7 @@ def test_a_pod_that_may_go_nowhere_is_placed_when_another_node_comes_or_its_node
         assert outcomes(run.say(said, tick(0.5))) == [("a", "placed")]
 
 
-def test_it_does_not_hold_up_its_kind() -> None:
+def test_an_excluded_pod_does_not_block_its_group() -> None:
     run = cluster(node("node-1"))
     run.say(policy_record())
     left(run, "node-1")
@@ -111,7 +111,7 @@ def test_it_does_not_hold_up_its_kind() -> None:
     }
 
 
-def test_where_no_node_takes_its_kind_either_it_waits_with_the_others() -> None:
+def test_an_excluded_pod_joins_its_group_when_no_node_fits() -> None:
     run = cluster(node("node-1"))
     left(run, "node-1")
     run.say(request(owned("a")))
@@ -121,7 +121,7 @@ def test_where_no_node_takes_its_kind_either_it_waits_with_the_others() -> None:
 
 
 @pytest.mark.parametrize("ending", ["withdrawn", "bound", "again"])
-def test_it_stops_waiting_like_any_other(ending: str) -> None:
+def test_an_excluded_pod_stops_waiting_like_others(ending: str) -> None:
     run = cluster(node("node-1"))
     left(run, "node-1")
     run.say(request(owned("a")))
@@ -151,7 +151,7 @@ def test_a_replacement_that_arrives_ends_the_move_once(confirmed: str) -> None:
     assert (first.source, first.target, second.target) == ("node-1", "node-2", None)
 
 
-def test_a_pod_that_somebody_else_puts_back_freezes_its_owner() -> None:
+def test_a_pod_that_another_scheduler_returns_freezes_its_owner() -> None:
     run = three_nodes()
     left(run, "node-1")
     run.say(lifecycle("bound", owned("a"), "node-1"))
@@ -160,7 +160,7 @@ def test_a_pod_that_somebody_else_puts_back_freezes_its_owner() -> None:
     assert "node-1 → node-1" in why
 
 
-def test_the_outcome_of_a_move_is_told_at_a_tick_with_what_it_was_computed_from() -> None:
+def test_the_outcome_of_a_move_is_reported_at_a_tick() -> None:
     run = three_nodes()
     run.state.memory.followed.follow(eviction("old", "web", "node-1"))
     run.say(lifecycle("bound", owned("a"), "node-2"))

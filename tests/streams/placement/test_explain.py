@@ -53,7 +53,7 @@ loadAware:
 """
 
 
-def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() -> None:
+def test_a_decision_names_a_statistic_that_is_not_recorded() -> None:
     run = Run()
     short = aggregated(300, p95={"cpu": 100})
     long = aggregated(900, p95={"cpu": 100})
@@ -78,7 +78,7 @@ def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() 
     assert compute_figures(run.state).nodes_by_estimates == 0
 
 
-def test_a_statistic_that_an_expired_metric_lacks_is_told_where_the_filter_goes_by_it() -> None:
+def test_a_missing_statistic_of_an_expired_metric_is_named_where_the_filter_uses_it() -> None:
     for filtered, told in ((False, {"p95 over 15m": 1}), (True, None)):
         run = Run()
         said = f"{_BY_P95}  filterExpiredNodeMetrics: {str(filtered).lower()}\n"

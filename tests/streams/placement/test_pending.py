@@ -86,7 +86,7 @@ def test_the_order_survives_the_clearing_of_entries_that_came_again() -> None:
     assert order == uids[::-1]
 
 
-def test_a_request_that_comes_again_and_again_takes_no_more_memory() -> None:
+def test_repeated_requests_use_no_more_memory() -> None:
     pending = PendingRequests()
     kind = waiting(pending, "a").kind
     waiting(pending, "b")
@@ -100,7 +100,7 @@ def test_a_request_that_comes_again_and_again_takes_no_more_memory() -> None:
     assert first.request.pod.uid == "a"
 
 
-def test_a_request_with_a_back_off_of_its_own_joins_its_group_afterwards() -> None:
+def test_a_request_joins_its_group_after_its_own_back_off() -> None:
     pending = PendingRequests()
     one = waiting(pending, "a", add=False)
     one.not_before_ms = 1000
@@ -112,7 +112,7 @@ def test_a_request_with_a_back_off_of_its_own_joins_its_group_afterwards() -> No
     assert pending.find_group(one.kind) is not None
 
 
-def test_what_left_meanwhile_does_not_come_back_with_its_back_off() -> None:
+def test_a_removed_request_does_not_return_after_its_back_off() -> None:
     pending = PendingRequests()
     for not_before_ms in (1000, 5000):
         one = waiting(pending, "a", add=False)

@@ -91,7 +91,7 @@ kinds = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 
 @given(policies(), nodes_first, histories(), kinds)
 @settings(max_examples=100)
-def test_a_ranking_kept_up_to_date_equals_one_made_from_nothing(
+def test_an_updated_ranking_equals_a_new_one(
     by: Policy, nodes: list[NodeState], history: list[tuple[Event, bool]], asked: list[Kind]
 ) -> None:
     cluster = Cluster(by)

@@ -133,7 +133,7 @@ class World:
         self.index.touch(self.nodes[name], Change.PODS)
 
 
-def test_a_ranking_that_is_up_to_date_asks_about_changed_nodes_only() -> None:
+def test_an_updated_ranking_evaluates_only_changed_nodes() -> None:
     world = World({f"node-{number:04}": number for number in range(1000)})
     world.rank()
     assert world.filter.asked == 1000
@@ -153,7 +153,7 @@ def test_a_ranking_far_behind_is_computed_anew() -> None:
     assert world.filter.asked == 2000
 
 
-def test_a_plugin_is_told_of_what_it_watches_and_nothing_else() -> None:
+def test_a_plugin_is_refreshed_only_for_changes_that_it_watches() -> None:
     world = World({"a": 50})
     world.rank()
     world.nodes["a"].describe(node("a", memory="60"))

@@ -100,7 +100,7 @@ _KINDS = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 
 @given(policies(), _WORLD, _KINDS, st.sampled_from((0, 100)))
 @settings(max_examples=100)
-def test_asked_for_all_nodes_or_for_one_every_plugin_says_the_same(
+def test_every_plugin_gives_the_same_result_for_one_node_and_for_all(
     policy: Policy, drawn: list[Any], kinds: list[Kind], seconds: int
 ) -> None:
     nodes = _nodes(Estimator(policy.load_aware), drawn)
@@ -111,7 +111,7 @@ def test_asked_for_all_nodes_or_for_one_every_plugin_says_the_same(
 
 
 @given(policies(), _WORLD, _KINDS, st.data())
-def test_rows_may_move_without_being_told_again(
+def test_plugins_follow_rows_that_move(
     policy: Policy, drawn: list[Any], kinds: list[Kind], data: Any
 ) -> None:
     nodes = _nodes(Estimator(policy.load_aware), drawn)

@@ -34,7 +34,7 @@ from tests.streams.cluster.harness import cluster
         {"tolerations": ()},
     ],
 )
-def test_what_no_decision_depends_on_is_no_part_of_a_kind(fields: dict[str, Any]) -> None:
+def test_irrelevant_fields_do_not_change_the_kind(fields: dict[str, Any]) -> None:
     assert kind_of(pod(**fields)).key == kind_of(pod()).key
 
 
@@ -67,7 +67,7 @@ def test_what_no_decision_depends_on_is_no_part_of_a_kind(fields: dict[str, Any]
         },
     ],
 )
-def test_whatever_a_decision_depends_on_makes_another_kind(fields: dict[str, Any]) -> None:
+def test_relevant_fields_change_the_kind(fields: dict[str, Any]) -> None:
     assert kind_of(pod(**fields)).key != kind_of(pod()).key
 
 
@@ -84,7 +84,7 @@ def test_a_kind_is_the_same_whether_or_not_one_like_it_came_before() -> None:
     assert (again.key, again.demand, again.prod) == (first.key, first.demand, first.prod)
 
 
-def test_pods_of_one_kind_share_what_they_have_in_common_and_stay_themselves() -> None:
+def test_pods_of_a_kind_share_their_common_parts() -> None:
     first = pod("pod-1", cpu="321m", labels={"app": "a"})
     second = pod("pod-2", cpu="321m", labels={"app": "b"})
     kept = [share_parts(each, kind_of(each)) for each in (first, second)]
@@ -92,7 +92,7 @@ def test_pods_of_one_kind_share_what_they_have_in_common_and_stay_themselves() -
     assert kept[0].containers is kept[1].containers
 
 
-def test_pods_share_labels_and_owners_and_what_was_said_stays_the_same() -> None:
+def test_pods_share_labels_and_owners_without_changing() -> None:
     owners = (OwnerReference(kind="ReplicaSet", name="web"),)
     pods = [pod(uid, labels={"app": "web"}, owners=owners) for uid in ("a", "b")]
     bare = pod("c", labels={}, owners=())

@@ -71,7 +71,7 @@ AMOUNTS = (Container(requests={f"r{number}": "1" for number in range(64)}),) * 1
         (ports(1020), ports(1026), "1026 host ports in all containers"),
     ],
 )
-def test_a_pod_may_ask_for_so_much_and_no_more(allowed: Pod, beyond: Pod, why: str) -> None:
+def test_a_pod_has_limits(allowed: Pod, beyond: Pod, why: str) -> None:
     assert find_exceeded_limit(allowed) is None
     assert str(find_exceeded_limit(beyond)).startswith(f"the pod has {why}; allowed are at most ")
 
@@ -85,7 +85,7 @@ def test_a_request_beyond_a_limit_is_refused_by_a_decision_that_names_it() -> No
     )
 
 
-def test_a_pod_on_a_node_beyond_a_limit_is_a_dead_letter_and_may_still_go() -> None:
+def test_a_bound_pod_beyond_a_limit_is_a_dead_letter_and_can_end() -> None:
     run = cluster(node())
     run.say(lifecycle("running", labels(65), "node-1"))
     assert [letter.category for letter in run.dead_letters] == ["limit"]
@@ -106,7 +106,7 @@ def _count(patch: pytest.MonkeyPatch, of: type, name: str, calls: Counter[str]) 
     patch.setattr(of, name, counting)
 
 
-def test_labels_and_resources_that_no_node_has_are_not_looked_for_node_by_node(
+def test_labels_and_resources_of_no_node_are_checked_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = Counter[str]()
@@ -126,7 +126,7 @@ def test_labels_and_resources_that_no_node_has_are_not_looked_for_node_by_node(
     assert calls["_build"] == 3
 
 
-def test_why_all_nodes_are_refused_is_worked_out_without_asking_node_by_node(
+def test_reasons_of_refusal_are_computed_for_all_nodes_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = cluster(*(node(f"n-{number}", cpu="1") for number in range(50)))

@@ -53,7 +53,7 @@ def test_the_inventory_counts_pods_as_they_come_and_go() -> None:
     assert not inventory.owners.pods("web")
 
 
-def test_a_cordon_of_our_own_holds_for_a_node_that_comes_later() -> None:
+def test_a_drain_cordons_a_node_that_is_added_later() -> None:
     inventory = Inventory(policy())
     placer = Placer(inventory)
     inventory.cordon("node-1", cordoned=True)

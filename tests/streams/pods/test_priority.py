@@ -84,7 +84,7 @@ _BATCH_CPU, _MID_CPU = "kubernetes.io/batch-cpu", "kubernetes.io/mid-cpu"
         ({_BATCH_CPU: "700", "cpu": "2"}, {}, "free", 2_000),
     ],
 )
-def test_a_pod_asks_in_the_form_of_its_class_and_else_as_all_pods_do(
+def test_a_pod_requests_the_resources_of_its_class(
     requests: dict[str, str], limits: dict[str, str], of_class: PriorityClass, expected: int
 ) -> None:
     demand = pod_demand(pod(containers=(container(requests, limits),)))
@@ -94,14 +94,14 @@ def test_a_pod_asks_in_the_form_of_its_class_and_else_as_all_pods_do(
 @pytest.mark.parametrize(
     ("of_class", "expected"), [("prod", 250), ("batch", 250), ("mid", 0), ("free", 0)]
 )
-def test_a_pod_that_asks_for_nothing_needs_the_flat_amount_of_its_form(
+def test_a_pod_without_requests_has_the_default_amount_of_its_class(
     of_class: PriorityClass, expected: int
 ) -> None:
     demand = pod_demand(pod(containers=(container({}, {}),)))
     assert resolve_demand("cpu", demand, of_class) == expected
 
 
-def test_each_class_asks_for_a_form_of_its_own() -> None:
+def test_each_class_has_its_own_resource_names() -> None:
     assert [translate_resource("cpu", of_class) for of_class in ("prod", "batch", "mid", "free")] == [
         "cpu", _BATCH_CPU, _MID_CPU, None,
     ]  # fmt: skip

@@ -39,7 +39,7 @@ from tests.streams.cluster.builders import container, pod
         ("9" * 5_000, 0),
     ],
 )
-def test_a_cost_that_is_no_plain_integer_counts_nothing(text: str | None, number: int) -> None:
+def test_a_cost_that_is_not_an_integer_is_ignored(text: str | None, number: int) -> None:
     """docs/reference/upstream.md B5.2."""
     assert cost(text) == number
 

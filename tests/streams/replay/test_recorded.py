@@ -47,7 +47,7 @@ def test_decisions_of_each_policy_are_counted_by_a_loop_over_the_recording() -> 
     assert sorted(decisions.values()) == [2, 3]
 
 
-def test_a_record_that_was_passed_over_is_named_with_its_batch() -> None:
+def test_a_skipped_record_is_named_with_its_batch() -> None:
     log, history = Log(), Journaled()
     first, passed_over, third = [log.message(request(pod(f"p{number}"))) for number in range(3)]
     history.apply([first])

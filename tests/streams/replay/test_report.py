@@ -28,7 +28,7 @@ _GONE = ReplayResult(3, _SOME, problem="offset 3 is gone")
         ([_GONE, _DIFFERENT, _EQUAL], 1),
     ],
 )
-def test_only_what_was_compared_and_whole_is_equal(verdicts: list[ReplayResult], code: int) -> None:
+def test_only_complete_comparisons_are_equal(verdicts: list[ReplayResult], code: int) -> None:
     assert exit_code(verdicts) == code
 
 

@@ -69,12 +69,12 @@ def _begun_at(broker: Broker, from_ms: int | None = None) -> int | None:
     return None if found is None else found.place.offset
 
 
-def test_what_the_journal_still_has_whole_is_replayed_from_its_first_batch() -> None:
+def test_a_complete_journal_is_replayed_from_its_first_batch() -> None:
     broker, _ = _history()
     assert _begun_at(broker) is None
 
 
-def test_without_its_beginning_most_of_what_is_left_is_compared() -> None:
+def test_without_its_beginning_a_journal_is_replayed_from_the_first_checkpoint() -> None:
     broker, offsets = _history()
     broker.first["journal"] = 2
     assert _begun_at(broker) == offsets[0]
@@ -85,7 +85,7 @@ def test_without_its_beginning_most_of_what_is_left_is_compared() -> None:
     assert _begun_at(broker, at(100 * 60)) == offsets[2]
 
 
-def test_where_inputs_are_gone_and_the_journal_is_whole_most_of_what_is_left_is_compared() -> None:
+def test_deleted_inputs_are_skipped_by_the_oldest_usable_checkpoint() -> None:
     broker, offsets = _history()
     broker.first["clock"] = 2
     found = find_oldest_checkpoint(broker, 0)
@@ -95,7 +95,7 @@ def test_where_inputs_are_gone_and_the_journal_is_whole_most_of_what_is_left_is_
     assert find_oldest_checkpoint(broker, 0) is None
 
 
-def test_a_checkpoint_after_which_an_input_is_gone_is_not_begun_at() -> None:
+def test_a_checkpoint_before_deleted_inputs_is_not_used() -> None:
     broker, offsets = _history()
     broker.first |= {"journal": 2, "clock": 4}
     assert _begun_at(broker) == offsets[0], "all that was applied after it is there"
@@ -105,7 +105,7 @@ def test_a_checkpoint_after_which_an_input_is_gone_is_not_begun_at() -> None:
     assert _begun_at(broker) == offsets[2]
 
 
-def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
+def test_a_checkpoint_of_another_journal_is_not_used() -> None:
     broker, offsets = _history()
     broker.first["journal"] = 2
     broker.topics["journal"][offsets[0]] = broker.topics["journal"][offsets[0] + 1]
@@ -118,7 +118,7 @@ def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
         find_beginning(broker, 0, None)
 
 
-def test_a_journal_of_a_partition_that_was_reset_is_begun_at_a_checkpoint_or_not_at_all() -> None:
+def test_a_reset_partition_is_replayed_only_from_a_checkpoint() -> None:
     log, again = Log(), Journaled(reset=True)
     again.apply([log.message(tick()), log.message(node())])
     again.apply([log.message(tick(60)), log.message(request("p1"))])

@@ -79,7 +79,7 @@ def _histories(draw: st.DrawFn) -> Journaled:
 
 @settings(max_examples=40)
 @given(_histories())
-def test_a_journal_is_equal_to_what_its_inputs_give(history: Journaled) -> None:
+def test_a_replayed_journal_equals_the_recorded_one(history: Journaled) -> None:
     difference, verification = history.replay()
     assert difference is None
     assert verification.summary.inputs == len(history.topics)
@@ -91,9 +91,7 @@ def test_a_journal_is_equal_to_what_its_inputs_give(history: Journaled) -> None:
 
 @settings(max_examples=40)
 @given(_histories(), st.data())
-def test_a_changed_output_or_row_is_seen_where_it_is(
-    history: Journaled, data: st.DataObject
-) -> None:
+def test_a_changed_output_or_row_is_found(history: Journaled, data: st.DataObject) -> None:
     values = list(history.journal)
     holding = [n for n, value in enumerate(values) if _counts(values, n) and _holds(value)]
     number = data.draw(st.sampled_from(holding))
@@ -112,7 +110,7 @@ def test_a_changed_output_or_row_is_seen_where_it_is(
 
 @settings(max_examples=60)
 @given(_records(), st.data())
-def test_a_changed_byte_of_an_input_is_seen_if_it_has_any_effect_and_named(
+def test_a_changed_input_with_an_effect_is_found_and_named(
     records: list[InputRecord], data: st.DataObject
 ) -> None:
     history = Journaled()
@@ -157,7 +155,7 @@ def _checkpointed(draw: st.DrawFn) -> tuple[Journaled, list[tuple[Checkpoint, in
 
 @settings(max_examples=60)
 @given(_checkpointed(), st.data())
-def test_from_a_checkpoint_the_rest_is_as_equal_as_from_the_beginning(
+def test_a_replay_from_a_checkpoint_equals_the_rest_of_the_journal(
     history_with: tuple[Journaled, list[tuple[Checkpoint, int]]], data: st.DataObject
 ) -> None:
     history, checkpoints = history_with
@@ -186,7 +184,7 @@ def _long() -> tuple[Journaled, Checkpoint, list[InputRecord]]:
     return history, checkpoint, records
 
 
-def test_a_changed_input_after_a_checkpoint_is_seen_and_named() -> None:
+def test_a_changed_input_after_a_checkpoint_is_found_and_named() -> None:
     history, checkpoint, after = _long()
     assert history.replay(checkpoint=checkpoint, topics=after)[0] is None, (
         "no input before it is read"
@@ -198,7 +196,7 @@ def test_a_changed_input_after_a_checkpoint_is_seen_and_named() -> None:
     assert (difference.sequence, verification.summary.batches) == (1, 0)
 
 
-def test_an_input_after_a_checkpoint_that_is_gone_is_an_error() -> None:
+def test_a_missing_input_after_a_checkpoint_is_an_error() -> None:
     history, checkpoint, after = _long()
     with pytest.raises(
         NotReplayable, match="node-metrics, partition 0: the offsets from 1 on are missing"
@@ -206,7 +204,7 @@ def test_an_input_after_a_checkpoint_that_is_gone_is_an_error() -> None:
         history.replay(checkpoint=checkpoint, topics=after[1:])
 
 
-def test_a_journal_that_does_not_go_on_right_at_the_checkpoint_is_an_error() -> None:
+def test_a_journal_that_does_not_continue_at_the_checkpoint_is_an_error() -> None:
     history, checkpoint, _ = _long()
     for place, words in (
         (replace(checkpoint.place, sequence=5), "holds batch 1; expected 6"),
@@ -370,7 +368,7 @@ def test_another_cluster_is_left_out_of_what_is_compared() -> None:
 # --- a history that is not whole, or not applied once -------------------------------------------
 
 
-def test_an_input_that_is_gone_is_an_error() -> None:
+def test_a_missing_input_is_an_error() -> None:
     history = Journaled()
     records = _busy(Log())
     history.apply(records)
@@ -398,7 +396,7 @@ def test_the_error_says_which_offsets_are_gone(left: tuple[int, ...], words: str
         history.replay(topics=kept)
 
 
-def test_offsets_that_hold_nothing_and_were_not_applied_are_no_gap() -> None:
+def test_offsets_without_a_record_are_no_gap() -> None:
     log, history = Log(), Journaled()
     log.message(policy_record())  # compacted away before the worker has read it
     history.apply([log.message(policy_record()), log.message(tick())])

@@ -69,13 +69,13 @@ _NODES = st.lists(
 
 
 @given(_NODES, st.randoms())
-def test_no_order_of_nodes_shows(nodes: list[tuple[int, ...]], random: object) -> None:
+def test_the_order_of_nodes_does_not_matter(nodes: list[tuple[int, ...]], random: object) -> None:
     shuffled = list(nodes)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert compute_fleet_usage(shuffled, _CPU) == compute_fleet_usage(nodes, _CPU)
 
 
 @given(_NODES)
-def test_figures_come_back_from_their_row(nodes: list[tuple[int, ...]]) -> None:
+def test_figures_are_restored_from_their_row(nodes: list[tuple[int, ...]]) -> None:
     figures = compute_fleet_usage(nodes, _CPU)
     assert decode_fleet_usage(encode_fleet_usage(figures, _CPU), _CPU) == figures

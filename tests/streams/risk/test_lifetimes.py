@@ -96,7 +96,7 @@ def test_usage_that_goes_up_and_down_by_chance_is_expected_at_its_mean() -> None
     assert expected.usage[1] == pytest.approx(lifetime.usage[1], rel=0.03)
 
 
-def test_what_lasts_takes_from_the_deviation_and_leaves_half_of_it() -> None:
+def test_lasting_usage_halves_the_deviation() -> None:
     lifetime = _lifetime(([1_000] * 72 + [3_000] * 72) * 4)
     expected = expect_usage(lifetime)
     assert 0.5 * lifetime.usage[1] <= expected.usage[1] + 1
@@ -109,7 +109,7 @@ def test_a_longer_memory_follows_more_slowly() -> None:
     assert fast > slow > 1_000
 
 
-def test_few_windows_are_believed_little() -> None:
+def test_few_windows_have_little_weight() -> None:
     parts = []
     for before in (6, 200):
         lifetime = _lifetime([1_000] * before + [3_000] * 3)
@@ -127,7 +127,7 @@ def test_in_the_first_minutes_the_mean_is_what_was_used_lately() -> None:
 
 
 @given(_USAGE, st.integers(1, 1_440))
-def test_what_is_expected_is_between_the_mean_and_the_recent_average(
+def test_expected_usage_is_between_the_mean_and_the_recent_average(
     usage: list[int], recent_minutes: int
 ) -> None:
     lifetime = _lifetime([usage[0], *usage], recent_minutes)

@@ -38,9 +38,7 @@ def _metric(minutes: float, system: int = 0, **pods: int) -> NodeMetric:
 
 
 @pytest.mark.parametrize(("minutes", "least", "most"), [(0, 100, 350), (30, 1_000, 1_500)])
-def test_what_was_used_lately_counts_as_far_as_it_lasts(
-    minutes: int, least: float, most: float
-) -> None:
+def test_recent_usage_counts_while_it_lasts(minutes: int, least: float, most: float) -> None:
     statistics, held = _statistics(recentMinutes=minutes), _held("a")
     statistics.add(held)
     for window in range(1, 107):
@@ -64,7 +62,7 @@ def test_recent_usage_of_a_whole_node_is_not_that_of_a_system_part() -> None:
     assert statistics.lifetimes[SYSTEM].recent[0] == 100 * PARTS
 
 
-def test_without_recent_minutes_what_was_known_is_forgotten() -> None:
+def test_without_recent_minutes_recent_usage_is_forgotten() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
     statistics.measure(_metric(5, a=100), [held], extend=True)
@@ -168,7 +166,7 @@ def test_a_system_part_that_the_metric_lacks_is_what_no_pod_has_used() -> None:
     assert without == statistics.figures()
 
 
-def test_what_a_node_uses_beyond_its_pods_is_part_of_the_system() -> None:
+def test_usage_of_unknown_pods_belongs_to_the_system_part() -> None:
     held = _held("a")
     said = _metric(10, system=100, a=300, unknown=6_000)
     for gone, system in (((), 6_100), (({"cpu": 6_000},), 100)):
@@ -211,7 +209,7 @@ def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     assert statistics.lifetimes[SYSTEM][:2] == (5, (10 * PARTS, 0))
 
 
-def test_usage_counts_once_where_metrics_begin_and_cease_to_name_pods() -> None:
+def test_usage_counts_once_when_metrics_start_or_stop_naming_pods() -> None:
     statistics, held, late = _statistics(), _held("a", "4"), _held("late", seconds=6 * 60)
     for each in (held, late):
         statistics.add(each)
@@ -236,7 +234,7 @@ def test_usage_counts_once_where_metrics_begin_and_cease_to_name_pods() -> None:
     assert statistics.figures()[0][0] == 9_000
 
 
-def test_a_pod_of_another_class_asks_for_what_its_class_is_given() -> None:
+def test_a_pod_of_another_class_counts_with_the_requests_of_its_class() -> None:
     batch = {"kubernetes.io/batch-cpu": "2k"}
     made = pod("a", priority=5_500)
     container = made.containers[0].model_copy(update={"requests": batch, "limits": batch})
@@ -261,7 +259,7 @@ def _asking(uid: str, *containers: Container) -> Held:
     return Held(made, pod_demand(made), at(0))
 
 
-def test_what_pods_use_that_ask_for_next_to_nothing_is_apart_from_what_others_say() -> None:
+def test_pods_with_tiny_requests_are_summed_separately() -> None:
     limited = _asking("limited", container(limits={"cpu": "1"}))
     pods = [_held("asking"), limited, _asking("nothing"), _held("little", "249m")]
     statistics = _statistics()
@@ -293,7 +291,7 @@ _EVENTS = st.lists(
 
 
 @given(_EVENTS)
-def test_sums_are_those_of_adding_up_all_pods_anew(events: list[tuple[object, ...]]) -> None:
+def test_updated_sums_equal_new_ones(events: list[tuple[object, ...]]) -> None:
     statistics, there, minute = _statistics(), dict[str, Held](), 0
     for event in events:
         match event:

@@ -87,7 +87,7 @@ def test_a_piece_is_under_a_mebibyte_whatever_is_in_it() -> None:
     assert whole.rows[0][1] == worst
 
 
-def test_without_any_one_of_its_pieces_a_checkpoint_is_none() -> None:
+def test_a_checkpoint_without_one_of_its_pieces_is_ignored() -> None:
     values = _cut(size=20)
     assert len(values) >= 4
     for missing in range(len(values)):
@@ -98,7 +98,7 @@ def test_without_any_one_of_its_pieces_a_checkpoint_is_none() -> None:
 
 
 @given(st.data())
-def test_a_damaged_piece_makes_it_none(data: st.DataObject) -> None:
+def test_a_checkpoint_with_a_damaged_piece_is_ignored(data: st.DataObject) -> None:
     values = _cut()
     number = data.draw(st.integers(0, len(values) - 1))
     line, _, content = values[number].partition(b"\n")
@@ -116,7 +116,7 @@ def test_a_damaged_piece_makes_it_none(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"schema_version":2}'])
-def test_what_is_no_piece_is_passed_over_and_counted(value: bytes | None) -> None:
+def test_foreign_records_are_skipped_and_counted(value: bytes | None) -> None:
     finder = CheckpointFinder(2)
     values = _cut()
     for offset, each in enumerate([values[0], value, *values[1:]]):
@@ -124,7 +124,7 @@ def test_what_is_no_piece_is_passed_over_and_counted(value: bytes | None) -> Non
     assert (finder.unreadable, len(finder.found)) == (1, 1)
 
 
-def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
+def test_interleaved_pieces_of_two_writers_are_distinguished() -> None:
     theirs, ours = JournalPlace(2, 16, 20), JournalPlace(30, 19, 33)
     old, new = _cut(place=theirs), _cut(_ROWS[1:], place=ours)
     mixed = [piece for pair in zip(old, new, strict=False) for piece in pair]
@@ -135,7 +135,7 @@ def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
     assert whole.rows == _ROWS[1:]
 
 
-def test_how_many_are_followed_at_a_time_is_limited() -> None:
+def test_the_number_of_incomplete_checkpoints_is_limited() -> None:
     many = [_cut(place=JournalPlace(n, 0, n)) for n in range(OPEN_MAX + 1)]
     finder = CheckpointFinder(2)
     for offset, values in enumerate(many):
@@ -147,7 +147,7 @@ def test_how_many_are_followed_at_a_time_is_limited() -> None:
     assert [each.place.epoch for each in finder.found] == list(range(1, OPEN_MAX + 1))
 
 
-def test_the_journal_must_have_at_the_place_what_the_checkpoint_says() -> None:
+def test_the_journal_must_match_the_place_of_the_checkpoint() -> None:
     def record(**values: Any) -> bytes:
         return encode(JournalRecord(**({"partition": 2, "epoch": 4, "sequence": 17} | values)))
 

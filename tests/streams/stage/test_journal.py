@@ -100,7 +100,7 @@ def test_reading_on_from_any_batch_gives_what_is_left(
     assert tail.outputs == [o for result in results[known + 1 :] for o in result.outputs]
 
 
-def test_a_writer_that_lost_its_partition_is_not_heard() -> None:
+def test_records_of_a_replaced_writer_are_ignored() -> None:
     log = Log()
     old = Writer(log, JournalPlace())
     old.write(StageResult(rows=(RowChange("0/c/nodes/a", b"1"),)))
@@ -111,7 +111,7 @@ def test_a_writer_that_lost_its_partition_is_not_heard() -> None:
     assert Writer(log, JournalPlace()).tail.rows == {"0/c/nodes/a": b"1", "0/c/nodes/b": b"2"}
 
 
-def test_a_batch_too_large_for_one_record_holds_only_when_it_is_complete() -> None:
+def test_a_batch_in_several_records_counts_only_when_complete() -> None:
     log = Log()
     writer = Writer(log, JournalPlace())
     large = tuple(
@@ -179,7 +179,7 @@ _FOREIGN = st.one_of(
     st.lists(_FOREIGN, min_size=1, max_size=4),
     st.data(),
 )
-def test_foreign_records_are_passed_over_wherever_they_stand(
+def test_foreign_records_are_skipped_anywhere(
     results: list[StageResult], foreign: list[bytes | None], data: st.DataObject
 ) -> None:
     mixed: list[bytes | None] = [journal.opening(0)]
@@ -218,7 +218,7 @@ def test_a_record_of_another_partition_is_foreign() -> None:
         b'{"schema_version":1,"partition":0,"epoch":0,"sequence":-1}\n{}\n',
     ],
 )
-def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(value: bytes) -> None:
+def test_an_unreadable_journal_record_is_damage_and_not_foreign(value: bytes) -> None:
     reader = journal.JournalReader(JournalPlace(), partition=0)
     reader.take(0, journal.opening(0))
     with pytest.raises(
@@ -227,7 +227,7 @@ def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(valu
         reader.take(1, value)
 
 
-def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_record() -> None:
+def test_a_missing_batch_beside_a_foreign_record_is_an_error() -> None:
     log = Log()
     writer = Writer(log, JournalPlace())
     for number in range(3):
@@ -237,7 +237,7 @@ def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_reco
         journal.follow(JournalPlace(), log.after(JournalPlace()))
 
 
-def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
+def test_content_that_does_not_match_its_index_is_damage() -> None:
     log = Log()
     Writer(log, JournalPlace()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
     with pytest.raises(JournalDamaged, match="found 2 bytes of values; the index says 3"):
@@ -261,9 +261,7 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     results=st.lists(_results, min_size=1, max_size=6),
     cuts=st.lists(st.integers(0, 60), max_size=6),
 )
-def test_a_tail_read_in_pieces_comes_to_the_same(
-    results: list[StageResult], cuts: list[int]
-) -> None:
+def test_a_tail_read_in_pieces_is_the_same(results: list[StageResult], cuts: list[int]) -> None:
     log = Log()
     writer = Writer(log, JournalPlace())
     with pytest.MonkeyPatch.context() as small:

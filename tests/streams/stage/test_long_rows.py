@@ -61,7 +61,7 @@ def test_records_fit_where_they_are_written_to() -> None:
 
 
 @given(st.lists(_VALUES, min_size=1, max_size=5), st.data())
-def test_a_row_is_as_it_was_or_as_it_is_wherever_writing_has_ended(
+def test_an_interrupted_write_leaves_the_old_or_the_new_row(
     values: list[bytes | None], data: st.DataObject
 ) -> None:
     changelog = Changelog()
@@ -75,7 +75,7 @@ def test_a_row_is_as_it_was_or_as_it_is_wherever_writing_has_ended(
     assert changelog.data == {_KEY.encode(): b"{}"}, "what earlier writing had left is gone"
 
 
-def test_a_row_whose_chunk_is_gone_is_damaged() -> None:
+def test_a_row_without_one_of_its_chunks_is_damaged() -> None:
     changelog = Changelog()
     changelog.write(b"{" + bytes(30))
     gone = next(key for key in changelog.data if is_chunk(key.decode()))

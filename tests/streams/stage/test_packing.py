@@ -59,7 +59,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(0, 20), st.integers(0, 20))
-def test_redoing_changes_that_a_row_reflects_already_gives_the_same_row(
+def test_repeating_changes_gives_the_same_row(
     history: list[tuple[str, str, bool]], first: int, second: int
 ) -> None:
     """Rows are written one after the other: after a crash some are ahead of the place that is

@@ -11,7 +11,7 @@ from streams.stage.sized_cache import SizedCache
         st.tuples(st.sampled_from(("put", "renew", "drop")), st.integers(0, 6), st.integers(0, 40))
     )
 )
-def test_it_never_holds_more_than_its_bounds_and_knows_what_it_holds(
+def test_the_cache_stays_within_its_bounds(
     history: list[tuple[str, int, int]],
 ) -> None:
     cache = SizedCache[int, int](bytes_max=60, entries_max=4)
@@ -35,7 +35,7 @@ def test_it_never_holds_more_than_its_bounds_and_knows_what_it_holds(
         assert cache.bytes <= 60
 
 
-def test_what_is_larger_than_the_whole_is_not_kept_and_drives_nothing_out() -> None:
+def test_an_entry_larger_than_the_cache_is_not_kept() -> None:
     cache = SizedCache[str, int](bytes_max=10, entries_max=9)
     cache.put("small", 1, 3)
     cache.put("large", 2, 11)

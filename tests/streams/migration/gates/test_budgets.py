@@ -38,7 +38,7 @@ SELECTORS = st.builds(
 
 
 @given(st.lists(st.tuples(st.sampled_from("pqrst"), SELECTORS | st.none())), st.lists(LABELS))
-def test_it_finds_what_asking_each_selector_finds(
+def test_covering_budgets_equal_those_of_checking_each_selector(
     history: list[tuple[str, PodSelector | None]], labels: list[dict[str, str]]
 ) -> None:
     index, model = BudgetIndex(), dict[str, PodSelector]()
@@ -72,7 +72,7 @@ def test_many_namespaces_keep_no_more_answers_than_one(monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_ten_thousand_budgets_are_not_asked_about_a_pod_that_they_do_not_name() -> None:
+def test_selectors_that_cannot_match_are_not_evaluated() -> None:
     budgets = Budgets("test")
     for number in range(10_000):
         selector = PodSelector(
@@ -92,7 +92,7 @@ def test_ten_thousand_budgets_are_not_asked_about_a_pod_that_they_do_not_name() 
         assert budgets.find_covering_names(pod) == (f"b-{pod.labels['app'].removeprefix('app-')}",)
 
 
-def test_budgets_of_one_selector_are_one_question() -> None:
+def test_budgets_with_the_same_selector_evaluate_it_once() -> None:
     budgets = Budgets("test")
     everything = PodSelector()
     for number in range(1_000):

@@ -124,7 +124,7 @@ def test_arguments_lift_and_add_protections(
     assert verdict(document, **fields) == why
 
 
-def test_the_evict_annotation_lifts_all_but_what_cannot_leave() -> None:
+def test_the_evict_annotation_lifts_every_protection_except_termination() -> None:
     for fields in ({"owners": DAEMON}, {"local_storage": True}, {"priority": 2_000_000_000}):
         assert verdict(annotations=INSIST, **fields) is None
     assert verdict(annotations=INSIST | NEVER) is None
@@ -224,7 +224,7 @@ def test_the_limit_per_node_ends_the_node() -> None:
     assert [moving.propose(uid) for uid in "abcd"] == [None] * 4
 
 
-def test_a_pod_that_should_have_gone_long_ago_takes_none_of_its_nodes_limit() -> None:
+def test_a_pod_stuck_in_termination_does_not_count_in_the_limit_per_node() -> None:
     moving = three(policy_text(maxMigratingPerNode=1, defaultJobMode="EvictDirectly"))
     assert moving.propose("a") is None
     moving.later()
@@ -287,9 +287,7 @@ def test_unavailable_pods_count_those_not_ready_moving_and_missing() -> None:
         ("maxUnavailablePerWorkload", "2 may be unavailable"),
     ],
 )
-def test_a_workload_that_may_move_whole_by_one_limit_alone_is_said_to_by_that_one(
-    limit: str, what: str
-) -> None:
+def test_the_gate_names_the_limit_that_equals_all_replicas(limit: str, what: str) -> None:
     limits: dict[str, Any] = {limit: 2, "skipCheckExpectedReplicas": False}
     policy = policy_text(**limits)
     moving = cluster(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
@@ -308,7 +306,9 @@ def test_a_workload_that_may_move_whole_by_one_limit_alone_is_said_to_by_that_on
          [None, None, "2 pods leave in this round; maxNoOfPodsToEvictTotal is 2"]),
     ],
 )  # fmt: skip
-def test_a_round_has_limits_that_begin_anew(limits: str, texts: list[str | None]) -> None:
+def test_limits_of_a_round_start_again_in_the_next_round(
+    limits: str, texts: list[str | None]
+) -> None:
     moving = three(policy_text(f"descheduling: {{{limits}}}"))
     assert [moving.propose(uid) for uid in ("a", "b", "d")] == texts
     moving.state.migrations.round_limits.begin()
@@ -346,7 +346,7 @@ def test_a_namespace_limiter_takes_numbers_and_upstream_reads_a_percentage_as_of
         assert len(moving.commands) == expected
 
 
-def test_what_waits_of_a_namespace_counts_in_its_limiter_whichever_owner_it_is_of() -> None:
+def test_waiting_migrations_of_all_owners_count_in_the_limiter_of_their_namespace() -> None:
     limiter = {"namespace": {"duration": "1h", "maxMigrating": 2, "burst": 2}}
     pods = [replica(f"of-{owner}", owner=owner) for owner in ("one", "two", "three")]
     bare = replica("bare").model_copy(update={"owners": ()})
@@ -364,7 +364,7 @@ def test_what_waits_of_a_namespace_counts_in_its_limiter_whichever_owner_it_is_o
     )
 
 
-def test_a_budget_is_respected_within_one_batch_and_given_back_by_a_refusal() -> None:
+def test_a_budget_is_respected_within_a_batch_and_restored_by_a_refusal() -> None:
     moving = three(policy_text(defaultJobMode="EvictDirectly"))
     moving.say(budget(1))
     assert moving.propose("a") is None
@@ -381,7 +381,7 @@ def test_a_budget_is_respected_within_one_batch_and_given_back_by_a_refusal() ->
     assert moving.propose("b") is None
 
 
-def test_a_command_that_expires_in_a_pause_charges_no_budget_any_more() -> None:
+def test_an_expired_command_of_a_paused_migration_releases_its_budget() -> None:
     moving = three(policy_text(defaultJobMode="EvictDirectly"))
     moving.say(budget(1), ask("migrate", pod=replica("a"), ttl_ms=60_000))
     moving.later()
@@ -392,7 +392,7 @@ def test_a_command_that_expires_in_a_pause_charges_no_budget_any_more() -> None:
     assert moving.propose("b") is None
 
 
-def test_two_budgets_over_one_pod_forbid_what_kubernetes_would_refuse() -> None:
+def test_a_pod_with_two_budgets_is_not_evicted() -> None:
     moving = three(policy_text())
     moving.say(budget(5), budget(5, name="other"))
     assert moving.propose("a") == (
@@ -403,7 +403,7 @@ def test_two_budgets_over_one_pod_forbid_what_kubernetes_would_refuse() -> None:
     assert moving.propose("a") is None
 
 
-def test_pods_of_other_schedulers_are_left_alone_or_evicted_directly() -> None:
+def test_pods_of_other_schedulers_stay_or_are_evicted_directly() -> None:
     other = replica("a", scheduler="default-scheduler")
     moving = cluster(policy_text(), (other, "node-1"))
     assert moving.propose("a") == (
@@ -415,7 +415,7 @@ def test_pods_of_other_schedulers_are_left_alone_or_evicted_directly() -> None:
     assert moving.row("a").mode == "EvictDirectly"
 
 
-def test_no_room_is_reserved_for_a_pod_that_nobody_here_could_place_again() -> None:
+def test_no_room_is_reserved_for_a_pod_with_unsupported_requirements() -> None:
     zonal = replica("a", unsupported=("topology spread",))
     moving = cluster(policy_text(), (zonal, "node-1"))
     why = (
@@ -435,7 +435,7 @@ def test_no_room_is_reserved_for_a_pod_that_nobody_here_could_place_again() -> N
     assert [each.pod.uid for each in moving.commands] == ["a"]
 
 
-def test_a_pod_that_turns_out_to_need_what_nobody_evaluates_is_left_where_it_is() -> None:
+def test_a_migration_fails_when_its_pod_gets_unsupported_requirements() -> None:
     pod = replica("a")
     moving = cluster(policy_text(), (pod, "node-1"))
     assert moving.propose("a") is None
@@ -447,7 +447,7 @@ def test_a_pod_that_turns_out_to_need_what_nobody_evaluates_is_left_where_it_is(
     assert moving.commands == []
 
 
-def test_maintenance_windows_hold_back_wishes_and_commands() -> None:
+def test_maintenance_windows_delay_proposals_and_commands() -> None:
     # The tests' log begins on 2025-10-09, a Thursday, at 08:53:20 UTC.
     window = "maintenance: {windows: [{days: [thu], from: '09:00', to: '10:00'}]}"
     moving = cluster(policy_text(window), (replica("a"), "node-1"))
@@ -461,7 +461,7 @@ def test_maintenance_windows_hold_back_wishes_and_commands() -> None:
     assert len(moving.commands) == 1
 
 
-def test_a_node_selector_an_age_and_fit_are_asked_of_node_time_and_cluster() -> None:
+def test_node_selector_pod_age_and_node_fit_are_checked() -> None:
     moving = cluster(policy_text(nodeSelector="pool=web"), (replica("a"), "node-1"))
     assert moving.propose("a") == "node node-1 does not match migration.nodeSelector"
     moving.say(node("node-1", labels={"pool": "web"}))
@@ -482,7 +482,7 @@ def test_a_node_selector_an_age_and_fit_are_asked_of_node_time_and_cluster() -> 
     assert moving.propose("a") == "no other node accepts the pod; nodeFit is true"
 
 
-def test_replicas_and_budgets_that_must_be_there() -> None:
+def test_required_replicas_and_budgets_are_checked() -> None:
     moving = three(policy_text("evictor: {minReplicas: 5}"))
     assert moving.propose("a") == (
         "ReplicaSet default/web with 4 replicas (inferred from the pods seen); minReplicas is 5"

@@ -32,7 +32,7 @@ def test_pods_of_a_namespace_whose_labels_match_may_leave_as_soon_as_these_are_k
     assert moving.propose("a") is None
 
 
-def test_a_namespace_that_is_gone_is_not_known_any_more() -> None:
+def test_a_removed_namespace_is_unknown() -> None:
     moving = world(BY_LABEL)
     moving.say(namespace(), namespace(removed=True))
     assert "are unknown" in (moving.propose("a") or "")
@@ -40,7 +40,7 @@ def test_a_namespace_that_is_gone_is_not_known_any_more() -> None:
 
 
 @pytest.mark.parametrize(("value", "leaves"), [(100, False), (101, True)])
-def test_a_priority_class_is_worth_what_the_cluster_says(value: int, leaves: bool) -> None:
+def test_a_priority_class_has_the_value_that_the_cluster_reports(value: int, leaves: bool) -> None:
     moving = world(BY_CLASS)
     assert "whose value is unknown" in (moving.propose("a") or "")
     moving.say(priority_class(value))
@@ -50,7 +50,7 @@ def test_a_priority_class_is_worth_what_the_cluster_says(value: int, leaves: boo
     )
 
 
-def test_a_class_of_kubernetes_own_keeps_its_value_whatever_is_sent() -> None:
+def test_a_built_in_priority_class_keeps_its_value() -> None:
     moving = world("evictor: {priorityThreshold: {name: system-cluster-critical}}")
     moving.say(priority_class(0, "system-cluster-critical"))
     assert moving.propose("a") is None
@@ -82,7 +82,7 @@ def test_beyond_the_limit_a_namespace_is_refused_and_those_known_may_change(
     assert moving.ask(namespace("one", team="other")) == []
 
 
-def test_a_cluster_of_which_only_a_namespace_is_known_is_not_forgotten() -> None:
+def test_a_cluster_with_only_a_namespace_is_not_forgotten() -> None:
     moving = Moving()
     moving.later()
     moving.say(namespace())

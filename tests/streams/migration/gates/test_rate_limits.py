@@ -34,7 +34,7 @@ def test_another_rate_keeps_the_part_of_a_token_rounded_down() -> None:
 
 
 @given(rate=RATES, looks=st.lists(st.integers(0, 5_000), max_size=30))
-def test_looking_at_a_bucket_changes_nothing(rate: Rate, looks: list[int]) -> None:
+def test_reading_a_bucket_does_not_change_it(rate: Rate, looks: list[int]) -> None:
     bucket = full_bucket(rate, 0)
     for _ in range(rate.burst):
         bucket = bucket.take_token()

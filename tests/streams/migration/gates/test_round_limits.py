@@ -4,7 +4,7 @@ from schemas.policy import Policy
 from streams.migration.gates.round_limits import PODS_PER_ROUND_MAX, RoundLimits
 
 
-def test_a_round_lets_so_many_pods_leave_where_the_policy_names_no_limit() -> None:
+def test_a_round_has_a_default_limit_of_evictions() -> None:
     limits = RoundLimits(Policy())
     for number in range(PODS_PER_ROUND_MAX):
         assert limits.check(f"n-{number}", "default") is None

@@ -39,7 +39,7 @@ def test_replicas_are_those_reported_or_else_those_seen() -> None:
     assert workloads.find_replicas(replica("b", owners=())) is None
 
 
-def test_what_is_charged_to_a_budget_stays_until_a_status_reflects_it() -> None:
+def test_charges_of_a_budget_stay_until_its_status_reflects_them() -> None:
     budgets = Budgets(CLUSTER)
     a, b = replica("a"), replica("b")
     budgets.apply(budget(2), 1)
@@ -101,7 +101,7 @@ def test_a_list_that_is_complete_in_a_kind_and_names_none_of_it_removes_all() ->
         assert len(rows) == 0
 
 
-def test_a_pod_that_has_not_begun_to_run_leaves_although_two_budgets_cover_it() -> None:
+def test_a_pending_pod_leaves_although_two_budgets_cover_it() -> None:
     budgets = Budgets(CLUSTER)
     budgets.apply(budget(1), 1)
     budgets.apply(budget(1, name="other"), 1)

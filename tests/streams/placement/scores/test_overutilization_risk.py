@@ -95,7 +95,7 @@ def test_a_node_that_is_used_less_is_better_where_neither_is_at_risk() -> None:
     assert world.best(pod("new")) == "b-idle"
 
 
-def test_what_is_kept_for_a_request_follows_the_nodes() -> None:
+def test_cached_scores_of_a_request_follow_the_nodes() -> None:
     world = _World()
     for number in range(80):
         world.node(f"node-{number:02}")
@@ -113,7 +113,7 @@ def test_what_is_kept_for_a_request_follows_the_nodes() -> None:
     assert placer.rank(later).best() == 1
 
 
-def test_what_a_node_has_counts_and_not_what_pods_may_request_of_it() -> None:
+def test_capacity_counts_and_not_the_amplified_allocatable() -> None:
     world = _World()
     world.node("whole", cpu="12")
     world.node("overcommitted", cpu="16", annotations={RAW_ALLOCATABLE: '{"cpu": "8"}'})
@@ -133,7 +133,7 @@ def test_pods_in_the_bands_of_other_classes_spread_by_the_cpu_that_they_ask_for(
     assert world.best(pod("new", priority=priority)) == "b"
 
 
-def test_of_two_nodes_with_the_same_mean_the_steadier_one_is_better() -> None:
+def test_a_node_with_less_variance_scores_higher_at_the_same_mean() -> None:
     world = _World()
     for name in ("steady", "a-restless"):
         world.node(name)
@@ -144,7 +144,7 @@ def test_of_two_nodes_with_the_same_mean_the_steadier_one_is_better() -> None:
     assert world.best(pod("new")) == "steady"
 
 
-def test_a_node_beyond_what_it_has_is_worse_than_one_that_is_merely_hot() -> None:
+def test_an_overloaded_node_scores_lower_than_a_hot_one() -> None:
     world = _World()
     for name, used in (("beyond", 1_500), ("hot", 900)):
         world.node(name)
@@ -226,7 +226,7 @@ _AMOUNTS = st.integers(0, 2**50)
     st.lists(st.tuples(st.integers(0, 2**40), st.lists(st.tuples(_AMOUNTS, _AMOUNTS), max_size=3)), min_size=1, max_size=4),
     st.sampled_from(("1", "100m", "1000", "9e12")),
 )  # fmt: skip
-def test_whatever_is_measured_scores_are_numbers_and_both_ways_agree(
+def test_scores_are_finite_and_the_same_for_one_node_and_for_all(
     nodes: list[tuple[int, list[Any]]], request: str
 ) -> None:
     world = _World("")

@@ -30,7 +30,7 @@ def test_the_pod_whose_move_lowers_the_sum_of_costs_most_goes_where_it_grows_lea
     assert "is at risk of overutilization: its cost" in world.outcome.moves[0].reason
 
 
-def test_where_pods_may_request_more_than_there_is_a_node_costs_by_what_there_is() -> None:
+def test_the_cost_of_a_node_uses_its_raw_allocatable() -> None:
     world = risky(cpu="20", annotations={RAW_ALLOCATABLE: '{"cpu": "10"}'})
     assert costs(world) == costs(risky())
     assert world.round() == ["a risky->calm-2"]
@@ -54,7 +54,7 @@ def test_a_move_that_gains_too_little_is_not_made() -> None:
     )
 
 
-def test_a_move_that_only_carries_the_risk_elsewhere_is_not_made() -> None:
+def test_a_move_that_only_shifts_the_risk_is_not_made() -> None:
     world = World(BY_RISK)
     for name in ("one", "two"):
         world.node(name, system=5)
@@ -78,7 +78,7 @@ def test_a_target_without_room_for_the_requests_takes_nothing() -> None:
     assert world.round() == ["a risky->calm-1"]
 
 
-def test_what_placement_refuses_is_no_target() -> None:
+def test_nodes_refused_by_placement_are_no_targets() -> None:
     world = risky()
 
     def refused(_: object) -> BoolArray:
@@ -109,7 +109,7 @@ def test_protected_resting_and_young_pods_stay_and_the_record_says_why() -> None
     assert world.gates("risky")["b"] == "resting"
 
 
-def test_a_pod_that_came_lately_stays() -> None:
+def test_a_recently_placed_pod_stays() -> None:
     world = risky(BY_RISK.replace("maxMovesPerRound: 3", "minPodAgeMinutes: 10080"))
     assert world.round() == []
     assert set(world.gates("risky").values()) == {"young"}
@@ -138,7 +138,7 @@ def test_a_round_moves_no_more_pods_than_the_policy_says() -> None:
         assert f"maxMovesPerRound is {most}" in str([hot.ended for hot in world.pool.hot])
 
 
-def test_pods_that_save_most_and_may_go_nowhere_keep_no_others_from_a_turn(
+def test_immovable_pods_do_not_block_the_comparison_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A round compares four pods; four that may go nowhere save more than all others."""
@@ -165,14 +165,14 @@ def test_pods_that_save_most_and_may_go_nowhere_keep_no_others_from_a_turn(
     )
 
 
-def test_what_a_gate_stops_stays_and_others_are_tried() -> None:
+def test_a_pod_stopped_by_a_gate_stays_and_others_are_tried() -> None:
     world = risky()
     moved = world.round(gate=lambda each: "not this one" if each.held.pod.uid == "a" else None)
     assert moved == ["b risky->calm-2"]
     assert world.gates("risky") == {"a": "gate", "b": ""}
 
 
-def test_a_gate_may_end_the_turn_of_a_node_and_of_the_round() -> None:
+def test_a_gate_can_end_the_node_or_the_round() -> None:
     for scope in ("node", "round"):
         world = risky()
         assert world.round(gate=lambda _, scope=scope: Gate("Test", "no more", scope)) == []
@@ -193,7 +193,7 @@ def test_moves_of_a_round_are_planned_together() -> None:
     assert len(settled(world).round()) == 1
 
 
-def test_it_moves_beside_low_node_load_and_counts_what_that_has_planned() -> None:
+def test_moves_by_risk_follow_those_by_thresholds_and_count_them() -> None:
     both = BY_RISK.replace("[OverutilizationRisk]", "[LowNodeLoad, OverutilizationRisk]") + (
         "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
         "anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}}\n"
@@ -216,7 +216,7 @@ def beside_low_node_load(system: dict[str, int], *, high: str, low: str) -> Worl
     return world
 
 
-def test_no_pod_leaves_by_risk_where_one_comes_to_by_thresholds() -> None:
+def test_no_pod_leaves_a_target_of_a_move_by_thresholds() -> None:
     nodes = {"crowded": 30, "risky": 1, "third": 1}
     world = beside_low_node_load(nodes, high="pods: 6", low="pods: 3")
     for number in range(7):
@@ -229,7 +229,7 @@ def test_no_pod_leaves_by_risk_where_one_comes_to_by_thresholds() -> None:
     assert world.hot("risky").ended == "a pod moves to this node in this round"
 
 
-def test_no_pod_comes_by_risk_to_a_node_that_one_leaves_by_thresholds() -> None:
+def test_no_pod_moves_to_a_source_of_a_move_by_thresholds() -> None:
     nodes = {"crowded": 1, "empty": 1, "risky": 1}
     world = beside_low_node_load(nodes, high="pods: 6", low="pods: 2")
     for number in range(7):
@@ -242,7 +242,7 @@ def test_no_pod_comes_by_risk_to_a_node_that_one_leaves_by_thresholds() -> None:
     assert set(world.gates("risky").values()) == {"fit"}
 
 
-def test_what_pods_request_that_move_by_thresholds_is_no_room_for_those_by_risk() -> None:
+def test_moves_by_thresholds_use_room_before_moves_by_risk() -> None:
     nodes = {"calm": 5, "hot": 75, "risky": 5}
     world = beside_low_node_load(nodes, high="cpu: 80", low="cpu: 40")
     world.pod("h", "hot", 7, containers=(container({"cpu": "4"}),))
@@ -261,7 +261,7 @@ def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -
     ).round()
 
 
-def test_a_round_is_the_same_after_a_restart_and_whatever_was_heard_of_first() -> None:
+def test_a_round_by_risk_is_the_same_after_a_restart() -> None:
     first, second = risky(), risky()
     second.restart()
     assert first.round() == second.round()
@@ -313,9 +313,7 @@ def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Wor
     assert sources.isdisjoint(move.target for move in world.outcome.moves)
 
 
-def test_a_pod_that_is_expected_to_use_more_than_a_record_can_hold_is_recorded_with_the_most() -> (
-    None
-):
+def test_expected_usage_is_recorded_up_to_the_largest_number() -> None:
     # As a float, the largest whole number is one more than it is.
     world = risky(BY_RISK)
     fleet = world.inventory.fleet
@@ -330,9 +328,7 @@ def test_a_pod_that_is_expected_to_use_more_than_a_record_can_hold_is_recorded_w
     assert all(each.usage["cpu"] <= 2**63 - 1 for each in noted.values())
 
 
-def test_pods_that_run_for_a_short_time_must_gain_more_and_those_of_daemon_sets_do_not_count() -> (
-    None
-):
+def test_moves_must_gain_more_where_pods_run_briefly() -> None:
     world = risky(BY_RISK.replace("maxMovesPerRound: 3", "minPodAgeMinutes: 0"))
     assert costs(world)[2] > 0.5
     daemons = (OwnerReference(kind="DaemonSet", name="d", uid="d", controller=True),)

@@ -8,7 +8,7 @@ from tests.streams.rebalance.harness import asked_in, busy
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
-def test_a_round_checks_no_more_pods_than_the_limit_and_each_node_has_its_turn(
+def test_rounds_check_a_limited_number_of_pods_and_reach_every_hot_node(
     compat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(balancer, "PODS_PER_ROUND_MAX", 12)

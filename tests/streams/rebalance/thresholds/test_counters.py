@@ -46,7 +46,7 @@ def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() 
     assert acted == [*range(6, 13), *range(18, 25), 30]
 
 
-def test_a_round_that_cannot_judge_the_node_neither_counts_nor_breaks_the_row() -> None:
+def test_an_unmeasured_round_keeps_the_count_of_a_node() -> None:
     made = counted_world(counting_policy(2, interval="1m"))
     made.round()
     made.stale.add("hot")
@@ -56,7 +56,7 @@ def test_a_round_that_cannot_judge_the_node_neither_counts_nor_breaks_the_row() 
     assert made.round() != []
 
 
-def test_what_no_round_has_judged_for_long_is_forgotten() -> None:
+def test_counts_of_unmeasured_nodes_expire() -> None:
     made = counted_world(counting_policy(2, interval="1m"))
     made.round()
     made.stale.add("hot")
@@ -101,7 +101,7 @@ OTHER_COUNTS = [
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
 @pytest.mark.parametrize(("section", "fields"), SAME_COUNTS)
-def test_counts_go_on_where_a_policy_changes_nothing_that_is_counted(
+def test_counts_continue_when_a_policy_changes_nothing_relevant(
     compat: str, section: str, fields: dict[str, object]
 ) -> None:
     made = counted_world(counting_policy(2, compat=compat))
@@ -115,7 +115,7 @@ def test_counts_go_on_where_a_policy_changes_nothing_that_is_counted(
     assert acting_rounds(made, [True] * 2)[0] == needed
 
 
-def test_lower_thresholds_of_targets_do_not_touch_what_is_hot() -> None:
+def test_changed_low_thresholds_keep_the_counts_of_hot_nodes() -> None:
     made = counted_world(counting_policy(2))
     acting_rounds(made, [True])
     change_policy(made, low_thresholds={"cpu": 45.0})
@@ -124,7 +124,7 @@ def test_lower_thresholds_of_targets_do_not_touch_what_is_hot() -> None:
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
 @pytest.mark.parametrize(("section", "fields"), OTHER_COUNTS)
-def test_counts_begin_anew_where_something_else_is_counted(
+def test_counts_restart_when_a_relevant_setting_changes(
     compat: str, section: str, fields: dict[str, object]
 ) -> None:
     made = counted_world(counting_policy(2, compat=compat))
@@ -134,7 +134,7 @@ def test_counts_begin_anew_where_something_else_is_counted(
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
-def test_no_node_counts_as_hot_where_no_round_goes_by_thresholds_any_more(compat: str) -> None:
+def test_no_node_counts_as_hot_after_rounds_by_thresholds_are_disabled(compat: str) -> None:
     made = counted_world(counting_policy(2, compat=compat))
     acting_rounds(made, [True])
     assert made.balancer.hot_nodes == 1
@@ -143,7 +143,7 @@ def test_no_node_counts_as_hot_where_no_round_goes_by_thresholds_any_more(compat
     assert made.rows == {}
 
 
-def test_a_pool_whose_thresholds_stay_keeps_its_counts_while_another_ones_change() -> None:
+def test_changed_thresholds_of_a_pool_keep_the_counts_of_other_pools() -> None:
     pools = """
   nodePools:
     - {name: web, nodeSelector: {matchLabels: {pool: web}}, highThresholds: {cpu: %s}, lowThresholds: {cpu: 40}}
@@ -161,7 +161,7 @@ def test_a_pool_whose_thresholds_stay_keeps_its_counts_while_another_ones_change
     assert made.names("hotspot_counters") == ["hot"]
 
 
-def test_a_node_that_counted_as_abnormal_has_to_reach_a_number_of_rounds_that_is_raised() -> None:
+def test_a_raised_number_of_rounds_applies_to_abnormal_nodes() -> None:
     made = counted_world(counting_policy(1, 3))
     assert acting_rounds(made, [True]) == [1]
     change_policy(made, anomaly_condition=condition(3, 3))
@@ -173,7 +173,7 @@ def test_a_node_that_counted_as_abnormal_has_to_reach_a_number_of_rounds_that_is
     abnormalities=st.integers(1, 4),
     normalities=st.integers(1, 4),
 )
-def test_counters_are_what_counting_backwards_says(
+def test_counters_equal_those_of_counting_backwards(
     hot: list[bool], abnormalities: int, normalities: int
 ) -> None:
     """Abnormal: the newest run of N hot rounds is newer than the newest run of M calm ones."""

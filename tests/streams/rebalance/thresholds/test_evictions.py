@@ -11,7 +11,7 @@ from tests.streams.cluster.builders import BY_THRESHOLDS, PERCENT, pod
 from tests.streams.rebalance.harness import World, hot_world, targets
 
 
-def test_a_pod_leaves_the_hot_node_for_the_calm_one_and_says_why() -> None:
+def test_a_pod_moves_from_a_hot_node_to_a_calm_one_with_a_reason() -> None:
     world = hot_world()
     assert world.round() == ["a hot->calm"]
     (move,) = world.outcome.moves
@@ -48,7 +48,7 @@ def test_pods_leave_in_the_order_of_their_keys(
     assert world.round() == ["a hot->calm"]
 
 
-def test_pods_that_cannot_help_or_are_not_known_stay() -> None:
+def test_pods_that_cannot_help_or_are_unmeasured_stay() -> None:
     world = hot_world()
     world.pod("idle", "hot", usage={"cpu": 0, "memory": 5}, priority=5_500)
     world.pod("unmeasured", "hot", None, priority=5_500)
@@ -78,7 +78,7 @@ def test_a_pod_that_leaves_already_counts_as_gone() -> None:
     )
 
 
-def test_room_that_is_only_reserved_is_no_prod_pod_of_a_node() -> None:
+def test_reservations_are_not_counted_as_prod_pods() -> None:
     world = World(BY_THRESHOLDS + "  prodHighThresholds: {pods: 4}\n  prodLowThresholds: {pods: 3}")
     world.node("few", system=5)
     world.pod("a", "few", 1)
@@ -95,7 +95,7 @@ def test_room_that_is_only_reserved_is_no_prod_pod_of_a_node() -> None:
     assert standing.used == {"pods": 1}
 
 
-def test_room_that_is_only_reserved_is_no_pod_that_could_leave() -> None:
+def test_reservations_are_no_candidates() -> None:
     world = hot_world()
     world.gone("a")
     world.system["hot"] = {"cpu": 80 * PERCENT, "memory": 0}
@@ -115,14 +115,14 @@ def test_room_that_is_only_reserved_is_no_pod_that_could_leave() -> None:
         ("  podSelectors: [{name: x, selector: {matchLabels: {app: web}}}]", "selectors"),
     ],
 )
-def test_pods_that_the_policy_leaves_alone_stay(more: str, gate: str) -> None:
+def test_pods_excluded_by_the_policy_stay(more: str, gate: str) -> None:
     world = hot_world(BY_THRESHOLDS + more)
     assert world.round() == []
     assert world.gates("hot") == {"a": gate}
     assert world.hot("hot").ended == "no other pod may leave"
 
 
-def test_the_first_gate_that_stops_a_pod_is_reported_in_its_own_words() -> None:
+def test_the_first_gate_that_stops_a_pod_is_reported() -> None:
     world = hot_world()
     assert world.round(explain_protection=lambda held: f"{held.pod.name} is a bare pod") == []
     (verdict,) = world.hot("hot").pods
@@ -136,7 +136,7 @@ def test_the_first_gate_that_stops_a_pod_is_reported_in_its_own_words() -> None:
     assert (verdict.gate, verdict.message, verdict.target) == ("gate", "not from hot", None)
 
 
-def test_a_pod_goes_to_the_next_best_target_where_its_owner_must_not_go_to_the_best() -> None:
+def test_a_pod_moves_to_the_best_target_that_its_owner_does_not_avoid() -> None:
     world = hot_world()
     world.node("second", system=10)
     assert world.round() == ["a hot->calm"]
@@ -159,7 +159,7 @@ def test_a_gate_may_end_the_node_or_the_round() -> None:
     assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough"), (0, "enough")]
 
 
-def test_pods_that_prefer_no_eviction_come_last_where_the_evictor_says_preferred() -> None:
+def test_pods_that_prefer_no_eviction_leave_last() -> None:
     reluctant = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": "true"}}
     for policy, first in (("Preferred", "b"), ("Mandatory", "a")):
         world = World(f"{BY_THRESHOLDS}\nevictor: {{noEvictionPolicy: {policy}}}\n")

@@ -18,7 +18,7 @@ rebalance:
 """
 
 
-def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> None:
+def test_defaults_filled_into_a_map_appear_in_inheriting_pools() -> None:
     """docs/reference/upstream.md B1.4."""
     filled = Pools(read_policy(_SHARED), KOORDINATOR)
     default, inherits, own = (filled.fill_in(pool) for pool in filled.pools)
@@ -29,7 +29,7 @@ def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> No
     assert own.high == {"cpu": 20, "gpu": 0, "memory": 0}
 
 
-def test_what_a_later_pool_fills_in_reaches_an_earlier_one_in_the_next_round() -> None:
+def test_defaults_of_a_later_pool_reach_an_earlier_one_in_the_next_round() -> None:
     """docs/reference/upstream.md B5.8."""
     document = """
 compat: koordinator
@@ -46,7 +46,7 @@ rebalance:
     assert second.high == {"cpu": 70, "memory": 100, "gpu": 100}
 
 
-def test_a_map_that_is_not_given_is_made_anew_while_its_partner_keeps_its_fill() -> None:
+def test_a_missing_map_is_created_again_while_its_counterpart_keeps_defaults() -> None:
     """B5.8: from the second round on memory has a low threshold for prod pods and no high one."""
     document = """
 compat: koordinator
@@ -78,7 +78,7 @@ rebalance:
     return world
 
 
-def test_what_rounds_have_filled_in_survives_a_restart() -> None:
+def test_filled_defaults_survive_a_restart() -> None:
     classes = []
     for restarts in (False, True):
         world = _filled_world()
@@ -120,7 +120,7 @@ rebalance:
         assert world.pool.classes() == {"n": expected}
 
 
-def test_the_number_of_pods_weighs_in_where_the_weights_name_it() -> None:
+def test_the_number_of_pods_counts_where_it_has_a_weight() -> None:
     """docs/reference/upstream.md B5.8: also without a threshold for it."""
     document = """
 compat: koordinator
@@ -206,7 +206,7 @@ def _one_name() -> World:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_of_two_pools_with_one_name_each_keeps_its_own_condition_over_a_restart(
+def test_pools_with_the_same_name_keep_their_own_condition(
     restarts: bool,
 ) -> None:
     """docs/reference/upstream.md B5.10: a detector goes by the pool that made it."""
@@ -220,7 +220,7 @@ def test_of_two_pools_with_one_name_each_keeps_its_own_condition_over_a_restart(
 
 
 @pytest.mark.parametrize(("needed", "acts"), [(3, True), (9, False)])
-def test_of_two_pools_with_one_name_the_one_that_needs_more_rounds_is_asked_for_them(
+def test_of_pools_with_the_same_name_the_larger_number_of_rounds_applies(
     needed: int, acts: bool
 ) -> None:
     world = _one_name()

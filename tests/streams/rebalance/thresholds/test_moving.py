@@ -35,7 +35,7 @@ movingThresholds:
         (27, True, 70, "policy"),
     ],
 )
-def test_the_window_that_is_open_holds_and_is_reported(
+def test_the_open_window_applies_and_is_reported(
     hour: int, leaves: bool, high: int, source: str
 ) -> None:
     world = World(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
@@ -70,7 +70,7 @@ def _recent(loads: list[int]) -> World:
     return world
 
 
-def test_mean_and_deviations_of_the_newest_rounds_make_the_threshold() -> None:
+def test_the_threshold_follows_mean_and_deviation_of_the_newest_rounds() -> None:
     # Four rounds with 10, 30, 10, 30 before this one: mean 20, deviation 10.
     thresholds = _recent([99, 10, 30, 10, 30, 25]).pool.thresholds
     assert thresholds.high == {"cpu": 40}
@@ -80,7 +80,7 @@ def test_mean_and_deviations_of_the_newest_rounds_make_the_threshold() -> None:
     )
 
 
-def test_a_usage_beyond_all_capacity_leaves_a_row_that_can_be_written() -> None:
+def test_usage_above_capacity_leaves_a_valid_row() -> None:
     """The smallest node there is, and the most that a metric may say: thousandths of a percent are many."""
     world = World(_RECENT)
     world.node("a", cpu="1m")
@@ -92,7 +92,7 @@ def test_a_usage_beyond_all_capacity_leaves_a_row_that_can_be_written() -> None:
     assert world.pool.thresholds.high == {"cpu": 80}
 
 
-def test_usage_of_many_pods_ends_before_it_leaves_64_bits() -> None:
+def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
     world = World(_RECENT)
     world.node("a")
     for number in range(9):
@@ -115,7 +115,7 @@ def test_the_recent_past_survives_a_restart_and_stays_bounded() -> None:
     assert steady.rows == restarted.rows
 
 
-def test_a_round_over_unmeasured_nodes_is_no_part_of_the_past() -> None:
+def test_a_round_over_unmeasured_nodes_is_not_remembered() -> None:
     world = _recent([30])
     world.stale |= {"a", "b"}
     world.now_ms += HOUR_MS
@@ -140,7 +140,7 @@ def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
     assert len(world.inventory.history.means["__default_node_pool__"]["cpu"]) == 3
 
 
-def test_by_deviation_a_round_says_which_percentages_were_in_force() -> None:
+def test_a_round_by_deviation_reports_its_percentages() -> None:
     for compat in ("loadstream", "koordinator"):
         world = World(
             f"""
@@ -201,7 +201,7 @@ rebalance:
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(document: str, message: str) -> None:
+def test_contradicting_settings_are_refused(document: str, message: str) -> None:
     with pytest.raises(PolicyError) as refused:
         read_policy(document)
     assert message in str(refused.value)
@@ -239,16 +239,14 @@ def test_at_the_peak_batch_and_free_pods_leave_without_a_target_until_the_node_i
 
 
 @pytest.mark.parametrize(("hour", "document"), [(12, _PEAK), (21, _PEAK.replace("true", "false"))])
-def test_without_an_open_window_that_says_so_no_pod_leaves_without_a_target(
-    hour: int, document: str
-) -> None:
+def test_without_such_a_window_no_pod_leaves_without_a_target(hour: int, document: str) -> None:
     world = _peak(hour, document)
     assert world.round() == []
     lowest = "the lowest is busy at cpu 40.0 %"
     assert world.pool.ended == f"no node is below all low thresholds: {lowest}"
 
 
-def test_prod_and_mid_pods_stay_at_the_peak_and_what_is_below_the_threshold_stays_too() -> None:
+def test_prod_and_mid_pods_stay_at_the_peak() -> None:
     world = _peak(21)
     world.gone("free")
     world.gone("batch")
@@ -260,7 +258,7 @@ def test_prod_and_mid_pods_stay_at_the_peak_and_what_is_below_the_threshold_stay
     assert world.pool.ended == "no node is above a high threshold"
 
 
-def test_at_the_peak_a_target_goes_before_leaving_without_one_and_gates_hold() -> None:
+def test_at_the_peak_targets_are_preferred_and_gates_apply() -> None:
     world = _peak(21)
     targets(world, ["calm"], system=0)
     assert world.round() == ["free hot->calm", "batch hot->calm"]

@@ -31,7 +31,7 @@ def test_number_of_nodes_asks_for_more_targets() -> None:
     assert world.round() != []
 
 
-def test_nodes_that_the_policy_does_not_look_at_are_no_part_of_a_round() -> None:
+def test_nodes_outside_the_node_selector_are_ignored() -> None:
     world = hot_world(BY_THRESHOLDS + "descheduling: {nodeSelector: {matchLabels: {in: 'yes'}}}")
     assert world.round() == []
     assert world.pool.names == []

@@ -187,7 +187,7 @@ def test_a_restart_between_two_rounds_changes_nothing(cluster: Cluster, restarts
 
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.integers(1, 3))
-def test_packing_a_few_nodes_at_a_time_comes_to_the_same(cluster: Cluster, most: int) -> None:
+def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(cluster: Cluster, most: int) -> None:
     at_once, bit_by_bit = made(cluster), made(cluster)
     for number in range(len(cluster.loads)):
         load(at_once, cluster, number)
@@ -201,9 +201,7 @@ def test_packing_a_few_nodes_at_a_time_comes_to_the_same(cluster: Cluster, most:
 
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.data())
-def test_nodes_that_come_and_go_leave_the_columns_as_if_made_anew(
-    cluster: Cluster, data: st.DataObject
-) -> None:
+def test_updated_columns_equal_new_ones(cluster: Cluster, data: st.DataObject) -> None:
     world = made(cluster)
     for number in range(len(cluster.loads)):
         name, fields = data.draw(st.sampled_from(cluster.nodes))

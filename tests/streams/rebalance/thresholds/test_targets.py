@@ -88,7 +88,7 @@ def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
         ("koord-prod", (5, 60), (10, 20), "low", "prod pods: the lowest is other at cpu 20.0 %"),
     ],
 )
-def test_targets_of_the_other_phase_alone_are_none_that_may_not_run_a_pod(
+def test_a_pod_moves_only_to_targets_of_its_own_phase(
     of_class: str, hot: tuple[int, int], other: tuple[int, int], other_is: str, whose: str
 ) -> None:
     world = World(BY_THRESHOLDS + "  prodHighThresholds: {cpu: 50}\n  prodLowThresholds: {cpu: 10}")
@@ -133,7 +133,7 @@ def test_some_calm_nodes_take_no_pods(how: str, why: str) -> None:
     assert world.pool.ended == why
 
 
-def test_many_targets_that_an_owner_must_not_go_to_hide_none_that_is_left() -> None:
+def test_many_avoided_targets_do_not_hide_the_remaining_one() -> None:
     world = hot_world()
     world.gone("a")
     world.pod("a", "hot", 15)
