@@ -41,7 +41,7 @@ def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, byt
     return int(message.offset()), message.value()
 
 
-async def test_what_a_killed_worker_has_left_is_equal_until_it_is_forged(
+async def test_the_journal_of_a_killed_worker_is_verified_and_a_forged_one_refused(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
     with Worker(broker.settings, tmp_path) as worker:

@@ -10,7 +10,7 @@ from streams.app import build
 from streams.worker.settings import WorkerSettings
 
 
-def test_settings_that_are_set_and_change_nothing_are_told(
+def test_settings_without_an_effect_are_logged(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     caplog.set_level(logging.INFO, "streams.app")

@@ -13,7 +13,7 @@ from connectors.agent.cpu import (
 _NS = st.integers(0, 2**62)
 
 
-def test_waiting_for_a_disk_and_stolen_time_are_no_use_and_guests_count_once() -> None:
+def test_iowait_and_steal_do_not_count_and_guest_time_counts_once() -> None:
     text = "cpu  100 10 50 800 40 5 5 2 70 7\ncpu0 1 1 1 1\n"
     assert parse_cpu_times(text) == CpuTimes(used=170, total=1012, cores=1)
 
@@ -25,7 +25,7 @@ def test_another_file_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["user_usec 5\n", "usage_usec\n", "usage_usec x\n"])
-def test_a_counter_that_is_not_there_is_refused(text: str) -> None:
+def test_a_missing_counter_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"usage_usec|invalid literal"):
         parse_cpu_stat(text)
 

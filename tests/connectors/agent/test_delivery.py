@@ -65,7 +65,7 @@ def test_without_a_broker_the_newest_wait_and_the_oldest_are_dropped() -> None:
 
 
 @pytest.mark.broker
-def test_what_was_measured_while_there_was_no_broker_arrives_when_there_is_one(cache: Path) -> None:
+def test_samples_from_an_outage_arrive_when_the_broker_returns(cache: Path) -> None:
     failures: list[str] = []
     delivery = Delivery(KafkaSettings.local(""), on_failure=failures.append, retry_s=0.05)
     delivery.start()

@@ -10,7 +10,7 @@ def test_a_file_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
     assert not files.failures
 
 
-def test_one_that_is_not_understood_is_counted_and_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_counted_and_named(tmp_path: Path) -> None:
     path = tmp_path / "cpuacct.usage"
     path.write_text("many\n")
     files = Files()
@@ -19,7 +19,7 @@ def test_one_that_is_not_understood_is_counted_and_named(tmp_path: Path) -> None
     assert str(path) in files.last_failure
 
 
-def test_of_a_long_file_the_beginning_is_read(tmp_path: Path) -> None:
+def test_a_long_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "stat"
     path.write_text("x" * (FILE_BYTES_MAX + 1))
     assert len(read_text(str(path))) == FILE_BYTES_MAX

@@ -26,18 +26,18 @@ def test_v1_without_the_link_is_found_by_its_long_name(tmp_path: Path) -> None:
     assert find_hierarchies(root).cpu == str(root / "cpu,cpuacct")
 
 
-def test_of_a_hybrid_mount_v1_has_what_it_has(tmp_path: Path) -> None:
+def test_a_hybrid_mount_uses_v1_controllers_that_exist(tmp_path: Path) -> None:
     root = NodeFiles(tmp_path, "hybrid", "systemd").cgroup
     assert find_hierarchies(root).roots == (str(root / "cpuacct"), str(root / "memory"))
 
 
-def test_what_v1_lacks_is_in_the_unified_tree_of_a_hybrid_mount(tmp_path: Path) -> None:
+def test_a_hybrid_mount_uses_v2_for_other_controllers(tmp_path: Path) -> None:
     root = NodeFiles(tmp_path, "hybrid", "systemd").cgroup
     (root / "memory" / "memory.stat").unlink()
     found = find_hierarchies(root)
     assert (found.cpu, found.memory) == (str(root / "cpuacct"), str(root / "unified"))
 
 
-def test_a_folder_without_cgroups_says_what_was_looked_for(tmp_path: Path) -> None:
+def test_a_folder_without_cgroups_is_an_error_that_names_the_search(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"neither cgroup\.controllers"):
         find_hierarchies(tmp_path)

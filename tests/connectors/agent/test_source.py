@@ -134,7 +134,7 @@ def test_host_applications_are_cgroups_by_name(tmp_path: Path) -> None:
     assert agent.unmeasured == {"gone": "system.slice/gone.service"}
 
 
-def test_what_cannot_be_read_of_a_node_is_missing(tmp_path: Path) -> None:
+def test_unreadable_values_of_a_node_are_missing(tmp_path: Path) -> None:
     node = _Node(tmp_path)
     agent = node.agent()
     node.clock.now_ns += _S

@@ -7,7 +7,7 @@ def _shown(telemetry: AgentTelemetry) -> str:
     return generate_latest(telemetry.registry).decode()
 
 
-def test_what_others_count_is_shown_as_it_is_now() -> None:
+def test_external_counters_are_exported_as_they_are() -> None:
     telemetry = AgentTelemetry()
     telemetry.count_sample(pods=30, unnamed=2)
     telemetry.mark_delivered(1_795_000_000_500)

@@ -105,7 +105,7 @@ for each; do case $each in -DoutputDirectory=*) mkdir "${each#*=}";; esac; done
 
 
 @pytest.mark.usefixtures("cache")
-def test_those_who_want_the_jars_at_the_same_time_fetch_them_once(
+def test_concurrent_processes_download_the_jars_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = _programs(tmp_path / "bin", "java", "mvn")

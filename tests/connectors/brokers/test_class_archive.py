@@ -58,7 +58,7 @@ def test_an_archive_is_made_once() -> None:
 
 
 @pytest.mark.usefixtures("jars")
-def test_who_comes_while_it_is_made_goes_without() -> None:
+def test_a_broker_started_meanwhile_runs_without_the_archive() -> None:
     begun, end = threading.Event(), threading.Event()
     calls: list[str] = []
 

@@ -17,7 +17,7 @@ from schemas.settings.connection import KafkaSettings
 
 
 @pytest.mark.broker
-def test_a_broker_that_stands_still_has_no_empty_partitions(
+def test_a_suspended_broker_is_not_reported_as_empty(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands would take topics for empty: to pause a cluster would give it the default policy."""

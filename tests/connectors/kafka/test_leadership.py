@@ -114,7 +114,7 @@ async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: Runni
     assert_alone(log)
 
 
-async def test_a_turn_goes_on_where_it_was_if_the_partition_comes_back(
+async def test_a_term_continues_when_the_partition_is_assigned_again(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A standby that joins or leaves does not make the active one begin anew."""
@@ -134,7 +134,7 @@ async def test_a_turn_goes_on_where_it_was_if_the_partition_comes_back(
     assert worker.read == [f"command-{number:04}" for number in range(7)]
 
 
-async def test_what_is_not_marked_as_done_comes_again(broker: RunningBroker) -> None:
+async def test_unfinished_records_are_delivered_again(broker: RunningBroker) -> None:
     log: list[str] = []
     async with Outbox(broker.settings) as outbox:
         await outbox.deliver(_TOPIC, [outcome(number) for number in range(20)])
@@ -163,7 +163,7 @@ async def test_work_that_fails_ends_the_membership_with_its_error(broker: Runnin
         await asyncio.wait_for(member.run(fails), 60)
 
 
-async def test_nothing_is_written_while_the_coordinator_does_not_answer(
+async def test_a_leader_stops_writing_while_the_coordinator_does_not_answer(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.kafka.term.LEASE_S", 0.5)
@@ -198,7 +198,7 @@ class _Answering:
 
 
 @pytest.mark.parametrize("later", range(4))
-async def test_who_is_cancelled_while_the_coordinator_answers_is_cancelled(later: int) -> None:
+async def test_cancelling_a_confirmation_takes_effect_at_any_moment(later: int) -> None:
     """Otherwise a process that is ended would stay the active one for ever."""
     consumer = _Answering()
     confirming = asyncio.create_task(LeaderTerm(consumer, 0, {}, ()).confirm())

@@ -70,7 +70,7 @@ async def test_a_write_that_takes_longer_than_the_session_ends_before_another_be
 
 
 @pytest.mark.slow
-async def test_a_turn_that_ends_slowly_keeps_its_member_in_the_group(
+async def test_a_slowly_ending_term_keeps_its_member_in_the_group(
     clean_kafka: RunningBroker, short_session: None
 ) -> None:
     """Otherwise the active one would be interrupted again."""
@@ -111,7 +111,7 @@ async def _settled(members: Collection[Leadership]) -> int:
             return found.pop()
 
 
-async def test_a_turn_that_could_not_begin_begins_later(broker: RunningBroker) -> None:
+async def test_a_term_that_could_not_start_is_retried(broker: RunningBroker) -> None:
     """The group knows nothing of it, so nobody else would."""
     attempts = 0
 
@@ -133,7 +133,7 @@ async def test_a_turn_that_could_not_begin_begins_later(broker: RunningBroker) -
     assert attempts == 2
 
 
-async def test_a_turn_is_not_given_up_before_its_records_are_acknowledged(
+async def test_a_term_ends_after_its_records_are_acknowledged(
     broker: RunningBroker,
 ) -> None:
     handed_over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -243,7 +243,7 @@ def _stands_still(process: asyncio.subprocess.Process) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("client_id", ["a", "z"])
-async def test_a_process_that_stood_still_writes_nothing_after_another_took_over(
+async def test_a_suspended_process_writes_nothing_after_a_takeover(
     clean_kafka: RunningBroker, short_session: None, tmp_path: Path, client_id: str
 ) -> None:
     """The member whose id comes first is active: "a" gets the partition back when it wakes up."""

@@ -48,7 +48,7 @@ async def test_a_record_that_no_reader_takes_is_refused_by_name_and_stops_nothin
         await outbox.deliver(_TOPIC, [outcome(1)])
 
 
-async def test_a_record_that_is_dropped_before_it_was_handed_over_makes_room(
+async def test_a_dropped_record_makes_room(
     embedded: RunningBroker,
 ) -> None:
     async with Outbox(embedded.settings) as outbox:

@@ -50,7 +50,7 @@ async def test_records_are_read_however_their_producer_compresses_them(
     assert [entry.value for entry in entries] == values
 
 
-async def test_records_that_the_broker_has_deleted_are_said(
+async def test_deleted_records_are_reported(
     embedded: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka = embedded.settings
@@ -68,7 +68,7 @@ async def test_records_that_the_broker_has_deleted_are_said(
     assert not caplog.records
 
 
-async def test_a_stretch_that_does_not_come_is_given_up(
+async def test_a_range_that_does_not_arrive_is_an_error(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _write(embedded.settings, 3)

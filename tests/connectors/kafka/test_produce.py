@@ -94,7 +94,7 @@ def test_refused_lines_can_be_skipped_and_all_are_reported_by_number(
     assert [rejection.line for rejection in refused] == [4, 6, 7]
 
 
-def test_a_line_that_is_too_long_is_refused_and_the_next_one_read(embedded: RunningBroker) -> None:
+def test_a_line_that_is_too_long_is_refused(embedded: RunningBroker) -> None:
     refused: list[Rejection] = []
     long = b"[" + b" " * (3 * VALUE_BYTES_MAX) + b"]"
     summary = produce_lines(

@@ -80,7 +80,7 @@ async def test_ends_of_transactions_are_offsets_without_a_record_and_no_loss(
     ]
 
 
-def test_what_the_embedded_broker_has_dropped_is_passed_over(embedded: RunningBroker) -> None:
+def test_records_dropped_by_the_embedded_broker_are_skipped(embedded: RunningBroker) -> None:
     connection = connect(embedded.settings)
     # Random names: what compresses well would not fill the broker.
     lines = (

@@ -51,7 +51,7 @@ def test_a_write_to_a_connection_that_has_just_been_lost_is_a_lost_connection(
 
 
 @pytest.mark.kafka
-async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_waits_for_it(
+async def test_clients_wait_while_the_only_broker_is_unavailable(
     tmp_path: Path,
 ) -> None:
     """For longer than aiokafka would, which gives up after its request timeout."""
@@ -78,7 +78,7 @@ async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_
             await each.stop()
 
 
-async def test_what_is_written_to_a_topic_that_is_missing_waits_for_it(
+async def test_writes_to_a_missing_topic_wait_for_it(
     clean_kafka: RunningBroker,
 ) -> None:
     kafka = clean_kafka.settings

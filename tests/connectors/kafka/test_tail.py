@@ -58,7 +58,7 @@ def test_a_time_means_the_records_from_then_on(broker: RunningBroker) -> None:
     assert len(_entries(connection, NOW_MS - 1)) == 100
 
 
-def test_following_from_the_end_gives_what_comes_and_nothing_else(broker: RunningBroker) -> None:
+def test_following_from_the_end_gives_only_new_records(broker: RunningBroker) -> None:
     connection = connect(broker.settings)
     _ticks(connection, 0, 50)
     seen = threading.Event()
@@ -82,7 +82,7 @@ def test_following_from_the_end_gives_what_comes_and_nothing_else(broker: Runnin
     assert offsets == list(range(offsets[0], offsets[0] + 10))
 
 
-def test_a_record_that_is_no_message_is_shown_and_not_left_out(broker: RunningBroker) -> None:
+def test_an_unreadable_record_is_shown(broker: RunningBroker) -> None:
     connection = connect(broker.settings)
     _write_raw(broker.settings, "node-usage", b"blue/n1", b"\xff{")
     _write_raw(broker.settings, "node-usage", None, None)
@@ -94,7 +94,7 @@ def test_a_record_that_is_no_message_is_shown_and_not_left_out(broker: RunningBr
     assert [entry.cluster for entry in found if isinstance(entry, Entry)] == ["blue", None]
 
 
-def test_what_the_embedded_broker_has_dropped_is_reported(embedded: RunningBroker) -> None:
+def test_records_dropped_by_the_embedded_broker_are_reported(embedded: RunningBroker) -> None:
     connection = connect(embedded.settings)
     # Random names: what compresses well would not fill the broker.
     lines = (

@@ -92,7 +92,7 @@ def test_copies_are_compared_only_where_a_number_is_wanted() -> None:
     assert compare(clock, _found(clock, replication=7, config=config)) == []
 
 
-def test_unknown_settings_never_pass_for_right() -> None:
+def test_unknown_settings_are_not_reported_as_correct() -> None:
     found = _found(EXPECTED["clock"], config=None, reason="the broker does not say")
     findings = compare(EXPECTED["clock"], found)
     assert find_worst_grade(findings) == "unknown"
@@ -183,7 +183,7 @@ def test_settings_that_differ_are_named_and_mended_on_request_only(empty_kafka: 
 
 
 @pytest.mark.kafka
-def test_a_setting_that_the_broker_does_not_go_by_yet_is_waited_for(
+def test_a_setting_that_takes_effect_later_is_awaited(
     empty_kafka: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = EXPECTED["clock"]

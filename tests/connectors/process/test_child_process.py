@@ -9,7 +9,7 @@ import pytest
 from connectors.process.child_process import create_once
 
 
-def test_those_who_come_together_wait_for_one_that_makes_it(tmp_path: Path) -> None:
+def test_concurrent_callers_wait_for_one_creator(tmp_path: Path) -> None:
     made: list[Path] = []
 
     def make(path: Path) -> None:
@@ -30,7 +30,7 @@ def test_those_who_come_together_wait_for_one_that_makes_it(tmp_path: Path) -> N
     assert seen == ["whole"] * 4
 
 
-def test_what_could_not_be_made_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_creation_is_retried(tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         raise OSError("no room")
 

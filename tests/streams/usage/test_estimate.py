@@ -44,7 +44,7 @@ def estimate(
 FLAT = {"cpu": 250, "memory": 200 * MI}
 
 
-def test_what_a_class_does_not_ask_for_is_flat_for_batch_and_nothing_for_others() -> None:
+def test_missing_requests_have_defaults_for_batch_only() -> None:
     native = {"cpu": "2", "memory": "1Gi"}
     assert estimate(native, of_class="batch") == FLAT
     assert estimate(native, of_class="mid") == {}
@@ -62,7 +62,7 @@ def test_other_resources_are_expected_of_prod_pods_only(
     assert found.get("ephemeral-storage") == expected
 
 
-def test_a_resource_without_a_factor_is_expected_to_be_used_not_at_all() -> None:
+def test_a_resource_without_a_factor_has_no_expected_usage() -> None:
     found = estimate({"example.com/gpu": "1"}, supportedResources=["example.com/gpu"])
     assert "example.com/gpu" not in found
 
@@ -89,7 +89,7 @@ def test_a_resource_without_a_factor_is_expected_to_be_used_not_at_all() -> None
         ('{"cpu": ' + "9" * 5000 + "}", 850),
     ],
 )
-def test_a_pod_may_bring_its_own_factors(factors: str, expected: int | None) -> None:
+def test_a_pod_can_set_its_scaling_factors(factors: str, expected: int | None) -> None:
     custom = estimate({"cpu": "1"}, factors=factors, allowCustomizeEstimation=True)
     assert custom.get("cpu") == expected
     assert estimate({"cpu": "1"}, factors=factors)["cpu"] == 850
@@ -126,7 +126,7 @@ def test_a_limit_caps_what_a_factor_asks_for() -> None:
         ),
     ],
 )
-def test_estimation_may_go_on_for_a_while(
+def test_estimation_can_continue_for_a_time(
     args: dict[str, int], fields: dict[str, Any], expected: int | None
 ) -> None:
     assert Estimator(load_args(**args)).deadline_ms(pod(**fields), at(100)) == expected
@@ -151,13 +151,13 @@ def test_estimation_may_go_on_for_a_while(
         ("9223372036854775807", at(100) + (2**63 - 1) * 1000),
     ],
 )
-def test_a_pod_may_bring_its_own_seconds(scheduled: str, expected: int | None) -> None:
+def test_a_pod_can_set_its_estimation_seconds(scheduled: str, expected: int | None) -> None:
     args = load_args(allowCustomizeEstimation=True, estimatedSecondsAfterPodScheduled=30)
     of = pod(annotations={AFTER_SCHEDULED: scheduled})
     assert Estimator(args).deadline_ms(of, at(100)) == expected
 
 
-def test_seconds_of_a_pod_count_only_where_that_is_allowed() -> None:
+def test_estimation_seconds_of_a_pod_count_only_where_allowed() -> None:
     of = pod(annotations={AFTER_SCHEDULED: "60", AFTER_INITIALIZED: "60"}, initialized_at_ms=at(0))
     assert Estimator(load_args()).deadline_ms(of, at(100)) is None
 
@@ -165,7 +165,7 @@ def test_seconds_of_a_pod_count_only_where_that_is_allowed() -> None:
 # --- vectors ------------------------------------------------------------------------------------
 
 
-def test_the_axis_is_every_resource_that_some_argument_names() -> None:
+def test_resources_are_all_that_any_argument_names() -> None:
     args = load_args(
         usageThresholds={"b": 1},
         prodUsageThresholds={"f": 1},

@@ -63,14 +63,14 @@ def test_a_statistic_is_found_by_its_exact_duration(
         ("p42", 0, Reading((1000, 10), (), ((0, "mean"), (1, "mean")))),
     ],
 )
-def test_by_our_rules_each_resource_has_the_next_shorter_window_or_the_mean(
+def test_by_own_rules_each_resource_has_the_next_shorter_window_or_the_mean(
     aggregation: str, duration_ms: int, expected: Reading
 ) -> None:
     said = metric(cpu=1000, memory=10, aggregated=ENTRIES)
     assert MetricVectors(said, Estimator(load_args())).read(aggregation, duration_ms) == expected
 
 
-def test_by_our_rules_a_resource_that_the_mean_lacks_is_unknown() -> None:
+def test_by_own_rules_a_resource_without_a_mean_is_unknown() -> None:
     said = metric(usage={"memory": 5}, aggregated=(aggregated(300, p95={"cpu": 7}),))
     vectors = MetricVectors(said, Estimator(load_args()))
     assert vectors.read(None, 0) == Reading((0, 5), (0,))
@@ -104,7 +104,7 @@ def test_pods_are_known_by_their_last_usage_and_as_prod_if_any_entry_says_so() -
         ),
     ],
 )
-def test_an_amount_that_no_machine_has_is_named(where: str, fields: dict[str, object]) -> None:
+def test_an_impossible_amount_is_named(where: str, fields: dict[str, object]) -> None:
     refusal = check_amounts(metric(**fields))  # type: ignore[arg-type]
     assert refusal is not None
     assert refusal.category == "limit"

@@ -43,7 +43,7 @@ def placed(run: Run, uid: str) -> PlacementDecision:
     return decision
 
 
-def test_a_pod_is_placed_as_soon_as_the_window_opens() -> None:
+def test_a_pod_is_placed_when_the_window_opens() -> None:
     run = world()
     waiting = placed(run, "a")
     assert waiting.outcome == "waiting"
@@ -65,7 +65,7 @@ def test_the_window_closes_at_a_tick_and_not_between_two() -> None:
     assert placed(run, "b").outcome == "waiting"
 
 
-def test_rankings_stay_as_long_as_the_thresholds_do() -> None:
+def test_rankings_are_kept_while_thresholds_are_unchanged() -> None:
     run = world()
     run.say(tick(_OPENS_S))
     index = run.state.inventory.lay_out()
@@ -86,7 +86,7 @@ def test_a_restart_while_a_window_is_open_changes_nothing() -> None:
     assert decision.load_thresholds.source == _SOURCE
 
 
-def test_what_a_node_says_of_itself_goes_before_the_window() -> None:
+def test_thresholds_of_a_node_override_the_window() -> None:
     run = world()
     annotation = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 65}}'}
     run.say(node("n", annotations=annotation))

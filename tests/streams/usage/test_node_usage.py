@@ -64,7 +64,7 @@ def test_to_koordinator_a_pod_without_a_class_is_not_prod() -> None:
     assert (here.prod_usage[0], here.prod_delta[0]) == (0, 850)
 
 
-def test_a_prod_pod_known_as_another_class_adds_its_estimate_for_ever() -> None:
+def test_a_prod_pod_measured_as_another_class_always_adds_its_estimate() -> None:
     here = assigned(load(), pod(cpu="1"))
     here.set_metric(metric(seconds=9999, pods=(pod_metric("pod-1", "koord-batch", cpu=200),)))
     assert (cpu_delta(here), here.prod_delta[0]) == (0, 850)
@@ -147,7 +147,7 @@ _EVENTS = st.one_of(
 
 
 @given(load_aware_arguments(), load_aware_arguments(), st.lists(_EVENTS, max_size=15))
-def test_sums_kept_up_to_date_equal_sums_made_anew(
+def test_updated_sums_equal_recomputed_ones(
     before: LoadAwareSchedulingArgs, after: LoadAwareSchedulingArgs, history: list[Any]
 ) -> None:
     here = ExpectedNodeUsage(Estimator(before))

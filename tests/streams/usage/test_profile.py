@@ -34,7 +34,7 @@ def test_a_node_that_kubernetes_has_not_named_has_no_capacity() -> None:
     assert profile.most_prod is None
 
 
-def test_what_may_be_used_is_told_per_resource() -> None:
+def test_allocatable_is_given_per_resource() -> None:
     profile = profile_of(node(cpu="10"))
     assert profile.total == (10_000, 0, 32 * GI)
     assert profile.most is not None

@@ -95,7 +95,7 @@ def test_fields_are_read_one_after_the_other_as_go_does(
     assert read(text).plain == (DEFAULTS.plain if plain is None else plain)
 
 
-def test_parts_of_aggregated_usage_that_come_apart_are_put_together() -> None:
+def test_repeated_parts_of_aggregated_usage_are_merged() -> None:
     text = """{"aggregatedUsage": {"usageThresholds": {"cpu": 30}, "usageAggregatedDuration": "5m"},
         "aggregatedUsage": {"usageAggregationType": "p50", "usageAggregatedDuration": null}}"""
     assert read(text).aggregated == AggregatedThresholds({"cpu": 30}, "p50", 0)

@@ -68,7 +68,7 @@ async def test_a_worker_gets_ready_and_counts_what_it_does(
 
 
 @pytest.mark.broker
-def test_a_worker_without_a_broker_lives_and_is_not_ready(tmp_path: Path) -> None:
+def test_a_worker_without_a_broker_is_alive_and_not_ready(tmp_path: Path) -> None:
     port = find_free_port(set())
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())

@@ -31,7 +31,7 @@ async def test_a_rest_is_longer_than_the_turn_before_it(monkeypatch: pytest.Monk
     assert time.perf_counter() - began_s >= 2 * worked_s
 
 
-async def test_who_is_in_a_hurry_leaves_the_loop_once_and_does_not_rest(
+async def test_urgent_work_yields_once_without_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_loop, "REST_MAX_S", 3_600.0)
@@ -60,7 +60,7 @@ def _collector_as_before() -> Iterator[None]:
     gc.enable()
 
 
-def test_what_lasts_is_not_looked_through() -> None:
+def test_lasting_objects_are_not_scanned() -> None:
     with without_garbage_collection():
         assert not gc.isenabled()
         knot = Knot()
@@ -68,7 +68,7 @@ def test_what_lasts_is_not_looked_through() -> None:
     assert all(each is not knot for each in gc.get_objects())
 
 
-def test_what_lasted_and_was_given_up_goes_the_next_time() -> None:
+def test_released_lasting_objects_are_collected_later() -> None:
     with without_garbage_collection():
         knot = Knot()
     gone = weakref.ref(knot)

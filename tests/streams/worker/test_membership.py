@@ -62,7 +62,7 @@ def _consumer(coordinator: _Coordinator | None) -> Any:
     return SimpleNamespace(_coordinator=coordinator)
 
 
-async def test_a_client_stands_as_its_coordinator_says() -> None:
+async def test_a_client_reports_the_state_of_its_coordinator() -> None:
     refused = GroupAuthorizationFailedError(APP_ID)
     assert (
         read_group_status(None) == read_group_status(_consumer(None)) == GroupStatus(member=False)
@@ -98,7 +98,7 @@ async def _look_on(app: _App, notices: StageProblems) -> None:
         await Membership(app, [notices]).run()
 
 
-async def test_what_keeps_it_out_is_wrong_until_it_has_joined(
+async def test_a_cause_is_reported_until_the_worker_has_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("streams.worker.membership.LOOK_S", 0.0)
@@ -114,7 +114,7 @@ async def test_what_keeps_it_out_is_wrong_until_it_has_joined(
     assert notices.sentences == []
 
 
-async def test_a_worker_ends_whose_coordinator_has(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_stops_with_its_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.worker.membership.LOOK_S", 0.0)
     app = _App(GroupStatus(member=False, error=KafkaError("unexpected"), ended=True))
     await _look_on(app, StageProblems("cluster"))
@@ -136,7 +136,7 @@ def _problems(port: int) -> list[str]:
 
 
 @pytest.mark.kafka
-def test_a_worker_without_the_right_to_its_group_says_so_and_joins_once_it_has_it(
+def test_a_worker_reports_a_missing_group_permission_and_joins_once_granted(
     tmp_path: Path,
 ) -> None:
     with running(KafkaServer(tmp_path / "kafka", properties=_AUTHORIZER)) as server:

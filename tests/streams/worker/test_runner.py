@@ -29,7 +29,7 @@ def runner(tmp_path: Path) -> StageRunner:
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["and closed", "and not closed yet"])
-async def test_nothing_is_applied_ahead_for_a_generation_that_is_over(
+async def test_no_records_are_applied_for_an_old_generation(
     runner: StageRunner, *, closed: bool
 ) -> None:
     """What was applied then would be written after the partition was given back."""
@@ -45,7 +45,7 @@ async def test_nothing_is_applied_ahead_for_a_generation_that_is_over(
 @pytest.mark.parametrize(
     ("undelivered", "counted"), [(True, "healed_records"), (False, "records_read_ahead")]
 )
-async def test_records_that_nobody_delivers_are_counted_as_such(
+async def test_undelivered_records_are_counted(
     runner: StageRunner, monkeypatch: pytest.MonkeyPatch, *, undelivered: bool, counted: str
 ) -> None:
     async def pieces(*_: object) -> AsyncIterator[list[Record]]:

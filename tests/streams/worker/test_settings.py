@@ -16,7 +16,7 @@ def test_a_heartbeat_of_a_third_of_the_session_is_allowed_and_none_above(
         WorkerSettings(session_timeout_s=session_s, heartbeat_interval_s=third_s + 0.001)
 
 
-def test_what_is_set_and_changes_nothing_is_named_with_its_reason(
+def test_settings_without_an_effect_are_named_with_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert WorkerSettings().without_effect() == {}

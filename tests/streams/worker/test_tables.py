@@ -79,7 +79,7 @@ def test_a_partition_that_is_neither_owned_nor_copied_is_read_from_the_beginning
     assert table.rows([0, 1]) == {0: {}, 1: {"1/c/nodes/a": b"1"}}
 
 
-def test_what_an_owner_has_written_itself_is_read_again_after_a_rebalance(table: RowTable) -> None:
+def test_own_rows_are_read_again_after_a_rebalance(table: RowTable) -> None:
     _read(table, 0, (3, "0/c/nodes/a", b"1"))
     table.store([RowChange("0/c/nodes/a", b"2"), RowChange("0/c/nodes/b", b"1")])
     assert _goes_on_after(table, 0) == 3
@@ -101,7 +101,7 @@ def _put(table: RowTable, *rows: tuple[str, bytes | None]) -> list[RowChange]:
     return made
 
 
-def test_a_long_row_is_one_row_to_everybody_else(
+def test_a_row_in_chunks_is_read_as_one_row(
     table: RowTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)

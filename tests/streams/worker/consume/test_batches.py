@@ -128,7 +128,7 @@ async def test_a_record_waits_no_longer_than_the_limit() -> None:
         assert await taken(batches) == [1, 2]
 
 
-async def test_records_that_nobody_waits_for_come_with_one_that_somebody_does() -> None:
+async def test_deferrable_records_are_delivered_with_the_next_urgent_one() -> None:
     limits = BatchLimits(wait_s=0, patience_s=LONG_S)
     async with pumping(limits, App(), patient={"report"}) as (batches, stream):
         stream.put([packed(0, topic="report"), packed(1, topic="report")])
@@ -141,7 +141,7 @@ async def test_records_that_nobody_waits_for_come_with_one_that_somebody_does() 
             await asyncio.wait_for(batches.take(), timeout=0.05)
 
 
-async def test_nobody_waits_any_more_for_what_a_rebalance_has_taken_away() -> None:
+async def test_a_rebalance_ends_waiting_for_records_of_revoked_partitions() -> None:
     limits = BatchLimits(wait_s=0, patience_s=LONG_S)
     async with pumping(limits, App(), patient={"report"}) as (batches, stream):
         stream.put([packed(0)])
@@ -153,7 +153,7 @@ async def test_nobody_waits_any_more_for_what_a_rebalance_has_taken_away() -> No
             await asyncio.wait_for(batches.take(), timeout=0.05)
 
 
-async def test_nothing_is_handed_out_while_a_rebalance_is_under_way() -> None:
+async def test_no_batch_is_delivered_during_a_rebalance() -> None:
     async with pumping(BatchLimits(wait_s=0), App()) as (batches, stream):
         batches.hold()
         stream.put([packed(0)])
@@ -184,7 +184,7 @@ async def test_records_of_an_earlier_generation_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("later", range(4))
-async def test_who_is_cancelled_as_a_batch_is_complete_is_cancelled(later: int) -> None:
+async def test_a_reader_cancelled_when_a_batch_is_complete_is_cancelled(later: int) -> None:
     """Otherwise a worker that is asked to stop would begin another batch."""
     async with pumping(BatchLimits(records=2, wait_s=LONG_S), App()) as (batches, stream):
         taking = asyncio.create_task(batches.take())

@@ -99,7 +99,7 @@ async def test_records_that_were_applied_before_are_dropped(embedded: RunningBro
     assert (applied.offsets, applied.healed) == (list(range(7)), 0)
 
 
-async def test_what_was_passed_over_is_put_through_first_piece_by_piece(
+async def test_skipped_records_are_applied_first_in_pieces(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_records, "PIECE_RECORDS_MAX", 50)
@@ -109,7 +109,7 @@ async def test_what_was_passed_over_is_put_through_first_piece_by_piece(
     assert (applied.offsets, applied.healed, applied.longest) == (list(range(202)), 198, 50)
 
 
-async def test_whatever_is_passed_over_and_repeated_every_record_is_applied_once(
+async def test_every_record_is_applied_once_despite_gaps_and_repetitions(
     embedded: RunningBroker,
 ) -> None:
     await _write(embedded.settings)
@@ -125,7 +125,7 @@ async def test_whatever_is_passed_over_and_repeated_every_record_is_applied_once
         assert applied.offsets == list(range(last + 1))
 
 
-async def test_offsets_that_a_fetch_found_without_a_record_are_not_read_again(
+async def test_offsets_without_a_record_are_not_read_again(
     embedded: RunningBroker,
 ) -> None:
     await _write(embedded.settings)
@@ -170,7 +170,7 @@ async def test_records_that_take_long_are_applied_in_pieces_between_which_the_lo
     )
 
 
-async def test_partitions_that_are_taken_away_between_two_pieces_drop_the_rest(
+async def test_partitions_revoked_between_pieces_drop_the_rest(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PIECE_S", 0.05)

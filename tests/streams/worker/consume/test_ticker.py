@@ -59,7 +59,7 @@ async def _written_ms(kafka: KafkaSettings, ticker: Ticker) -> list[int]:
     return [tick.now_ms for tick in ticks if isinstance(tick, ClockTick)]
 
 
-async def test_the_time_is_told_at_once_where_nothing_waits(embedded: RunningBroker) -> None:
+async def test_a_tick_is_sent_at_once_when_no_input_waits(embedded: RunningBroker) -> None:
     intake = AskedIntake()
     async with _ticking(embedded.settings, intake) as ticker:
         await ticker.tick()
@@ -70,7 +70,7 @@ async def test_the_time_is_told_at_once_where_nothing_waits(embedded: RunningBro
     assert intake.asked == []
 
 
-async def test_the_time_is_told_when_what_was_there_is_applied_and_not_before(
+async def test_a_tick_is_sent_after_waiting_inputs_are_applied(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PATIENCE_S", 3600.0)
@@ -90,7 +90,7 @@ async def test_the_time_is_told_when_what_was_there_is_applied_and_not_before(
         assert len(await _written_ms(embedded.settings, ticker)) == 1
 
 
-async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
+async def test_overdue_inputs_are_read_before_all_others(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
@@ -105,7 +105,7 @@ async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
         assert len(intake.asked) == 1
 
 
-async def test_a_flood_does_not_stop_the_time(
+async def test_a_flood_of_inputs_does_not_stop_the_clock(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
@@ -117,7 +117,7 @@ async def test_a_flood_does_not_stop_the_time(
         assert len(await _written_ms(embedded.settings, ticker)) == 1
 
 
-async def test_nothing_is_told_in_a_partition_that_was_taken_away_meanwhile(
+async def test_no_tick_is_sent_in_a_revoked_partition(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PATIENCE_S", 3600.0)
@@ -132,7 +132,7 @@ async def test_nothing_is_told_in_a_partition_that_was_taken_away_meanwhile(
         assert await _written_ms(embedded.settings, ticker) == []
 
 
-async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
+async def test_after_an_outage_inputs_are_applied_before_the_next_tick(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "AHEAD_MAX_MS", 3_600_000)
@@ -151,7 +151,7 @@ async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
 
 
 @pytest.mark.parametrize("by_tick", [True, False], ids=["by a tick", "when time was lost"])
-async def test_what_has_happened_is_asked_for_in_the_generation_that_began_with(
+async def test_inputs_are_requested_in_the_generation_that_started(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch, *, by_tick: bool
 ) -> None:
     """Otherwise what another worker owns by now is applied here as well."""
@@ -167,7 +167,7 @@ async def test_what_has_happened_is_asked_for_in_the_generation_that_began_with(
         assert await _written_ms(embedded.settings, ticker) == []
 
 
-async def test_a_clock_that_stood_for_long_is_late(
+async def test_a_clock_that_stopped_for_long_is_late(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "LATE_S", 3600.0)

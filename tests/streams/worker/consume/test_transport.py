@@ -74,7 +74,7 @@ def fetching() -> Fetching:
     return Fetching()
 
 
-async def test_what_is_wanted_is_handed_over_and_nothing_given_back(fetching: Fetching) -> None:
+async def test_fetched_records_of_active_partitions_are_delivered(fetching: Fetching) -> None:
     fetching.active |= {TP(INPUT, 0), TP(TABLE, 0)}
     many = [record(INPUT, offset) for offset in range(PACKED_RECORDS_MAX + 1)]
     handed = await fetching.fetch(*many, record(TABLE, 7), record(TABLE, 8))
@@ -84,7 +84,7 @@ async def test_what_is_wanted_is_handed_over_and_nothing_given_back(fetching: Fe
     assert fetching.thread.asked == []
 
 
-async def test_records_of_a_partition_that_is_not_read_now_are_given_back(
+async def test_records_of_inactive_partitions_are_returned(
     fetching: Fetching,
 ) -> None:
     fetching.active |= {TP(INPUT, 0)}
@@ -94,7 +94,7 @@ async def test_records_of_a_partition_that_is_not_read_now_are_given_back(
 
 
 @pytest.mark.parametrize("what", ["generation", "flow"])
-async def test_records_fetched_while_partitions_changed_hands_are_given_back(
+async def test_records_fetched_during_a_rebalance_are_returned(
     fetching: Fetching, what: str
 ) -> None:
     fetching.active |= {TP(INPUT, 0), TP(TABLE, 0)}
@@ -110,7 +110,7 @@ async def test_records_fetched_while_partitions_changed_hands_are_given_back(
     assert fetching.thread.asked == [{TP(INPUT, 0): (3, 4), TP(TABLE, 0): (7, 8)}]
 
 
-async def test_a_partition_that_comes_back_in_the_middle_leaves_no_hole(fetching: Fetching) -> None:
+async def test_a_partition_that_is_assigned_again_leaves_no_gap(fetching: Fetching) -> None:
     """Once a record was held back, so are those after it."""
     fetching.active |= {TP(TABLE, 1)}
     records = stretches(*(record(TABLE, at, number) for number in (0, 1) for at in (4, 5, 6)))
@@ -127,7 +127,7 @@ async def test_a_partition_that_comes_back_in_the_middle_leaves_no_hole(fetching
     assert fetching.thread.asked == [{TP(TABLE, 0): (4, 7)}]
 
 
-async def test_offsets_without_a_record_are_handed_over_as_such(fetching: Fetching) -> None:
+async def test_offsets_without_a_record_are_delivered_as_gaps(fetching: Fetching) -> None:
     """A marker at the end of a changelog moves recovery on; those of inputs go with the packed."""
     fetching.active |= {TP(INPUT, 0), TP(INPUT, 1), TP(TABLE, 0)}
     found = {
@@ -182,7 +182,7 @@ async def offsets(consumer: AIOKafkaConsumer, place: TopicPartition) -> list[int
     return found
 
 
-async def test_what_was_given_back_is_read_again_unless_somebody_went_elsewhere(
+async def test_returned_records_are_read_again_unless_the_position_moved(
     broker: RunningBroker,
 ) -> None:
     place = TopicPartition(INPUT, 0)
@@ -197,9 +197,7 @@ async def test_what_was_given_back_is_read_again_unless_somebody_went_elsewhere(
         thread.read_again({place: (6, 10)})
 
 
-async def test_rows_that_wait_for_a_copy_are_kept_when_recovery_ends_and_not_over_a_rebalance() -> (
-    None
-):
+async def test_rows_for_a_standby_are_kept_after_recovery_and_dropped_by_a_rebalance() -> None:
     """Faust resumes the flow at the end of recovery, when copies are read already."""
     app: Any = WorkerApp("test", broker="kafka://localhost:1", web_enabled=False)
     flow, rows = app.flow_control, app.tables.changelog_queue

@@ -38,7 +38,7 @@ async def _undelivered(
         await brokers.leave()
 
 
-async def test_what_does_not_come_between_looks_is_read_once(
+async def test_undelivered_records_are_read_once(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     intake = AskedIntake(_TOPIC)
@@ -55,7 +55,7 @@ async def test_what_does_not_come_between_looks_is_read_once(
     assert "partition 0: read the offsets 0 to 2, which were not delivered" in caplog.text
 
 
-async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> None:
+async def test_a_partition_with_progress_is_not_read(broker: RunningBroker) -> None:
     intake = AskedIntake(_TOPIC)
     async with _undelivered(broker.settings, intake) as watch:
         await _happen(broker.settings, 2 * LOOKS)
@@ -65,7 +65,7 @@ async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> No
         assert intake.asked == []
 
 
-async def test_offsets_that_hold_nothing_are_asked_for_once_and_without_a_word(
+async def test_offsets_without_a_record_are_requested_once_and_not_logged(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     intake = AskedIntake(_TOPIC, holds_records=False)

@@ -21,7 +21,7 @@ def _shown(look: Snapshot, *, wall_clock: bool = True) -> CollectorRegistry:
     return registry
 
 
-def test_before_the_first_look_every_metric_is_there_and_says_nothing_of_partitions() -> None:
+def test_every_metric_exists_before_the_first_observation() -> None:
     registry = _shown(Snapshot())
     assert registry.get_sample_value("loadstream_broker_up") == 0
     names = {metric.name for metric in registry.collect()}
@@ -29,7 +29,7 @@ def test_before_the_first_look_every_metric_is_there_and_says_nothing_of_partiti
     assert sum(len(metric.samples) for metric in registry.collect()) == 1
 
 
-def test_lag_staleness_and_time_are_told_in_base_units() -> None:
+def test_lag_staleness_and_time_have_base_units() -> None:
     figures = Figures(now_ms=7_000, nodes=10, clusters=(_cluster("c", 10, 4, 2_500),))
     registry = _shown(
         Snapshot(
@@ -53,7 +53,7 @@ def test_lag_staleness_and_time_are_told_in_base_units() -> None:
     assert value("loadstream_written_bytes_total", written) == 900
 
 
-def test_a_partition_that_is_lost_is_not_told_of_any_more() -> None:
+def test_a_lost_partition_has_no_metrics() -> None:
     registry = CollectorRegistry()
     gauges = Gauges()
     registry.register(gauges)
@@ -80,7 +80,7 @@ def test_labels_are_bounded_and_no_node_is_forgotten(
     assert limit_clusters(reversed(clusters)) == shown
 
 
-def test_clusters_that_are_set_apart_are_told_by_partition() -> None:
+def test_clusters_set_apart_are_counted_by_partition() -> None:
     registry = _shown(Snapshot(figures={("cluster", 2): Figures(1, 0, (), set_apart=3)}))
     labels = {"stage": "cluster", "partition": "2"}
     assert registry.get_sample_value("loadstream_clusters_set_apart", labels) == 3

@@ -33,14 +33,14 @@ def _begin_batch(pipeline: Pipeline, clock: _Clock) -> None:
     pipeline.add(PendingBatch([], clock.now_s, lambda seconds: None))
 
 
-def test_a_worker_that_has_heard_a_broker_and_has_its_partitions_is_ready() -> None:
+def test_a_worker_with_brokers_and_partitions_is_ready() -> None:
     health, *_ = _health()
     health.set_lags({"cluster": 100})
     assert not health.find_failures()
     assert not health.find_obstacles()
 
 
-def test_a_worker_with_a_notice_lives_and_is_not_ready_until_it_is_over() -> None:
+def test_a_worker_with_a_problem_is_alive_and_not_ready() -> None:
     health, partitions, *_ = _health()
     health.set_lags({})
     partitions.problems.report("topics", {"journal": "topic journal is missing"})
@@ -50,7 +50,7 @@ def test_a_worker_with_a_notice_lives_and_is_not_ready_until_it_is_over() -> Non
     assert not health.find_obstacles()
 
 
-def test_a_loop_that_does_not_turn_is_dead_until_it_turns_again() -> None:
+def test_a_blocked_event_loop_is_reported_as_dead() -> None:
     health, _, _, clock = _health()
     clock.now_s += PROGRESS_MAX_S
     assert not health.find_failures()
@@ -70,7 +70,7 @@ def _pass(health: Health, clock: _Clock, seconds: float, *, broker: bool, waitin
             health.set_lags({"cluster": waiting})
 
 
-def test_a_batch_that_hangs_is_dead_though_loop_and_brokers_are_well() -> None:
+def test_a_hanging_batch_is_reported_as_dead() -> None:
     health, _, pipeline, clock = _health()
     health.set_lags({})
     _begin_batch(pipeline, clock)
@@ -83,7 +83,7 @@ def test_a_batch_that_hangs_is_dead_though_loop_and_brokers_are_well() -> None:
     assert not health.find_failures()
 
 
-def test_a_batch_that_waits_for_brokers_which_are_gone_has_its_time_when_they_are_back() -> None:
+def test_the_time_of_a_batch_restarts_when_brokers_return() -> None:
     health, _, pipeline, clock = _health()
     health.set_lags({})
     _begin_batch(pipeline, clock)
@@ -95,7 +95,7 @@ def test_a_batch_that_waits_for_brokers_which_are_gone_has_its_time_when_they_ar
     assert health.find_failures()
 
 
-def test_a_silent_broker_and_too_much_lag_hinder_and_do_not_kill() -> None:
+def test_silent_brokers_and_lag_make_a_worker_unready_and_not_dead() -> None:
     health, _, _, clock = _health()
     health.set_lags({"cluster": 101})
     assert list(health.find_obstacles()) == ["101 records wait to be applied; allowed are 100"]
@@ -107,7 +107,7 @@ def test_a_silent_broker_and_too_much_lag_hinder_and_do_not_kill() -> None:
     assert not health.find_obstacles()
 
 
-def test_a_worker_is_ready_when_what_waits_in_partitions_that_have_come_is_counted() -> None:
+def test_a_worker_is_ready_when_the_lag_of_new_partitions_is_known() -> None:
     health, partitions, *_ = _health()
     health.set_lags({})
     partitions.stages[2] = ClusterStage(2, 4)
@@ -120,7 +120,7 @@ def test_a_worker_is_ready_when_what_waits_in_partitions_that_have_come_is_count
     assert not health.find_failures()
 
 
-def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None:
+def test_a_recovery_without_rows_is_dead_while_brokers_answer() -> None:
     health, partitions, _, clock = _health()
     partitions.recovered = False
     partitions.assigned_at_s = clock.now_s
@@ -143,7 +143,7 @@ def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None
     assert len(health.find_failures()) == 1
 
 
-def test_a_worker_that_makes_slow_progress_lives_and_one_that_makes_none_does_not() -> None:
+def test_a_worker_with_slow_progress_is_alive_and_one_without_is_dead() -> None:
     health, partitions, pipeline, clock = _health()
     _pass(health, clock, 10 * PROGRESS_MAX_S, broker=True)
     _begin_batch(pipeline, clock)
@@ -163,7 +163,7 @@ def test_a_worker_that_makes_slow_progress_lives_and_one_that_makes_none_does_no
     assert not health.find_failures()
 
 
-def test_a_worker_whose_brokers_take_no_writes_lives() -> None:
+def test_a_worker_is_alive_while_brokers_accept_no_writes() -> None:
     health, partitions, pipeline, clock = _health()
     health.set_lags({})
     _begin_batch(pipeline, clock)

@@ -48,7 +48,7 @@ def test_decisions_are_counted_by_outcome_and_reason_and_waits_by_their_length()
     assert value("loadstream_placement_wait_seconds_bucket", {**stage, "le": "30.0"}) == 1
 
 
-def test_counters_of_a_cluster_begin_at_zero_when_it_is_there() -> None:
+def test_counters_of_a_known_cluster_start_at_zero() -> None:
     metrics = Metrics()
     metrics.add_counts("cluster", Counts(clusters={"blue": None}))
     value = metrics.registry.get_sample_value
@@ -88,7 +88,7 @@ def test_the_latency_of_requests_alone_is_measured_and_only_where_clocks_agree()
     assert counts == {True: 1, False: 0}
 
 
-def test_a_worker_whose_partitions_are_taken_away_works_on_none_until_it_has_recovered() -> None:
+def test_a_worker_without_partitions_has_none_until_recovery() -> None:
     metrics = Metrics()
     metrics.start_stage("cluster", ["clock"], 4)
     labels = {"stage": "cluster"}

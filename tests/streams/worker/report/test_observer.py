@@ -80,7 +80,7 @@ async def test_partitions_that_were_taken_over_are_counted_before_the_next_look_
 
 
 @pytest.mark.broker
-async def test_what_the_broker_has_deleted_is_no_lag() -> None:
+async def test_deleted_records_are_no_lag() -> None:
     with EmbeddedBroker() as broker:
         payload = b"x" * 900_000
         async with AIOKafkaProducer(**broker.settings.aiokafka_options()) as producer:
@@ -97,7 +97,7 @@ async def test_what_the_broker_has_deleted_is_no_lag() -> None:
 
 
 @pytest.mark.broker
-async def test_a_broker_that_is_gone_is_seen_and_the_figures_are_told_all_the_same(
+async def test_metrics_are_reported_while_a_broker_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with EmbeddedBroker() as broker:

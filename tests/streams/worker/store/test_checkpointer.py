@@ -149,7 +149,7 @@ async def test_one_is_written_when_the_clock_of_the_log_enters_the_next_interval
         assert set(rows) == {"0/c/nodes/n0", "0//partitions/"}
 
 
-async def test_after_a_time_that_was_ahead_is_set_right_they_are_written_again(
+async def test_checkpoints_resume_after_the_clock_was_ahead(
     embedded: RunningBroker,
 ) -> None:
     async with owner(embedded.settings) as it:
@@ -187,7 +187,7 @@ async def test_batches_go_on_while_one_is_written_and_change_nothing_in_it(
         assert nodes == {f"0/c/nodes/n{n}": b'{"at":41}' for n in range(40)}, "rows of one place"
 
 
-async def test_a_partition_that_goes_leaves_a_checkpoint_that_is_none(
+async def test_a_revoked_partition_leaves_an_incomplete_checkpoint(
     embedded: RunningBroker,
 ) -> None:
     async with (
@@ -216,7 +216,9 @@ async def test_a_partition_that_goes_leaves_a_checkpoint_that_is_none(
         assert found.place.epoch > 0, "its successor's is one"
 
 
-async def test_a_restart_within_an_interval_makes_no_further_one(embedded: RunningBroker) -> None:
+async def test_a_restart_within_an_interval_writes_no_other_checkpoint(
+    embedded: RunningBroker,
+) -> None:
     async with owner(embedded.settings) as first:
         await first.open()
         await first.apply(0)
@@ -232,7 +234,7 @@ async def test_a_restart_within_an_interval_makes_no_further_one(embedded: Runni
         assert len(_found(await it.stored())) == 2
 
 
-async def test_one_that_cannot_be_written_is_told_and_stops_nothing(
+async def test_a_checkpoint_that_cannot_be_written_is_logged(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with owner(embedded.settings) as it:

@@ -49,7 +49,7 @@ async def test_tables_that_are_written_at_once_when_the_claim_is_old_share_a_new
         assert await _keys(broker, topic, 3) == ["0//claim/", "0//claim/", "0/c/t/n0"]
 
 
-async def test_a_claim_is_made_again_when_what_is_on_its_way_has_arrived(
+async def test_a_claim_is_renewed_after_writes_in_flight_have_arrived(
     broker: RunningBroker, publisher: FencedPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = asyncio.create_task(publisher.write_rows(_TOPICS[0], _PARTITION, _rows(500, "a")))
@@ -75,7 +75,7 @@ async def test_a_partition_that_is_released_while_its_claim_is_made_again_stays_
 
 
 @pytest.mark.kafka
-async def test_the_end_of_a_transaction_between_two_writes_is_no_other_owner(
+async def test_a_transaction_marker_between_writes_is_no_other_owner(
     clean_kafka: RunningBroker,
 ) -> None:
     publisher = FencedPublisher(clean_kafka.settings)

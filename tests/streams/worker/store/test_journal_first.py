@@ -103,7 +103,7 @@ async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing
         assert [value for value in decisions if b"1" in value] == [b'{"offset": 1}']
 
 
-async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
+async def test_a_suspended_worker_leaves_its_rows_to_its_successor(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with owner(embedded.settings) as old:
@@ -134,7 +134,7 @@ async def test_batches_are_committed_while_rows_are_written(
         assert redone["0/c/nodes/n"] == b'{"offset": 1}', "the tail begins where the rows end"
 
 
-async def test_rows_that_somebody_waits_for_are_written_without_rests(
+async def test_urgent_rows_are_written_without_pauses(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_loop, "TURN_S", 0.0)
@@ -147,7 +147,7 @@ async def test_rows_that_somebody_waits_for_are_written_without_rests(
         assert only.rows() == {"0/c/nodes/n": b'{"offset": 0}'}
 
 
-async def test_a_batch_is_journaled_while_the_one_before_it_is_not_published_and_is_redone(
+async def test_a_journaled_batch_is_published_by_the_next_owner(
     embedded: RunningBroker,
 ) -> None:
     """A crash between the two loses neither; rows that are written say what was published."""
@@ -175,7 +175,7 @@ async def test_a_batch_is_journaled_while_the_one_before_it_is_not_published_and
             await first.journal.append([_batch(2)])
 
 
-async def test_what_is_published_after_the_next_batch_has_lost_the_partition_writes_no_rows(
+async def test_a_batch_published_after_losing_the_partition_writes_no_rows(
     embedded: RunningBroker,
 ) -> None:
     kafka = embedded.settings
@@ -208,7 +208,7 @@ async def test_a_journal_whose_end_was_deleted_before_it_was_redone_is_an_error(
             await after.open()
 
 
-async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
+async def test_a_recreated_journal_is_an_error(
     embedded: RunningBroker,
 ) -> None:
     with EmbeddedBroker() as other:
@@ -223,7 +223,7 @@ async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
                 await after.journal.open(0, before.rows() | places, {})
 
 
-async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanwhile(
+async def test_a_replaced_worker_writes_no_rows_before_it_notices(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with owner(embedded.settings) as old, owner(embedded.settings) as new:
@@ -244,7 +244,7 @@ async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanw
 
 
 @pytest.mark.kafka
-async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_the_broker(
+async def test_the_broker_refuses_rows_of_a_suspended_worker(
     clean_kafka: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was stopped after its last look at the journal, and its rows are older than its

@@ -67,7 +67,7 @@ async def test_a_batch_waits_for_room_before_it_is_applied() -> None:
 
 
 @pytest.mark.timeout(30)
-async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
+async def test_a_closed_pipeline_accepts_no_batch() -> None:
     pipeline = Pipeline(_Slow())
     giver = _Giver(pipeline)
     pipeline.give_up()

@@ -24,7 +24,7 @@ def _watched() -> TopicWatch:
 
 
 @pytest.mark.parametrize("topic_id", ["A", ""])
-def test_a_topic_that_is_as_it_was_or_of_which_no_id_is_known_is_well(topic_id: str) -> None:
+def test_an_unchanged_topic_is_accepted(topic_id: str) -> None:
     watch = _watched()
     watch.check({_INPUT: TopicFacts(4, topic_id)})
     assert watch.ids == {_INPUT: "A"}
@@ -38,14 +38,12 @@ def test_a_topic_that_is_as_it_was_or_of_which_no_id_is_known_is_well(topic_id: 
         (TopicFacts(6, "A"), "topic clock has 6 partitions; expected 4"),
     ],
 )
-def test_a_topic_that_is_another_one_stops_the_worker(
-    now: TopicFacts | None, sentence: str
-) -> None:
+def test_a_recreated_topic_stops_the_worker(now: TopicFacts | None, sentence: str) -> None:
     with pytest.raises(TopicChanged, match=sentence):
         _watched().check({} if now is None else {_INPUT: now})
 
 
-async def test_topics_of_a_broker_without_ids_are_looked_for_by_name(
+async def test_topics_without_ids_are_compared_by_name(
     embedded: RunningBroker,
 ) -> None:
     watch = TopicWatch(embedded.settings, [_INPUT, _OUTPUT])
@@ -56,7 +54,7 @@ async def test_topics_of_a_broker_without_ids_are_looked_for_by_name(
 
 
 @pytest.mark.parametrize("end", [0, None, 6])
-def test_an_input_that_ends_before_says_where_and_what_to_do(end: int | None) -> None:
+def test_a_shortened_input_is_an_error_with_advice(end: int | None) -> None:
     with pytest.raises(
         TopicChanged, match=r"node-usage, partition 2 ends at offset .* to offset 6"
     ) as it:
