@@ -148,7 +148,7 @@ async def _settled(server: ApiServer) -> list[load.DemoPod]:
 @pytest.mark.kafka
 @pytest.mark.control_plane
 @pytest.mark.timeout(1_200)
-async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fails(
+async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
     control_plane_binary: Path, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:

@@ -88,7 +88,7 @@ def test_a_decision_that_places_no_pod_is_not_carried_out(outcome: str) -> None:
     assert sink.explained == [command.decision_id]
 
 
-async def test_a_decision_without_a_node_is_explained_in_the_turn_of_its_pod() -> None:
+async def test_decisions_of_a_pod_are_explained_in_order() -> None:
     sink = _Sink()
     sink.open.clear()
     rules = CommandRules(CLUSTER, sink, NOW_MS)
@@ -122,7 +122,7 @@ async def test_an_attempt_that_may_be_repeated_is_repeated_until_one_is_final() 
     assert len(sink.asked) == 3
 
 
-async def test_no_attempt_is_waited_for_that_would_come_too_late() -> None:
+async def test_a_retry_after_the_expiry_is_not_awaited() -> None:
     later = Attempt("refused", "not now", again_in_s=MINUTE_MS / 1000)
     sink = _Sink(None, later)
     outcome = await CommandRules(CLUSTER, sink, NOW_MS).carry_out(eviction(_pod("a"), "n"))
@@ -145,7 +145,7 @@ async def test_a_command_that_expires_between_attempts_has_the_outcome_of_the_la
 
 
 @pytest.mark.usefixtures("_no_pauses")
-async def test_attempts_end_where_the_clock_of_the_log_stands_still(
+async def test_attempts_are_limited_when_the_clock_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(command_rules, "ATTEMPTS_MAX", 5)
@@ -186,7 +186,7 @@ async def test_each_attempt_is_made_within_the_gate_and_only_the_last_is_reporte
 
 
 @pytest.mark.usefixtures("_no_pauses")
-async def test_a_turn_that_is_over_between_attempts_leaves_the_command_to_the_next_owner() -> None:
+async def test_a_term_that_ends_between_attempts_leaves_the_command_to_the_next_owner() -> None:
     sink = _Sink(None, AGAIN, DONE)
     reported: list[CommandOutcome] = []
 
@@ -206,7 +206,7 @@ async def test_a_turn_that_is_over_between_attempts_leaves_the_command_to_the_ne
 
 
 @pytest.mark.usefixtures("_no_pauses")
-async def test_a_pod_that_waits_for_its_next_attempt_holds_up_no_other() -> None:
+async def test_a_waiting_retry_does_not_block_other_pods() -> None:
     sink = _Sink(None, *[Attempt("refused", "not now", again_in_s=30.0)] * IN_FLIGHT_MAX)
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     tasks = [
@@ -240,7 +240,7 @@ def test_time_is_that_of_the_log_and_does_not_go_back() -> None:
     assert sink.asked == []
 
 
-def test_a_stray_time_far_ahead_lets_commands_expire_for_a_few_ticks_and_not_for_ever() -> None:
+def test_a_single_tick_from_the_future_expires_commands_only_briefly() -> None:
     rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
     rules.advance_clock(NOW_MS + 365 * 1440 * MINUTE_MS)
     for second in range(1, TICKS_BEHIND + 1):
@@ -291,7 +291,7 @@ async def test_no_more_commands_are_under_way_than_the_limit_says() -> None:
     assert sink.most == IN_FLIGHT_MAX
 
 
-async def test_after_stop_nothing_is_begun_and_what_is_under_way_is_reported() -> None:
+async def test_after_stop_running_commands_are_reported_and_none_is_started() -> None:
     sink = _Sink()
     sink.open.clear()
     rules = CommandRules(CLUSTER, sink, NOW_MS)
@@ -311,7 +311,7 @@ async def test_after_stop_nothing_is_begun_and_what_is_under_way_is_reported() -
     assert sink.asked == ["under-way"]
 
 
-def test_what_was_reported_before_a_restart_is_not_carried_out_again() -> None:
+def test_commands_reported_before_a_restart_are_not_repeated() -> None:
     sink = _Sink()
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     command = eviction(_pod("a"), "n")
@@ -320,7 +320,7 @@ def test_what_was_reported_before_a_restart_is_not_carried_out_again() -> None:
     assert sink.asked == []
 
 
-def test_ids_are_forgotten_when_nothing_is_delivered_so_late(
+def test_ids_are_forgotten_after_the_longest_delivery_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(command_rules, "IDS_MAX", 2)

@@ -50,7 +50,7 @@ def test_extras_are_fields_and_a_traceback_is_in_the_same_line() -> None:
 
 
 @pytest.mark.parametrize(("level", "reported"), [("info", []), ("debug", ["debug"] * 5)])
-def test_what_libraries_tell_at_info_is_for_debugging(level: str, reported: list[str]) -> None:
+def test_info_logs_of_libraries_are_debug_logs(level: str, reported: list[str]) -> None:
     stream = _configured(level=level)
     recovery = logging.getLogger("faust.tables.recovery")
     recovery.info("[^---Recovery]: Highwater:\n+----+\n| %s |\n+----+ ", "t")
@@ -67,7 +67,7 @@ def _record(name: str, at_s: float, *arguments: object) -> logging.LogRecord:
     return record
 
 
-def test_what_a_library_repeats_is_told_once_in_a_while_with_how_often_it_was_not() -> None:
+def test_repeated_logs_of_libraries_are_counted_and_logged_rarely() -> None:
     stream = _configured()
     for tenth in range(250):
         logging.root.handle(_record("aiokafka", 1_000 + tenth / 10, tenth))
@@ -87,7 +87,7 @@ def test_other_messages_of_a_library_and_all_of_ours_are_reported() -> None:
 
 
 @pytest.mark.parametrize(("level", "least"), [("debug", "INFO"), ("info", "WARNING")])
-def test_what_aiokafka_sends_is_never_logged(level: str, least: str) -> None:
+def test_payloads_of_aiokafka_are_never_logged(level: str, least: str) -> None:
     # Below info it logs requests as they are sent, the one with the password among them.
     _configured(level=level)
     connection = logging.getLogger("aiokafka.conn")
@@ -95,7 +95,7 @@ def test_what_aiokafka_sends_is_never_logged(level: str, least: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
-def test_secrets_are_blotted_out_of_texts_arguments_extras_and_tracebacks(form: str) -> None:
+def test_secrets_are_masked_in_all_parts_of_a_log(form: str) -> None:
     stream = _configured(PASSWORD, "second-secret", format=form)
     logger = logging.getLogger("streams")
     logger.warning("password %s and %r", PASSWORD, {"password": PASSWORD})
@@ -111,7 +111,7 @@ def test_secrets_are_blotted_out_of_texts_arguments_extras_and_tracebacks(form: 
 
 
 @given(st.text(min_size=1, max_size=12), st.text(max_size=12))
-def test_no_secret_comes_through_whatever_its_characters(secret: str, around: str) -> None:
+def test_secrets_with_any_characters_are_masked(secret: str, around: str) -> None:
     stream = _configured(secret)
     logging.getLogger("streams").warning("%s", f"<{around}{secret}{around}>")
     (event,) = _events(stream)

@@ -40,13 +40,13 @@ def test_percentages_are_of_allocatable() -> None:
     assert row.age_ms == 20_000
 
 
-def test_of_an_overcommitted_node_percentages_are_of_what_it_really_has() -> None:
+def test_percentages_of_an_overcommitted_node_are_of_its_real_capacity() -> None:
     overcommitted = node("n1", annotations={RAW_ALLOCATABLE_ANNOTATION: json.dumps({"cpu": "2"})})
     (row,) = list_node_usage(records([overcommitted], [metric("n1", {"cpu": 1_000})]))
     assert row.percent == {"cpu": 50.0}
 
 
-def test_what_was_not_measured_has_no_percentage() -> None:
+def test_unmeasured_nodes_have_no_percentage() -> None:
     rows = list_node_usage(records([node("n1"), node("n2")], [metric("n1", {"cpu": 400})]))
     assert [(row.node, dict(row.percent), row.state) for row in rows] == [
         ("n1", {"cpu": 10.0}, ()),
@@ -67,7 +67,7 @@ def test_the_percentile_is_that_of_the_shortest_window_that_has_one() -> None:
     assert (row.p95_duration_ms, row.p95_percent) == (300_000, {"cpu": 50.0})
 
 
-def test_a_metric_is_stale_at_the_age_at_which_rounds_give_it_up() -> None:
+def test_a_metric_is_stale_at_the_limit_of_the_rounds() -> None:
     found = records([node("n1")], [metric("n1", {"cpu": 1})])
     assert list_node_usage(found)[0].state == ()
     document = "rebalance:\n  nodeMetricExpirationSeconds: 20\n"

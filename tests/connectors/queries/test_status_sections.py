@@ -90,7 +90,7 @@ def test_the_copy_with_the_clusters_partition_is_the_active_one() -> None:
     }  # fmt: skip
 
 
-def test_a_duty_that_ran_before_has_a_backlog() -> None:
+def test_a_stopped_duty_has_a_backlog() -> None:
     gone = Group((), {("placement-decisions", 0): 40})
     extents = {"placement-decisions": (Extent(0, 0, 47), Extent(1, 0, 900))}
     found = section("duties", records(groups={BINDER: gone}, extents=extents))
@@ -158,6 +158,6 @@ def test_a_pause_comes_first() -> None:
     assert found.data["mode"] == "enforce"
 
 
-def test_what_no_broker_can_give_is_not_taken_for_missing() -> None:
+def test_unreadable_topics_are_not_reported_as_missing() -> None:
     dark = records(tick_ms=None, metrics={}, unreadable=frozenset({"clock", "node-metrics"}))
     assert "cannot be read" in section("workers", dark).lines[0]

@@ -74,7 +74,7 @@ async def test_a_certificate_that_does_not_vouch_for_the_server_is_not_accepted(
             await server.get("/version")
 
 
-async def test_a_kubeconfig_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
+async def test_an_unreadable_kubeconfig_is_an_error(tmp_path: Path) -> None:
     text = tmp_path / "latin"
     text.write_bytes(b"\xff")
     for file, words in ((tmp_path, "cannot be read: Is a directory;"), (text, "the byte 0xff")):
@@ -103,7 +103,7 @@ def _written(path: Path, name: str, current: bool) -> Path:
         ((True, False, True), "three", "three"),
     ],
 )
-async def test_several_kubeconfigs_are_taken_together_and_the_first_counts(
+async def test_several_kubeconfigs_are_merged_and_the_first_wins(
     current: tuple[bool, ...],
     context: str | None,
     expected: str,
@@ -142,7 +142,9 @@ _CLUSTERS = "clusters: [{name: a, cluster: {server: 'https://a.example'}}]\ncurr
         ),
     ],
 )
-async def test_what_a_kubeconfig_lacks_is_said(text: str, said: str, tmp_path: Path) -> None:
+async def test_missing_parts_of_a_kubeconfig_are_named(
+    text: str, said: str, tmp_path: Path
+) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)
     with pytest.raises(AccessError, match=f"kubeconfig: {said}; set --kubeconfig") as caught:
@@ -227,7 +229,7 @@ _CREDENTIAL = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCrede
         ),
     ],
 )
-async def test_a_plugin_that_gives_no_credentials_is_said_and_nothing_is_asked_without_them(
+async def test_a_plugin_without_credentials_is_an_error_and_no_request_is_sent(
     tmp_path: Path, command: list[str], said: str
 ) -> None:
     plugin = {
@@ -240,7 +242,7 @@ async def test_a_plugin_that_gives_no_credentials_is_said_and_nothing_is_asked_w
     assert said in str(failed.value)
 
 
-def test_a_plugin_that_hangs_is_given_up_and_named(
+def test_a_hanging_plugin_is_stopped_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All requests wait for it: without an end the process would stay the active one and do nothing."""

@@ -33,7 +33,7 @@ print(0)
     [_LEAN, _WHOLE_AFTERWARDS, _WHOLE_BEFORE],
     ids=["alone", "whole afterwards", "whole before"],
 )
-def test_models_are_imported_by_nobody_but_who_wants_them(script: str) -> None:
+def test_models_are_imported_only_on_use(script: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )

@@ -95,7 +95,7 @@ def _pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-async def test_watches_that_end_by_themselves_miss_nothing_and_say_nothing_twice(
+async def test_restarted_watches_lose_and_repeat_nothing(
     control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "WATCH_S", 11)  # a watch is up to 10 s shorter
@@ -122,7 +122,7 @@ async def test_watches_that_end_by_themselves_miss_nothing_and_say_nothing_twice
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-async def test_a_restart_of_the_server_loses_nothing_and_invents_nothing(
+async def test_a_restart_of_the_server_loses_and_adds_nothing(
     control_plane: ControlPlane, namespace: str, end: str
 ) -> None:
     path = _pods(namespace)
@@ -198,7 +198,7 @@ async def test_an_object_that_no_longer_matches_is_deleted_as_it_was_last(
             assert "nodeName" not in last.object["spec"]
 
 
-async def test_a_watch_of_one_named_object_goes_on_where_only_that_one_may_be_read(
+async def test_a_watch_of_one_object_needs_rights_for_that_object_only(
     control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the collector's of Koordinator's ConfigMap: it may list no other."""
@@ -216,7 +216,7 @@ async def test_a_watch_of_one_named_object_goes_on_where_only_that_one_may_be_re
         assert (watch.lists, watch.why) == (1, "")
 
 
-async def test_a_pause_that_the_server_asks_for_is_made_up_to_a_limit(
+async def test_retry_after_is_respected_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_MAX_S", 0.3)
@@ -232,9 +232,7 @@ async def test_a_pause_that_the_server_asks_for_is_made_up_to_a_limit(
         assert time.monotonic() - began_s > 0.6, "both are longer than its own pauses at first"
 
 
-async def test_a_page_that_is_refused_for_the_moment_is_asked_for_again_and_no_page_before_it() -> (
-    None
-):
+async def test_a_throttled_page_is_requested_again_without_earlier_pages() -> None:
     """A server that is busy must not be asked for a whole cluster anew for one page of 300."""
     played, path = Played(), _pods("shop")
 

@@ -21,7 +21,7 @@ async def test_an_object_that_is_not_there_is_an_error_in_the_servers_words(
         assert (caught.value.status, caught.value.reason) == (404, "NotFound")
 
 
-async def test_what_a_user_may_not_do_is_an_error_that_names_the_right(
+async def test_a_missing_permission_is_named_in_the_error(
     control_plane: ControlPlane,
 ) -> None:
     async with control_plane.api("loadstream-watch") as server:
@@ -29,7 +29,7 @@ async def test_what_a_user_may_not_do_is_an_error_that_names_the_right(
             await server.get("/api/v1/secrets")
 
 
-async def test_the_pages_of_a_list_are_of_one_moment_whatever_happens_meanwhile(
+async def test_all_pages_of_a_list_show_the_same_moment(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods"
@@ -50,7 +50,7 @@ async def test_the_pages_of_a_list_are_of_one_moment_whatever_happens_meanwhile(
         assert [page["items"] for page in labelled] == [[]]
 
 
-async def test_a_server_that_is_away_is_unreachable_and_then_there_again(
+async def test_an_unavailable_server_is_unreachable_until_it_returns(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     async with control_plane.api() as server:

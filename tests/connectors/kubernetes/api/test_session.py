@@ -86,9 +86,7 @@ async def test_the_environments_proxy_is_used(
     assert played.asked == [("http://cluster.invalid:8080/a", None)]
 
 
-async def test_certificates_that_cannot_be_read_are_tried_again(
-    played: Played, tmp_path: Path
-) -> None:
+async def test_unreadable_certificates_are_read_again(played: Played, tmp_path: Path) -> None:
     async with ApiServer(access(played.url, tmp_path / "ca.crt")) as api:
         for _ in range(2):
             with pytest.raises(OSError, match=r"No such file"):
@@ -121,7 +119,7 @@ def kubeconfig(path: Path, server: str, user: Mapping[str, object], **cluster: o
     return path
 
 
-async def test_a_certificate_that_is_gone_for_a_moment_is_a_request_without_an_answer(
+async def test_a_temporarily_missing_certificate_fails_the_request_only(
     played: Played,
     certificate: tuple[Path, Path],
     tmp_path: Path,
@@ -141,7 +139,7 @@ async def test_a_certificate_that_is_gone_for_a_moment_is_a_request_without_an_a
     assert [path for path, _ in played.asked] == ["/a", "/c"]
 
 
-async def test_certificates_in_a_kubeconfig_are_there_again_after_the_temporary_folder_was_cleaned(
+async def test_certificates_of_a_kubeconfig_are_restored_after_the_temporary_folder_was_cleaned(
     certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_module, "LOOK_S", 0.0)
@@ -203,7 +201,7 @@ async def test_a_token_file_may_end_with_a_line_break(
 
 
 @pytest.mark.parametrize("text", ["", "\n"])
-async def test_nothing_is_asked_without_a_token_while_its_file_is_empty(
+async def test_no_request_is_sent_while_the_token_file_is_empty(
     played: Played, tmp_path: Path, text: str
 ) -> None:
     """As a user without a name a request would be refused for good, not for the moment."""

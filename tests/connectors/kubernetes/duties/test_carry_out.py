@@ -136,7 +136,7 @@ async def test_each_placement_is_bound_and_reported_once_over_restarts(
     assert sorted(found) == [(each, "done") for each in ids(0, 220)]
 
 
-async def test_what_expires_while_the_cluster_does_not_answer_is_not_tried(
+async def test_commands_that_expire_while_the_cluster_is_silent_are_not_executed(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Time goes on for those that wait, also where more wait than may be under way."""
@@ -168,7 +168,7 @@ async def test_what_expires_while_the_cluster_does_not_answer_is_not_tried(
     assert sum(result == "expired" for _, result in found) == count - 64
 
 
-async def test_a_binder_that_is_killed_leaves_what_was_under_way_to_the_next(
+async def test_a_killed_binder_leaves_unfinished_commands_to_the_next(
     broker: RunningBroker,
 ) -> None:
     cluster, at_ms = _Cluster(), now_ms()
@@ -189,7 +189,7 @@ async def test_a_binder_that_is_killed_leaves_what_was_under_way_to_the_next(
     assert sorted(later.bound) == ids(0, 3)
 
 
-def test_progress_never_passes_a_record_that_is_not_done() -> None:
+def test_progress_stops_before_an_unfinished_record() -> None:
     progress = TopicProgress()
     for offset in (4, 5, 9):
         progress.begin(offset)
@@ -198,7 +198,7 @@ def test_progress_never_passes_a_record_that_is_not_done() -> None:
     assert progress.end(9) == 10
 
 
-async def test_the_end_of_a_turn_waits_for_no_further_attempt(broker: RunningBroker) -> None:
+async def test_the_end_of_a_term_does_not_wait_for_another_attempt(broker: RunningBroker) -> None:
     """More commands wait for another attempt than may be under way; the next active one has them."""
 
     class Full(_Cluster):

@@ -46,7 +46,7 @@ async def _count(broker: RunningBroker, topic: str, kind: type) -> int:
     return sum([isinstance(decode(topic, each.value), kind) async for each in records])
 
 
-async def test_a_tick_that_says_that_state_was_lost_lets_the_watch_list_everything_again(
+async def test_a_tick_after_lost_state_makes_the_watch_list_again(
     embedded: RunningBroker,
 ) -> None:
     kafka, home = embedded.settings, partition_for(_CLUSTER.encode(), embedded.settings.partitions)

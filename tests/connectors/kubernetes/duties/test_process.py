@@ -12,7 +12,7 @@ from connectors.process import event_loop
 from schemas.settings.connection import KafkaSettings
 
 
-def test_clients_bear_the_loss_of_a_connection_before_any_duty_begins(
+def test_clients_tolerate_lost_connections_before_duties_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unmended = conn.AIOKafkaConnection

@@ -35,7 +35,7 @@ class _Source:
             self.closed += 1
 
 
-async def test_each_turn_begins_with_all_there_is_and_closes_its_source(
+async def test_each_term_starts_with_a_full_list_and_closes_its_source(
     embedded: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = _Source()

@@ -38,7 +38,7 @@ def _telemetry() -> DutyTelemetry:
     return telemetry
 
 
-def test_the_active_one_shows_its_collections_and_its_sources() -> None:
+def test_the_leader_exports_its_collections_and_sources() -> None:
     telemetry = _telemetry()
     pods = {"collection": "/api/v1/pods"}
     assert _value(telemetry, "loadstream_watch_objects", **pods) == 7
@@ -66,7 +66,7 @@ def test_the_active_one_shows_its_collections_and_its_sources() -> None:
         ("collect", ("loadstream_source_failing_nodes", {"source": "kubelet_resource"})),
     ],
 )
-def test_what_stands_by_shows_nothing_of_its_last_turn(
+def test_a_standby_exports_nothing_of_its_last_term(
     duty: str, series: tuple[str, dict[str, str]]
 ) -> None:
     """It would fail for ever where it failed last, while the active one is well."""
@@ -78,7 +78,7 @@ def test_what_stands_by_shows_nothing_of_its_last_turn(
     assert _value(telemetry, "loadstream_duty_active", duty=duty) == 0
 
 
-def test_a_loop_that_stands_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_event_loop_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     telemetry = DutyTelemetry("c")
     telemetry.take_snapshot(0)
     assert telemetry.problems() == []

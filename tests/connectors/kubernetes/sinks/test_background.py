@@ -37,14 +37,14 @@ async def _written(background: Background, writer: _Writer) -> list[str]:
     return writer.written
 
 
-async def test_a_newer_write_takes_the_place_of_one_that_waits() -> None:
+async def test_a_newer_write_replaces_a_waiting_one() -> None:
     background, writer = Background(1000, 10), _Writer()
     for text in ("old", "newer", "newest"):
         writer.put(background, "key", text)
     assert await _written(background, writer) == ["newest"]
 
 
-async def test_a_write_that_is_under_way_is_followed_by_the_newest_of_its_key() -> None:
+async def test_the_newest_write_of_a_key_follows_the_running_one() -> None:
     background, writer = Background(1000, 10), _Writer()
     writer.put(background, "key", "first")
     await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_beyond_the_limit_writes_are_dropped_and_counted() -> None:
     assert background.written == 3
 
 
-async def test_they_are_paced_after_a_burst() -> None:
+async def test_writes_are_paced_after_a_burst() -> None:
     background, writer = Background(200, 1000), _Writer()
     writer.open.set()
     began_s = asyncio.get_running_loop().time()
@@ -88,7 +88,7 @@ async def test_a_failure_is_counted_and_the_next_one_is_written() -> None:
     assert (background.failed, background.written) == (1, 1)
 
 
-async def test_close_drops_what_waits_and_awaits_what_is_under_way(
+async def test_close_drops_waiting_writes_and_awaits_running_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_S", 200.0)

@@ -55,7 +55,7 @@ async def test_a_binding_holds_the_node_the_precondition_and_the_decision(
     }
 
 
-async def test_a_node_that_does_not_exist_gets_no_pod(played: Played, binder: Binder) -> None:
+async def test_a_pod_is_not_bound_to_a_missing_node(played: Played, binder: Binder) -> None:
     answer = await binder.bind(decision(POD, "node-9"))
     assert answer == Attempt("failed", "there is no node node-9")
     assert played.of("POST") == []
@@ -75,7 +75,7 @@ async def test_a_node_that_does_not_exist_gets_no_pod(played: Played, binder: Bi
         (GONE, "failed", "pod web-1 is gone"),
     ],
 )
-async def test_what_an_answer_does_not_say_is_read_from_the_pod(
+async def test_the_result_of_an_unclear_binding_is_read_from_the_pod(
     played: Played, binder: Binder, answer: Said, seen: Said, result: str, reason: str
 ) -> None:
     played.says("POST", BINDING, answer)
@@ -87,7 +87,7 @@ async def test_what_an_answer_does_not_say_is_read_from_the_pod(
     assert len(played.of("POST")) == 1
 
 
-async def test_while_it_is_not_known_whether_a_pod_was_bound_it_may_be_tried_again(
+async def test_a_binding_with_an_unknown_result_can_be_retried(
     played: Played, binder: Binder
 ) -> None:
     played.says("POST", BINDING, LOST)
@@ -97,7 +97,7 @@ async def test_while_it_is_not_known_whether_a_pod_was_bound_it_may_be_tried_aga
     assert "whether the pod was bound is unknown" in found.reason
 
 
-async def test_an_overloaded_server_is_asked_again_when_it_says(
+async def test_an_overloaded_server_is_retried_after_its_retry_after(
     played: Played, binder: Binder
 ) -> None:
     played.says("POST", BINDING, OVERLOADED)
@@ -116,14 +116,14 @@ async def test_an_overloaded_server_is_asked_again_when_it_says(
         (failure(422, "Invalid", "bad"), "binding was refused (422): bad"),
     ],
 )
-async def test_a_refusal_for_good_is_final(
+async def test_a_final_refusal_is_not_retried(
     played: Played, binder: Binder, answer: Said, reason: str
 ) -> None:
     played.says("POST", BINDING, answer)
     assert await binder.bind(decision(POD, NODE)) == Attempt("failed", reason)
 
 
-async def test_what_a_proxy_does_not_find_says_nothing_about_the_pod(
+async def test_a_404_of_a_proxy_does_not_mean_that_the_pod_is_gone(
     played: Played, binder: Binder
 ) -> None:
     played.says("POST", BINDING, LOST)
@@ -133,7 +133,7 @@ async def test_what_a_proxy_does_not_find_says_nothing_about_the_pod(
 
 
 @pytest.mark.parametrize("name", ["../nodes", "web?x", "a b", "%2e%2e", ".."])
-async def test_a_name_that_is_none_never_becomes_a_path(
+async def test_an_invalid_name_never_becomes_a_path(
     played: Played, client: ApiServer, name: str
 ) -> None:
     from connectors.kubernetes.sinks.sink import KubernetesSink
@@ -159,9 +159,7 @@ async def test_an_existing_node_is_checked_once(played: Played, client: ApiServe
     assert len(played.asked) == 1
 
 
-async def test_a_node_that_was_not_there_is_asked_about_again(
-    played: Played, client: ApiServer
-) -> None:
+async def test_a_missing_node_is_checked_again(played: Played, client: ApiServer) -> None:
     played.says("GET", PATH, MISSING, Said())
     nodes = Nodes(Throttle(client))
     assert [await nodes.is_missing("n") for _ in range(2)] == [True, False]
@@ -176,7 +174,7 @@ async def test_a_node_that_was_not_there_is_asked_about_again(
         Said(404, "no backend"),  # of a proxy
     ],
 )
-async def test_a_node_of_which_the_server_said_nothing_is_asked_about_again(
+async def test_a_node_is_checked_again_after_an_error(
     played: Played, client: ApiServer, answer: Said
 ) -> None:
     played.says("GET", PATH, answer, MISSING)
@@ -184,7 +182,7 @@ async def test_a_node_of_which_the_server_said_nothing_is_asked_about_again(
     assert [await nodes.is_missing("n") for _ in range(2)] == [False, True]
 
 
-async def test_a_binder_that_may_not_ask_does_not_ask_with_every_pod(
+async def test_a_binder_without_the_right_to_read_nodes_checks_once(
     played: Played, client: ApiServer
 ) -> None:
     played.says("GET", PATH, failure(403, "Forbidden", "no rights"))

@@ -18,7 +18,7 @@ def drain(node: str, phase: Any, *, dry_run: bool = False) -> DrainStatus:
     )  # fmt: skip
 
 
-async def test_a_drain_cordons_a_node_and_its_end_uncordons_only_what_it_cordoned(
+async def test_the_end_of_a_drain_uncordons_only_nodes_that_it_cordoned(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     async with control_plane.api() as admin, control_plane.api("loadstream-evict") as server:

@@ -66,7 +66,7 @@ async def test_the_same_reason_on_the_same_object_counts_up(played: Played, even
     assert (patched.body["count"], patched.body["message"]) == (3, "third")
 
 
-async def test_after_a_restart_the_count_goes_on(played: Played, events: Events) -> None:
+async def test_counts_of_events_continue_after_a_restart(played: Played, events: Events) -> None:
     name = module._name(ABOUT, "Evicted")
     played.says("POST", EVENTS, EXISTS)
     played.says("GET", f"{EVENTS}/{name}", Said(200, {"count": 7}))

@@ -87,7 +87,7 @@ async def test_an_eviction_has_the_uid_as_precondition_and_its_grace_period(
         (pod(NODE, phase="Succeeded"), "pod web-1 has already finished"),
     ],
 )
-async def test_what_the_look_forbids_costs_no_budget(
+async def test_a_pod_that_must_stay_is_not_evicted_and_uses_no_budget(
     played: Played, evictor: Evictor, seen: Said, reason: str
 ) -> None:
     played.says("GET", POD_PATH, seen)
@@ -98,7 +98,7 @@ async def test_what_the_look_forbids_costs_no_budget(
 
 
 @pytest.mark.parametrize(("budget", "retry_after_s"), [(BUDGET, 0.0), (FRESH_BUDGET, 10.0)])
-async def test_a_budget_that_refuses_is_asked_again_unless_the_migration_does_so(
+async def test_a_refusal_by_a_budget_is_retried_unless_the_migration_retries(
     played: Played, evictor: Evictor, budget: Said, retry_after_s: float
 ) -> None:
     played.says("GET", POD_PATH, RUNNING)
@@ -122,7 +122,7 @@ async def test_a_budget_that_refuses_is_asked_again_unless_the_migration_does_so
         (failure(403, "Forbidden", "no"), "failed", "eviction was refused (403): no", None),
     ],
 )
-async def test_each_refusal_is_reported_in_words(
+async def test_each_refusal_is_reported_with_its_reason(
     played: Played,
     evictor: Evictor,
     said: Said,
@@ -137,7 +137,7 @@ async def test_each_refusal_is_reported_in_words(
     assert reason in answer.reason
 
 
-async def test_an_eviction_that_goes_on_in_the_background_is_not_asked_for_again(
+async def test_an_eviction_running_in_the_background_is_not_repeated(
     played: Played, evictor: Evictor
 ) -> None:
     going = pod(NODE, phase="Running", annotations={IN_PROGRESS_ANNOTATION: "kubevirt"})
@@ -158,7 +158,7 @@ async def test_an_eviction_that_goes_on_in_the_background_is_not_asked_for_again
         (LOST, "failed", 0.0),
     ],
 )
-async def test_what_a_lost_answer_was_is_read_from_the_pod(
+async def test_the_result_of_a_lost_answer_is_read_from_the_pod(
     played: Played,
     evictor: Evictor,
     lost: Said,

@@ -50,7 +50,7 @@ def explanations(played: Played, client: ApiServer) -> Explanations:
     return Explanations(throttle, Events(throttle))
 
 
-def test_nodes_whose_reason_is_not_named_are_counted_too() -> None:
+def test_nodes_with_other_reasons_are_counted() -> None:
     text = format_reasons(
         waiting(refused_by={"Fit": 120, "Unschedulable": 80, "LoadAware": 5}, nodes=205)
     )
@@ -72,11 +72,13 @@ def test_nodes_whose_reason_is_not_named_are_counted_too() -> None:
         ),
     ],
 )
-def test_a_decision_without_counts_is_told_by_its_message(more: dict[str, Any], text: str) -> None:
+def test_a_decision_without_counts_is_explained_by_its_message(
+    more: dict[str, Any], text: str
+) -> None:
     assert format_reasons(waiting(reasons=(), refused_by={}, **more)) == text
 
 
-async def test_the_condition_and_an_event_say_why(
+async def test_condition_and_event_give_the_reason(
     played: Played, explanations: Explanations
 ) -> None:
     played.says("GET", POD_PATH, pod())
@@ -106,7 +108,7 @@ async def test_the_same_text_is_written_once(played: Played, explanations: Expla
     assert len(played.asked) == 3, "a look, a condition, an event"
 
 
-async def test_what_the_pod_says_already_is_not_written_after_a_restart_either(
+async def test_an_unchanged_condition_is_not_written_after_a_restart(
     played: Played, explanations: Explanations
 ) -> None:
     played.says("GET", POD_PATH, pod(conditions=[condition()]))
@@ -129,7 +131,7 @@ async def test_another_text_keeps_the_time_at_which_the_pod_became_unschedulable
 @pytest.mark.parametrize(
     "seen", [pod(NODE), pod(terminates=True), pod(uid="uid-2"), pod(gates=("g",)), GONE]
 )
-async def test_a_pod_that_needs_no_explanation_is_left_alone(
+async def test_a_pod_without_need_for_an_explanation_is_not_changed(
     played: Played, explanations: Explanations, seen: Said
 ) -> None:
     played.says("GET", POD_PATH, seen)
@@ -139,7 +141,7 @@ async def test_a_pod_that_needs_no_explanation_is_left_alone(
 
 
 @pytest.mark.parametrize("lost", [LOST, failure(500, "", "broken")])
-async def test_what_was_not_written_is_written_with_the_next_decision(
+async def test_a_failed_explanation_is_written_with_the_next_decision(
     played: Played, explanations: Explanations, lost: Said
 ) -> None:
     played.says("GET", POD_PATH, pod())
@@ -151,16 +153,14 @@ async def test_what_was_not_written_is_written_with_the_next_decision(
     assert explanations.background.failed == 1
 
 
-async def test_a_pod_that_is_bound_is_not_explained_any_more(
-    played: Played, explanations: Explanations
-) -> None:
+async def test_a_bound_pod_gets_no_explanation(played: Played, explanations: Explanations) -> None:
     explanations.explain(waiting())
     explanations.forget(POD)
     await written(explanations.background, explanations._events.background)
     assert played.asked == []
 
 
-async def test_room_that_is_held_is_nominated_and_taken_back_by_the_next_explanation(
+async def test_a_reservation_nominates_its_node_until_the_next_explanation(
     played: Played, explanations: Explanations
 ) -> None:
     played.says("GET", POD_PATH, pod(), pod(conditions=[condition()], nominated=NODE))

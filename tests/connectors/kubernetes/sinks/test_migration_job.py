@@ -58,7 +58,7 @@ def test_a_job_is_a_request_to_migrate_its_pod() -> None:
     }
 
 
-def test_what_a_job_leaves_open_the_policy_says() -> None:
+def test_the_policy_fills_in_what_a_job_does_not_set() -> None:
     request = build_request(read_job(job_object(mode="", ttl="")), CLUSTER, POD)
     assert (request.mode, request.ttl_ms) == (None, None)
     assert request.reason == "PodMigrationJob move-web"
@@ -76,12 +76,12 @@ def test_what_a_job_leaves_open_the_policy_says() -> None:
         ({"ttl": "-5m0s"}, "spec.ttl is -5m0s; allowed are 0s"),
     ],
 )
-def test_a_job_that_cannot_be_read_says_what_is_wrong(spec: dict[str, Any], complaint: str) -> None:
+def test_an_unreadable_job_is_refused_with_the_reason(spec: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match="^" + complaint.replace("(", "\\(")):
         build_request(read_job(job_object(**spec)), CLUSTER, POD)
 
 
-def test_a_status_has_the_words_of_koordinator() -> None:
+def test_a_status_uses_the_words_of_koordinator() -> None:
     replacement = POD.model_copy(update={"name": "web-2", "uid": "uid-2"})
     conditions = (
         Condition(type="ReservationCreated", status=True, changed_at_ms=NOW_MS),

@@ -97,7 +97,7 @@ async def test_a_job_is_paused_resumed_and_aborted(jobs: MigrationJobs) -> None:
     ]
 
 
-async def test_a_job_that_is_made_paused_begins_when_that_is_taken_back(
+async def test_a_job_created_paused_starts_when_resumed(
     jobs: MigrationJobs,
 ) -> None:
     job = job_object(paused=True)
@@ -105,12 +105,12 @@ async def test_a_job_that_is_made_paused_begins_when_that_is_taken_back(
     assert await said(jobs, Changed(with_(job, "", 2, paused=False))) == [MIGRATE]
 
 
-async def test_a_job_that_a_later_list_lacks_is_aborted(jobs: MigrationJobs) -> None:
+async def test_a_job_missing_from_a_later_list_is_aborted(jobs: MigrationJobs) -> None:
     await said(jobs, Begun(), Present(job_object()), Ended())
     assert await said(jobs, Begun(), Ended()) == [("abort", "pmj-job-move-web-abort-1")]
 
 
-async def test_after_a_restart_a_job_that_was_taken_is_followed_and_not_requested_again(
+async def test_a_requested_job_is_only_followed_after_a_restart(
     played: Played, jobs: MigrationJobs
 ) -> None:
     played.says("GET", POD_PATH, GONE)
@@ -183,7 +183,7 @@ async def test_a_report_waits_for_the_first_list_of_jobs(
     assert len(played.of("PATCH", JOB_STATUS)) == 1
 
 
-async def test_a_refused_request_fails_its_job_but_not_one_that_is_under_way(
+async def test_a_refused_request_fails_its_job_unless_it_is_running(
     played: Played, jobs: MigrationJobs
 ) -> None:
     assert not await jobs.refused("pmj-of-another", "no")
@@ -210,14 +210,14 @@ async def test_a_status_is_written_again_after_a_failure_and_not_where_the_job_i
     assert len(played.of("PATCH", JOB_STATUS)) == before + 1
 
 
-async def test_beyond_the_limit_jobs_are_left_as_they_are(
+async def test_jobs_beyond_the_limit_are_ignored(
     jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "JOBS_MAX", 1)
     assert await said(jobs, Present(job_object()), Present(job_object("other"))) == [MIGRATE]
 
 
-async def test_where_it_is_not_installed_nothing_is_missing_and_it_is_looked_for_again(
+async def test_a_missing_crd_is_no_error_and_is_checked_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "LOOK_AGAIN_S", 0.01)
@@ -244,7 +244,7 @@ async def test_where_it_is_not_installed_nothing_is_missing_and_it_is_looked_for
     assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
 
 
-async def test_jobs_that_may_be_read_later_are_found_and_no_report_waits_meanwhile(
+async def test_jobs_are_found_once_readable_and_do_not_block_reports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)

@@ -134,7 +134,7 @@ async def test_copies_of_one_decision_bind_once_and_each_says_done(
         await each.close()
 
 
-async def test_of_two_decisions_of_two_processes_one_is_done_and_the_other_says_whose_it_was(
+async def test_of_two_competing_decisions_one_binds_and_the_other_names_it(
     place: Place,
 ) -> None:
     pod = await place.waiting_pod()
@@ -148,7 +148,7 @@ async def test_of_two_decisions_of_two_processes_one_is_done_and_the_other_says_
         await each.close()
 
 
-async def test_priority_and_fairness_throttles_the_binder_and_each_pod_is_bound_once(
+async def test_a_throttled_binder_binds_each_pod_once(
     place: Place, control_plane: ControlPlane
 ) -> None:
     """The server has few seats for the binder, and refuses what it has no seat for."""
@@ -243,7 +243,7 @@ async def no_seat_left(server: ApiServer, path: str) -> AsyncIterator[None]:
 # --- explanations ---------------------------------------------------------------------------------
 
 
-async def test_a_pod_without_a_node_says_why_until_it_is_bound(
+async def test_a_waiting_pod_has_an_explanation_until_it_is_bound(
     place: Place, sink: KubernetesSink
 ) -> None:
     pod = await place.waiting_pod()
@@ -284,7 +284,7 @@ async def _idle(sink: KubernetesSink) -> bool:
 # --- evictions ------------------------------------------------------------------------------------
 
 
-async def test_an_eviction_is_told_on_the_pod_and_on_its_controller(
+async def test_an_eviction_creates_events_on_the_pod_and_its_controller(
     place: Place, sink: KubernetesSink
 ) -> None:
     path = f"/apis/apps/v1/namespaces/{place.namespace}/replicasets"
@@ -327,7 +327,7 @@ async def test_an_eviction_is_told_on_the_pod_and_on_its_controller(
     await until(told)
 
 
-async def test_a_budget_refuses_in_words_and_says_so_on_the_pod(
+async def test_a_refusal_by_a_budget_creates_an_event_with_its_reason(
     place: Place, sink: KubernetesSink
 ) -> None:
     pod = await place.running_pod(labels={"app": "budgeted"})
@@ -347,7 +347,7 @@ async def test_a_budget_refuses_in_words_and_says_so_on_the_pod(
     await until(told)
 
 
-async def test_a_process_that_starts_again_evicts_nothing_twice(
+async def test_a_restarted_process_does_not_repeat_evictions(
     place: Place, control_plane: ControlPlane
 ) -> None:
     pod = await place.running_pod()
@@ -364,7 +364,7 @@ async def test_a_process_that_starts_again_evicts_nothing_twice(
 # --- rights ---------------------------------------------------------------------------------------
 
 
-async def test_the_rights_of_each_duty_are_all_that_its_sink_needs(
+async def test_the_rights_of_each_duty_suffice_for_its_sink(
     place: Place, control_plane: ControlPlane
 ) -> None:
     waiting, unplaced = [await place.waiting_pod() for _ in range(2)]
@@ -391,7 +391,7 @@ async def test_the_rights_of_each_duty_are_all_that_its_sink_needs(
 # --- an overloaded server, played -----------------------------------------------------------------
 
 
-async def test_a_binding_that_is_throttled_is_made_when_the_server_says(
+async def test_a_throttled_binding_is_retried_until_it_succeeds(
     played: Played, client: ApiServer
 ) -> None:
     played.says("GET", f"/api/v1/nodes/{NODE}", Said())
@@ -409,7 +409,7 @@ async def test_a_binding_that_is_throttled_is_made_when_the_server_says(
 # --- PodMigrationJobs -----------------------------------------------------------------------------
 
 
-async def test_a_job_made_with_kubectl_is_requested_and_shows_what_came(place: Place) -> None:
+async def test_a_job_created_with_kubectl_is_requested_and_gets_a_status(place: Place) -> None:
     pod = await place.running_pod()
     crd = yaml.safe_load(_CRD.read_text(encoding="utf-8"))
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

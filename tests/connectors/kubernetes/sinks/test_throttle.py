@@ -58,7 +58,7 @@ def test_the_limit_stays_between_floor_and_ceiling(
         assert FLOOR <= limit.at_once <= CEILING
 
 
-def test_it_finds_what_a_server_bears() -> None:
+def test_the_limit_approaches_the_capacity_of_the_server() -> None:
     """A server that refuses more than 20 at once, and answers the others in 10 ms."""
     limit, now_s, sent, served = AdaptiveLimit(), 0.0, 0, 0
     seen = []
@@ -95,7 +95,7 @@ async def test_no_more_requests_are_under_way_than_the_limit_says(
 
 
 @pytest.mark.usefixtures("none_is_slow")
-async def test_an_overloaded_server_is_asked_less_and_not_before_its_retry_after(
+async def test_an_overloaded_server_gets_fewer_requests_after_its_retry_after(
     played: Played, client: ApiServer
 ) -> None:
     played.says("GET", "/x", OVERLOADED, Said())
@@ -109,7 +109,7 @@ async def test_an_overloaded_server_is_asked_less_and_not_before_its_retry_after
 
 
 @pytest.mark.usefixtures("none_is_slow")
-async def test_a_disruption_budget_says_nothing_about_the_server(
+async def test_a_refusal_by_a_budget_does_not_lower_the_limit(
     played: Played, client: ApiServer
 ) -> None:
     played.says("GET", "/x", failure(429, "TooManyRequests", "no", "budget", retry_after=10))
@@ -130,9 +130,7 @@ async def test_a_request_without_an_answer_counts_as_a_refusal(
     assert (int(throttle.limit.at_once), throttle.under_way) == (START // 2, 0)
 
 
-async def test_a_request_that_is_given_up_while_it_waits_holds_no_place(
-    played: Played, client: ApiServer
-) -> None:
+async def test_a_cancelled_waiting_request_uses_no_slot(played: Played, client: ApiServer) -> None:
     played.says("GET", "/x", Said(after_s=0.05))
     throttle = Throttle(client, AdaptiveLimit(start=1, floor=1, ceiling=1))
     tasks = [asyncio.create_task(throttle.send("GET", "/x")) for _ in range(3)]

@@ -13,7 +13,7 @@ def _answered(date_ms: int | None) -> Answered:
     return Answered(T0, T0 + 100, date_ms)
 
 
-def test_a_clock_that_agrees_leaves_the_nodes_own_time() -> None:
+def test_a_correct_clock_keeps_the_time_of_the_node() -> None:
     at_ms, skew_ms = choose_sample_time(_answered(T0), T0 - 7_000)
     assert at_ms == T0 - 7_000
     assert abs(skew_ms or 0) <= 1_000
@@ -23,13 +23,13 @@ def test_without_a_stamp_it_is_the_time_of_receipt() -> None:
     assert choose_sample_time(_answered(T0 + 10**9), None)[0] == T0 + 100
 
 
-def test_without_a_date_only_a_stamp_from_the_future_shows_a_wrong_clock() -> None:
+def test_without_a_date_only_a_future_timestamp_shows_a_wrong_clock() -> None:
     assert choose_sample_time(_answered(None), T0 - 600_000) == (T0 - 600_000, None)
     assert choose_sample_time(_answered(None), T0 + 600_000) == (T0 + 100, 599_900)
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(0, 60_000))
-def test_however_wrong_a_clock_is_the_time_is_near_that_of_the_measurement(
+def test_a_wrong_clock_is_corrected_to_about_the_time_of_measurement(
     skew_ms: int, age_ms: int
 ) -> None:
     date_ms = (T0 + 50 + skew_ms) // 1_000 * 1_000

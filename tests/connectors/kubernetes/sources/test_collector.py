@@ -64,7 +64,7 @@ def _context(directory: Directory | None = None) -> SourceContext:
     return context(api_server("http://127.0.0.1:9"), directory or directory_of({"n1": {}}))
 
 
-async def test_a_source_that_fails_is_reported_tried_again_and_disturbs_nobody() -> None:
+async def test_a_failing_source_is_reported_and_retried_without_affecting_others() -> None:
     given = _context()
 
     def fails() -> list[NodeUsage]:
@@ -88,7 +88,7 @@ async def test_a_source_that_fails_is_reported_tried_again_and_disturbs_nobody()
     assert reports["good"].failure is None
 
 
-async def test_each_message_names_the_source_that_speaks_for_the_node() -> None:
+async def test_each_message_names_the_source_of_its_node() -> None:
     given = _context(directory_of({"n1": {}, "n2": {}}))
     first = _Source(given, "first", lambda: [_sample("n1", now_ms())])
     second = _Source(given, "second", lambda: [_sample(name, now_ms()) for name in ("n1", "n2")])
@@ -101,9 +101,7 @@ async def test_each_message_names_the_source_that_speaks_for_the_node() -> None:
     assert named == {"n1": "first", "n2": "second"}
 
 
-async def test_samples_carry_what_the_node_has_and_impossible_ones_are_rejected_and_counted() -> (
-    None
-):
+async def test_samples_carry_capacity_and_impossible_ones_are_rejected() -> None:
     given = _context()
     labels = {"loadstream.io/pool": "batch"}
     given.directory.set_nodes(
@@ -135,7 +133,7 @@ async def test_samples_carry_what_the_node_has_and_impossible_ones_are_rejected_
 
 
 @pytest.mark.parametrize("source", ["kubelet_resource", "kubelet_summary", "metrics_api"])
-async def test_a_source_says_why_there_is_nothing_to_ask(source: str) -> None:
+async def test_a_source_reports_why_it_knows_no_nodes(source: str) -> None:
     """With a role that lacks nodes or pods everything was well, and nothing was measured."""
 
     async def refuse(request: web.Request) -> web.Response:
@@ -161,7 +159,7 @@ async def test_a_source_says_why_there_is_nothing_to_ask(source: str) -> None:
     assert report.failures["incomplete"] <= intervals + 2, "one each, however often it is read"
 
 
-async def test_a_reader_that_does_not_read_holds_the_sources_back() -> None:
+async def test_a_slow_reader_slows_the_sources() -> None:
     given = _context(directory_of({f"n{index}": {} for index in range(QUEUE_MAX)}))
     source = _Source(
         given, "many", lambda: [_sample(f"n{index}", now_ms()) for index in range(QUEUE_MAX)]
@@ -176,7 +174,7 @@ async def test_a_reader_that_does_not_read_holds_the_sources_back() -> None:
         await until(lambda: source.reads > 2)
 
 
-async def test_all_of_a_cluster_from_its_file_to_its_messages() -> None:
+async def test_configured_sources_measure_a_cluster() -> None:
     """An API server with two nodes and their proxies, and a Prometheus with GPUs."""
 
     async def answer(request: web.Request) -> web.StreamResponse:

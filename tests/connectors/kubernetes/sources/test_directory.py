@@ -88,7 +88,7 @@ async def test_a_pod_that_replaces_another_of_its_name_is_another_one() -> None:
     assert _uids(directory, "n1") == {"a": "2"}
 
 
-async def test_what_a_later_list_lacks_is_gone_and_versions_go_on() -> None:
+async def test_objects_missing_from_a_later_list_are_removed() -> None:
     directory = Directory()
     await directory.take_pods(_events(Begun(), Present(_pod("a", "1", "n1")), Ended()))
     version = directory.pods_on("n1").version
@@ -119,5 +119,5 @@ def test_an_instance_is_a_node_by_name_or_address(instance: str, node: str | Non
     [("2026-03-01T12:00:00Z", 1_772_366_400_000), ("2026-03-01T12:00:00.25Z", 1_772_366_400_250),
      ("2026-03-01T12:00:00.123456789Z", 1_772_366_400_123), ("2026-03-01", None), ("x", None), (None, None)],
 )  # fmt: skip
-def test_times(text: object, expected: int | None) -> None:
+def test_times_are_parsed_to_milliseconds(text: object, expected: int | None) -> None:
     assert parse_time_ms(text) == expected

@@ -35,7 +35,7 @@ def _escaped(value: str) -> str:
 
 
 @given(st.lists(st.tuples(st.sampled_from(_NAMES), _lines), max_size=3, unique_by=lambda f: f[0]))
-def test_it_reads_what_the_general_parser_reads(families: list[tuple[str, list[_Line]]]) -> None:
+def test_the_parser_agrees_with_the_general_one(families: list[tuple[str, list[_Line]]]) -> None:
     text = ""
     for name, lines in families:
         text += f'# HELP {name} Some {name}{{x="y"}} 1\n# TYPE {name} gauge\n'
@@ -67,7 +67,7 @@ def test_it_reads_what_the_general_parser_reads(families: list[tuple[str, list[_
         (b'{"kind": "Status"}\n', "is not text with metrics"),
     ],
 )
-def test_what_is_no_whole_answer_is_an_error(body: bytes, complaint: str) -> None:
+def test_an_incomplete_answer_is_an_error(body: bytes, complaint: str) -> None:
     with pytest.raises(NoExposition, match=complaint):
         check_complete(body)
 
@@ -81,7 +81,7 @@ def test_a_real_kubelets_answer_has_every_pod_once() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_raise_anything_else(body: bytes) -> None:
+def test_any_bytes_raise_only_the_documented_error(body: bytes) -> None:
     try:
         check_complete(body)
         for labels, _, _ in parse_samples(body, b"m"):

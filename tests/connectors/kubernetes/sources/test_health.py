@@ -29,7 +29,7 @@ def test_the_last_success_and_the_failures_of_each_node_are_known() -> None:
     assert health.report().nodes[0].sampled_at_ms == 900
 
 
-def test_a_source_that_fails_as_a_whole_says_so_once_and_recovers(
+def test_a_failed_source_logs_once_and_recovers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     health = _health()
@@ -42,7 +42,7 @@ def test_a_source_that_fails_as_a_whole_says_so_once_and_recovers(
     assert len(caplog.records) == 2
 
 
-def test_why_nodes_fail_is_logged_with_the_first_of_them_and_of_the_source_where_all_do(
+def test_failures_of_nodes_are_logged_with_an_example(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now_ms = [0]
@@ -74,7 +74,7 @@ def test_why_nodes_fail_is_logged_with_the_first_of_them_and_of_the_source_where
     assert health.report().failure is None
 
 
-def test_notes_hold_until_they_are_taken_back_and_nodes_until_they_are_gone() -> None:
+def test_notes_and_nodes_are_kept_until_removed() -> None:
     health = _health()
     health.set_note("config", "it is odd")
     health.record_success("n1")

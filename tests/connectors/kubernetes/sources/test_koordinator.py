@@ -93,7 +93,7 @@ async def _next(source: Koordinator, count: int = 1) -> list[NodeMetric]:
     return found
 
 
-async def test_what_is_there_changes_and_goes_is_reported() -> None:
+async def test_present_changed_and_removed_objects_are_reported() -> None:
     server = _ApiServer()
     server.objects = {"n1": server.object("n1"), "n2": server.object("n2")}
     async with _running(server, "n1", "n2") as source:
@@ -106,7 +106,7 @@ async def test_what_is_there_changes_and_goes_is_reported() -> None:
         assert (gone.node, gone.removed) == ("n2", True)
 
 
-async def test_what_a_later_list_lacks_is_gone() -> None:
+async def test_objects_missing_from_a_later_list_are_reported_as_removed() -> None:
     server = _ApiServer()
     server.objects = {"n1": server.object("n1"), "n2": server.object("n2")}
     async with _running(server, "n1", "n2") as source:
@@ -117,7 +117,7 @@ async def test_what_a_later_list_lacks_is_gone() -> None:
         assert (gone.node, gone.removed) == ("n2", True)
 
 
-async def test_the_config_map_says_the_interval_where_the_object_does_not() -> None:
+async def test_the_config_map_gives_a_missing_interval() -> None:
     server = _ApiServer()
     policy = orjson.dumps({"metricReportIntervalSeconds": 45}).decode()
     server.config = {
@@ -134,7 +134,7 @@ async def test_the_config_map_says_the_interval_where_the_object_does_not() -> N
     assert found["n2"].report_interval_ms == 90_000
 
 
-async def test_a_config_map_that_may_not_be_read_is_noted_for_as_long_as_that_is() -> None:
+async def test_a_forbidden_config_map_is_noted_until_readable() -> None:
     server = _ApiServer()
     server.readable = False
     server.objects = {"n1": server.object("n1")}
@@ -149,7 +149,7 @@ async def test_a_config_map_that_may_not_be_read_is_noted_for_as_long_as_that_is
         assert source.health.report().notes == ()
 
 
-async def test_where_it_is_not_installed_it_says_so_and_looks_again() -> None:
+async def test_a_missing_crd_is_reported_and_checked_again() -> None:
     server = _ApiServer()
     server.installed = False
     async with _running(server, "n1") as source:
@@ -270,7 +270,7 @@ async def _create_served(server: ApiServer, found: dict[str, Any]) -> None:
             return
 
 
-async def test_a_real_api_server_has_it_installed_later_and_taken_away(
+async def test_the_crd_can_be_installed_and_removed_on_a_real_server(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     """From no such kind to objects, a deletion and a ConfigMap, with the rights of the duty."""

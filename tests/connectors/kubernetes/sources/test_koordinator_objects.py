@@ -45,7 +45,7 @@ def test_koordinators_object_is_a_message() -> None:
     assert decode("node-metrics", encode(message)) == message
 
 
-def test_an_object_that_was_never_reported_says_nothing_of_its_node() -> None:
+def test_an_object_without_a_report_gives_no_metric() -> None:
     message = convert_node_metric("c", {"metadata": {"name": "n"}, "status": {}}, None)
     assert message.usage is None
     assert message.updated_at_ms is None
@@ -80,7 +80,7 @@ def _spec(seconds: object) -> dict[str, object]:
     return {"metricCollectPolicy": {"reportIntervalSeconds": seconds}}
 
 
-def test_what_the_object_says_counts() -> None:
+def test_settings_of_the_object_take_precedence() -> None:
     intervals = _config(metricReportIntervalSeconds=30)
     assert intervals.report_ms(_spec(90), {}) == 90_000
     assert intervals.report_ms({}, {}) == 30_000
@@ -88,7 +88,7 @@ def test_what_the_object_says_counts() -> None:
     assert CollectIntervals().report_ms({}, {}) is None
 
 
-def test_the_first_policy_that_selects_a_node_holds_and_inherits() -> None:
+def test_the_first_policy_that_selects_a_node_applies_and_inherits() -> None:
     intervals = _config(
         metricReportIntervalSeconds=30,
         nodeConfigs=[

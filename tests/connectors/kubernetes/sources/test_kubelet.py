@@ -73,7 +73,7 @@ async def _encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[tuple[int,
         yield urlsplit(url).port or 0, tokens
 
 
-async def test_a_kubelet_is_asked_at_its_own_address_and_port_with_the_token(
+async def test_a_kubelet_is_queried_at_its_address_with_the_token(
     certificate: tuple[Path, Path],
 ) -> None:
     async with _encrypted(certificate) as (port, tokens):
@@ -88,7 +88,7 @@ async def test_a_kubelet_is_asked_at_its_own_address_and_port_with_the_token(
     assert tokens == [TOKEN]
 
 
-async def test_a_certificate_that_nobody_trusts_says_what_to_do(
+async def test_an_untrusted_certificate_is_an_error_with_advice(
     certificate: tuple[Path, Path],
 ) -> None:
     async with _encrypted(certificate) as (port, tokens):
@@ -120,7 +120,7 @@ async def test_without_tls_no_credentials_are_sent() -> None:
     assert "Authorization" not in headers[0]
 
 
-async def test_credentials_that_are_refused_are_read_anew_once(
+async def test_refused_credentials_are_read_again_once(
     certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubelet, "RENEW_MIN_MS", 600_000)  # longer than this test may take
@@ -148,7 +148,7 @@ async def test_credentials_that_are_refused_are_read_anew_once(
     assert (asked, len(loads)) == (4, 2)
 
 
-async def test_through_the_api_server_the_proxy_of_the_node_is_asked() -> None:
+async def test_kubelets_can_be_queried_through_the_api_server() -> None:
     asked = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -180,14 +180,16 @@ async def test_through_the_api_server_the_proxy_of_the_node_is_asked() -> None:
         ({}, {"url": "http://kwok:10247/metrics/nodes/{node}/metrics/resource"}, "http://kwok:10247/metrics/nodes/n1/metrics/resource"),
     ],
 )  # fmt: skip
-async def test_urls(addresses: dict[str, str], settings: dict[str, object], expected: str) -> None:
+async def test_urls_are_built_from_addresses(
+    addresses: dict[str, str], settings: dict[str, object], expected: str
+) -> None:
     directory = _directory_of(addresses)
     async with api_server("http://nowhere.invalid") as api:
         kubelets = Kubelets(_settings(**settings), context(api, directory), "/metrics/resource")
         assert kubelets._url(directory.nodes["n1"]) == expected
 
 
-async def test_a_node_without_an_address_says_which_ones_it_has() -> None:
+async def test_a_node_without_the_address_lists_those_that_it_has() -> None:
     async with _kubelets(_directory(InternalDNS="n1.internal")) as kubelets:
         with pytest.raises(SourceFailed, match="has addresses of type InternalDNS") as failed:
             await kubelets.get("n1")

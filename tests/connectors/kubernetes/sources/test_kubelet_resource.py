@@ -82,7 +82,7 @@ def test_the_second_scrape_has_the_mean_between_the_two() -> None:
     assert pod.usage == {"cpu": 500, "memory": 2 * GIB}
 
 
-def test_a_pod_that_replaces_another_of_its_name_inherits_nothing() -> None:
+def test_a_pod_with_an_old_name_inherits_no_usage() -> None:
     kubelet = _Kubelet({"a": "old"})
     for seconds in (50.0, 60.0):
         kubelet.scrape(pod_lines("a", seconds, GIB, kubelet.at_ms + 10_000))
@@ -108,7 +108,7 @@ def test_a_pod_that_the_directory_does_not_know_is_left_out() -> None:
     assert [pod.name for pod in sample.pods] == ["a"]
 
 
-def test_without_figures_of_pods_those_of_their_containers_are_summed() -> None:
+def test_usage_of_containers_is_summed_without_pod_metrics() -> None:
     kubelet = _Kubelet({"a": "uid-a"})
     for seconds in (50.0, 60.0, 70.0):
         at_ms = kubelet.at_ms + 10_000
@@ -133,7 +133,7 @@ def test_a_container_that_restarted_leaves_its_pod_without_cpu_once() -> None:
     assert cpu == [None, 1_100, None, 300]
 
 
-def test_swap_is_reported_where_it_is_asked_for_and_can_be_one() -> None:
+def test_swap_is_reported_where_configured_and_plausible() -> None:
     kubelet = _Kubelet({"a": "uid-a"}, extraResources=["swap"])
     for seconds in (50.0, 60.0):
         at_ms = kubelet.at_ms + 10_000
@@ -145,7 +145,7 @@ def test_swap_is_reported_where_it_is_asked_for_and_can_be_one() -> None:
     assert sample.pods[0].usage["swap"] == 0
 
 
-def test_without_times_in_the_answer_ours_holds() -> None:
+def test_the_time_of_receipt_is_used_without_timestamps() -> None:
     source = _source(directory_of({"n1": {}}))
     for index in range(2):
         at_ms = T0 + index * 10_000
@@ -235,7 +235,7 @@ class TestKubeletResource(UsageSourceContract):
                 yield _World(source)
 
 
-async def test_a_kubelet_that_fails_is_silent_and_its_neighbours_are_not() -> None:
+async def test_a_failing_kubelet_does_not_affect_others() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         kind = request.path.strip("/")
         if kind == "slow":
@@ -280,7 +280,7 @@ def _using(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
     return cluster.pod(name, node_name="n1", annotations=usage)
 
 
-async def test_the_nodes_of_a_real_api_server_use_what_kwok_says(
+async def test_usage_of_real_nodes_equals_that_of_kwok(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     """From list and watch to messages, with the rights of the duty and nothing else."""

@@ -63,7 +63,7 @@ def test_upstreams_summary_is_a_sample() -> None:
     assert new.usage == {"memory": 1 << 24}  # no rate of it yet: left out, not 0
 
 
-def test_what_was_measured_before_is_no_new_sample() -> None:
+def test_an_old_measurement_gives_no_new_sample() -> None:
     source = _source()
     assert _measured(source, document("stats_summary")) is not None
     assert _measured(source, document("stats_summary")) is None

@@ -36,7 +36,7 @@ class _Three:
         return self.precedence.offer(source, message or _sample(at_ms), T0 + at_ms)
 
 
-def test_the_first_that_measures_a_node_speaks_and_the_others_are_held_back() -> None:
+def test_only_the_first_source_of_a_node_is_used() -> None:
     three = _Three()
     assert three.offer(1, 0) is not None  # nobody else has said anything yet
     assert three.offer(2, 1_000) is None
@@ -46,7 +46,7 @@ def test_the_first_that_measures_a_node_speaks_and_the_others_are_held_back() ->
     assert three.counts[1] == {"took_over": 1, "held_back": 1}
 
 
-def test_the_speaker_may_lack_a_resource_for_a_while_and_no_other_may_begin_with_less() -> None:
+def test_a_source_keeps_its_node_while_a_resource_is_missing() -> None:
     three = _Three()
     assert three.offer(0, 0, _sample(0, cpu=1)) is None
     assert three.offer(0, 1_000) is not None
@@ -57,7 +57,7 @@ def test_the_speaker_may_lack_a_resource_for_a_while_and_no_other_may_begin_with
     assert filled.usage == {"cpu": 2, "memory": 1}
 
 
-def test_the_next_one_steps_in_when_the_speaker_is_silent_and_leaves_again() -> None:
+def test_the_next_source_replaces_a_silent_one_until_it_returns() -> None:
     three = _Three()
     three.offer(0, 0)
     assert three.offer(1, 30_000) is None
@@ -67,7 +67,7 @@ def test_the_next_one_steps_in_when_the_speaker_is_silent_and_leaves_again() -> 
     assert three.offer(1, 41_000) is None
 
 
-def test_aggregates_of_a_clock_that_is_ahead_do_not_shut_out_who_steps_in() -> None:
+def test_aggregates_from_a_fast_clock_do_not_block_the_next_source() -> None:
     three = _Three()
     ahead = NodeMetric(
         cluster="c", node="n", updated_at_ms=T0 + 86_400_000, usage={"cpu": 1, "memory": 1}
@@ -77,7 +77,7 @@ def test_aggregates_of_a_clock_that_is_ahead_do_not_shut_out_who_steps_in() -> N
     assert three.counts[1] == {"took_over": 1}
 
 
-def test_what_the_speaker_did_not_measure_is_filled_in_and_nothing_else() -> None:
+def test_other_sources_add_only_missing_resources() -> None:
     three = _Three()
     three.offer(0, 0)
     gpu = _sample(1_000, {"a": {"nvidia.com/gpu": 1, "cpu": 9}, "b": {"cpu": 7}}, **{"nvidia.com/gpu": 3, "cpu": 9})  # fmt: skip
@@ -114,7 +114,7 @@ def test_host_applications_are_filled_in_by_name() -> None:
     assert filled.host_applications == (nginx,)
 
 
-def test_what_is_not_fresh_is_not_filled_in() -> None:
+def test_old_values_are_not_added() -> None:
     three = _Three()
     three.offer(0, 0)
     three.offer(1, 0, _sample(0, gpu=3))
@@ -123,7 +123,7 @@ def test_what_is_not_fresh_is_not_filled_in() -> None:
     assert "gpu" not in filled.usage
 
 
-def test_a_sample_without_cpu_or_memory_never_speaks() -> None:
+def test_a_sample_without_cpu_or_memory_is_never_the_main_source() -> None:
     three = _Three()
     assert three.offer(0, 0, _sample(0, gpu=3)) is None
     assert three.offer(0, 0, _sample(0, cpu=3)) is None
@@ -132,7 +132,7 @@ def test_a_sample_without_cpu_or_memory_never_speaks() -> None:
     assert filled.usage == {"cpu": 1, "memory": 1}  # that of the same source was replaced
 
 
-def test_samples_of_a_node_with_aggregates_are_held_back() -> None:
+def test_samples_of_a_node_with_aggregates_are_not_sent() -> None:
     three = _Three()
     aggregate = NodeMetric(cluster="c", node="n", updated_at_ms=T0, usage={"cpu": 1})
     assert three.offer(0, 0, aggregate) is aggregate
@@ -151,7 +151,7 @@ def test_samples_of_a_node_with_aggregates_are_held_back() -> None:
         NodeMetric(cluster="c", node="n", updated_at_ms=T0 - 86_400_000, usage={"cpu": 1}),
     ],
 )
-def test_an_aggregate_that_is_not_fresh_holds_nobody_back(left_behind: NodeMetric) -> None:
+def test_an_old_aggregate_does_not_block_samples(left_behind: NodeMetric) -> None:
     """Koordinator's manager makes one for each node; its agent may not run there, or no more."""
     three = _Three()
     assert three.offer(0, 0, left_behind) is None
@@ -165,12 +165,12 @@ def test_an_aggregate_that_is_not_fresh_holds_nobody_back(left_behind: NodeMetri
     assert three.offer(1, 30_005) is not None
 
 
-def test_the_only_source_says_also_that_there_are_no_figures() -> None:
+def test_the_only_source_reports_missing_metrics() -> None:
     alone = Precedence([30_000], lambda index, what: None)
     assert alone.offer(0, NodeMetric(cluster="c", node="n"), T0) is not None
 
 
-def test_that_a_metric_is_gone_is_said_only_by_who_spoke() -> None:
+def test_only_the_source_of_a_node_reports_a_removed_metric() -> None:
     three = _Three()
     three.offer(0, 0)
     assert three.offer(1, 1, NodeMetric(cluster="c", node="n", removed=True)) is None

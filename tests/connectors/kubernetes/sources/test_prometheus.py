@@ -75,7 +75,7 @@ async def _source(
 _NODES = {"cpu": "cpu", "memory": "memory"}
 
 
-async def test_numbers_go_to_the_nodes_and_pods_that_labels_name() -> None:
+async def test_values_are_assigned_to_nodes_and_pods_by_labels() -> None:
     server = Played(
         cpu=[({"instance": "n1"}, 1.5), ({"instance": "10.0.0.1:9100"}, 0.25), ({"instance": "x"}, 9)],
         memory=[({"instance": "n1:9100"}, 4096.4), ({"instance": "10.0.0.1"}, 1)],
@@ -124,7 +124,7 @@ async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
     assert failures == [None, None]
 
 
-async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
+async def test_scrape_times_are_used_where_a_query_gives_them() -> None:
     at_s = now_ms() // 1_000 - 40
     server = Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
                      times=[({"instance": "n1"}, at_s)])  # fmt: skip
@@ -179,7 +179,7 @@ async def test_a_partial_answer_counts_as_none_unless_it_is_wanted() -> None:
         (503, b"starting", "server_error"),
     ],
 )
-async def test_an_answer_that_is_none_is_a_failure(status: int, body: bytes, cause: str) -> None:
+async def test_an_invalid_answer_is_a_failure(status: int, body: bytes, cause: str) -> None:
     async def server(request: web.Request) -> web.Response:
         return web.Response(status=status, body=body)
 
@@ -212,7 +212,7 @@ async def test_a_password_in_the_url_is_in_no_failure(place: str) -> None:
     assert "hush" not in str(failed.value)
 
 
-def test_what_settings_and_presets_ask_together() -> None:
+def test_queries_of_settings_and_presets_are_merged() -> None:
     settings = _settings(
         url="http://x", presets=["nodeExporter", "cadvisor"], window="5m", nodeLabel="node",
         nodes={"cpu": 'mine{a="{node}"}', "nvidia.com/gpu": "gpus"},

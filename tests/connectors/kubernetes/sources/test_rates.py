@@ -61,7 +61,7 @@ def test_a_counter_that_leaves_0_may_have_begun_long_before() -> None:
     assert counter.millicores == 500
 
 
-def test_a_reading_of_the_same_time_says_nothing_new() -> None:
+def test_a_reading_with_the_same_time_is_ignored() -> None:
     counter = CpuCounter(100.0, 0)
     counter.take(105.0, 10_000)
     counter.take(105.0, 10_000)
@@ -75,7 +75,7 @@ def test_a_reading_that_is_too_old_is_only_a_beginning() -> None:
     assert counter.millicores is None
 
 
-def test_after_a_clock_was_set_back_far_rates_begin_anew() -> None:
+def test_rates_restart_after_a_clock_was_set_back() -> None:
     counter = CpuCounter(100.0, 1_000_000)
     counter.take(200.0, 50_000)
     assert counter.millicores is None
@@ -83,7 +83,7 @@ def test_after_a_clock_was_set_back_far_rates_begin_anew() -> None:
     assert counter.millicores == 1_000
 
 
-def test_a_rate_that_no_machine_has_is_none() -> None:
+def test_an_impossible_rate_is_dropped() -> None:
     counter = CpuCounter(1.0, 0)
     counter.take(1e300, 10_000)
     assert counter.millicores is None

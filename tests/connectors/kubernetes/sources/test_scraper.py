@@ -27,7 +27,7 @@ def _scraper() -> Scraper:
 
 
 @given(st.lists(st.floats(0, 0.4), min_size=1, max_size=60))
-def test_each_node_is_due_once_an_interval_however_often_one_looks(steps: list[float]) -> None:
+def test_each_node_is_due_once_per_interval(steps: list[float]) -> None:
     scraper, nodes = _scraper(), [f"node-{index}" for index in range(200)]
     scraper.set_nodes(nodes)
     now, due = 100.25, Counter[str]()
@@ -169,7 +169,7 @@ class _OwnTime(asyncio.SelectorEventLoop):
         return self._select(0)
 
 
-def test_beyond_its_places_each_node_is_asked_in_turn_and_nothing_piles_up(
+def test_more_nodes_than_slots_are_scraped_in_rotation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Kubelets that are slow: 100 nodes, of which 5 can be asked within 20 ms."""
@@ -210,7 +210,7 @@ async def test_nodes_that_come_and_go_are_followed() -> None:
         assert run.asked["a"] == asked
 
 
-async def test_what_is_under_way_ends_with_the_scraper() -> None:
+async def test_running_scrapes_end_with_the_scraper() -> None:
     async with _Run(["dead"]) as run:
         await until(lambda: run.now == 1)
     assert run.now == 0

@@ -67,7 +67,7 @@ def test_without_a_file_kubelets_are_asked() -> None:
         ("sources: [", r"not readable as YAML"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_place(text: str, complaint: str) -> None:
+def test_errors_name_their_place(text: str, complaint: str) -> None:
     with pytest.raises(SourcesError, match=complaint):
         read_sources(text, _KNOWN, "file")
 

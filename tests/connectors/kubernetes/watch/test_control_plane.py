@@ -65,7 +65,7 @@ async def meddle(server: ApiServer, namespace: str, letter: str) -> None:
     await cluster.create_nodes(server, [cluster.node(f"{letter}-node")])
 
 
-async def test_what_is_reported_is_what_there_is(
+async def test_reported_objects_equal_those_of_the_server(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"

@@ -99,7 +99,7 @@ def said(objects: Objects, event: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", KINDS)
-def test_an_object_is_one_record_and_says_when_it_is_gone(path: str) -> None:
+def test_an_object_is_one_record_until_its_removal(path: str) -> None:
     objects = Objects("c", KINDS[path])
     assert said(objects, Changed(FOUND[path])) == [RECORDS[path]]
     assert said(objects, Changed(FOUND[path])) == []
@@ -134,7 +134,7 @@ def test_an_object_is_one_record_and_says_when_it_is_gone(path: str) -> None:
         ),
     ],
 )
-def test_replicas_are_those_that_are_wanted_and_what_is_over_has_no_record(
+def test_replicas_are_the_desired_ones_and_finished_workloads_have_no_record(
     path: str, changes: list[tuple[str, Any]], replicas: int | None
 ) -> None:
     objects = Objects("c", KINDS[path])
@@ -163,7 +163,7 @@ def test_replicas_are_those_that_are_wanted_and_what_is_over_has_no_record(
         ),
     ],
 )
-def test_a_budget_says_what_the_api_server_goes_by(
+def test_a_budget_record_has_the_values_that_the_api_server_uses(
     changes: list[tuple[str, Any]], fields: dict[str, Any]
 ) -> None:
     path = "/apis/policy/v1/poddisruptionbudgets"
@@ -192,7 +192,7 @@ def fail_on(operator: str, *codes: int) -> Any:
         ([("spec/backoffLimit", 0), ("spec/podFailurePolicy/rules", [{**IGNORED, "action": "Count"}])], 0),
     ],
 )  # fmt: skip
-def test_a_job_says_how_many_evictions_it_bears(
+def test_a_job_record_has_the_number_of_tolerated_evictions(
     changes: list[tuple[str, Any]], allowed: int | None
 ) -> None:
     path = "/apis/batch/v1/jobs"

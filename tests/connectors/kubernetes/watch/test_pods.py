@@ -189,11 +189,11 @@ def _claims() -> Claims:
         (_mounts("single"), ["exclusive volume"]),
     ],
 )  # fmt: skip
-def test_what_is_required_and_not_evaluated_is_named(change: Any, names: list[str]) -> None:
+def test_unsupported_requirements_are_named(change: Any, names: list[str]) -> None:
     assert list(made(change, claims=_claims()).unsupported) == names
 
 
-def test_what_a_pod_asks_for_as_a_whole_stands_instead_of_the_sum_over_its_containers() -> None:
+def test_pod_level_requests_replace_the_sum_of_containers() -> None:
     whole = {"requests": {"cpu": "3", "hugepages-2Mi": "4Mi"}, "limits": {"cpu": "4"}}
     demand = pod_demand(made(("spec/resources", whole)))
     assert demand.requests == {"cpu": 3_010, "memory": 512 * 2**20, "hugepages-2Mi": 4 * 2**20}
@@ -334,7 +334,7 @@ _pods = st.fixed_dictionaries(
 
 
 @given(_pods)
-def test_whatever_is_made_can_be_read_and_nothing_else_is(found: Object) -> None:
+def test_every_created_record_can_be_decoded(found: Object) -> None:
     read = encode_values(Pod, values(found, Claims())).read()
     if isinstance(read, Refusal):
         assert read.reason

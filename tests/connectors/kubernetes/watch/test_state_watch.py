@@ -142,7 +142,7 @@ async def test_a_request_ends_or_is_made_again(
     assert reader.fold.events("a") == said
 
 
-async def test_gated_pods_and_those_of_others_are_not_asked_for_until_they_are_ours(
+async def test_no_requests_are_made_for_gated_pods_and_other_schedulers(
     api: PlayedApi, reader: Reader
 ) -> None:
     api.put(PODS, pod("gated", ("spec/schedulingGates", [{"name": "quota"}])))
@@ -194,9 +194,7 @@ async def test_a_claim_that_is_bound_opens_a_pod_that_waits_for_it(
     assert asked == [("unbound volume",), ("zonal volume",)]
 
 
-async def test_what_changes_nothing_that_is_carried_is_not_reported(
-    api: PlayedApi, reader: Reader
-) -> None:
+async def test_irrelevant_changes_are_not_reported(api: PlayedApi, reader: Reader) -> None:
     count = len(reader.fold.messages)
     beat = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-20T11:00:00Z"}]
     api.put(NODES, node("node-1", ("status/conditions", beat)))
@@ -210,7 +208,7 @@ async def test_what_changes_nothing_that_is_carried_is_not_reported(
     ]  # fmt: skip
 
 
-async def test_an_object_that_no_record_carries_is_left_out_by_name_and_stops_nothing(
+async def test_an_object_that_fits_no_record_is_skipped_and_named(
     api: PlayedApi, reader: Reader, watch: KubernetesWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.put(NODES, node("node-2", ("status/allocatable", {"cpu": "a lot"})))
@@ -228,7 +226,7 @@ async def test_an_object_that_no_record_carries_is_left_out_by_name_and_stops_no
     assert not any(each.left_out for each in watch.health())
 
 
-async def test_a_running_pod_beyond_a_record_keeps_its_room_and_is_moved_by_nobody(
+async def test_a_running_pod_too_large_for_a_record_keeps_its_room(
     api: PlayedApi, reader: Reader
 ) -> None:
     many = [{"key": f"k{number}", "operator": "Exists"} for number in range(300)]
@@ -240,7 +238,7 @@ async def test_a_running_pod_beyond_a_record_keeps_its_room_and_is_moved_by_nobo
     assert carried.tolerations == ()
 
 
-async def test_a_waiting_pod_beyond_a_record_asks_so_that_it_is_refused_where_its_user_looks(
+async def test_a_waiting_pod_too_large_for_a_record_is_refused_by_a_decision(
     api: PlayedApi, reader: Reader
 ) -> None:
     many = [{"key": f"k{number}", "operator": "Exists"} for number in range(300)]
@@ -288,7 +286,7 @@ async def test_a_watch_that_is_too_old_is_listed_and_compared(
     }
 
 
-async def test_a_connection_that_is_half_open_is_given_up(
+async def test_a_half_open_connection_is_closed(
     api: PlayedApi, watch: KubernetesWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "WATCH_S", 0.3)
@@ -333,7 +331,7 @@ async def test_a_server_that_is_stopped_and_started_again_is_read_again(
     await reader.until(lambda: all(each.failing_s is None for each in watch.health()))
 
 
-async def test_pages_that_expire_are_begun_anew_within_the_full_list(
+async def test_expired_pages_restart_within_the_full_list(
     api: PlayedApi, watch: KubernetesWatch
 ) -> None:
     for number in range(1_200):
@@ -347,7 +345,7 @@ async def test_pages_that_expire_are_begun_anew_within_the_full_list(
     assert api.lists.count(PODS) >= 3
 
 
-async def test_what_goes_while_pages_are_read_anew_is_not_in_the_full_list(
+async def test_objects_deleted_during_paging_are_not_in_the_full_list(
     api: PlayedApi, watch: KubernetesWatch
 ) -> None:
     for number in range(600):
@@ -397,7 +395,7 @@ async def test_there_is_no_full_list_without_nodes_and_pods(
         assert agrees(api, reader.fold)
 
 
-async def test_a_reader_that_is_slow_makes_the_watch_slow_and_loses_nothing(
+async def test_a_slow_reader_slows_the_watch_and_loses_nothing(
     api: PlayedApi, reader: Reader, watch: KubernetesWatch
 ) -> None:
     reader.may_read.clear()

@@ -84,7 +84,7 @@ def test_a_query_of_prometheus_counts_if_it_names_a_resource(
          'did you mean "LowNodeUtilization"?'),
     ],
 )  # fmt: skip
-def test_other_strategies_are_lost_by_name_and_no_pod_is_moved(
+def test_unsupported_strategies_are_named_and_no_pod_is_moved(
     plugins: str, lost: str, text: str
 ) -> None:
     imported = import_text(_policy(_USAGE, plugins=plugins))

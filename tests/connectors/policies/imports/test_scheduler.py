@@ -61,7 +61,7 @@ def test_plugins_that_are_not_there_are_lost_by_name_and_end_with_1_unless_that_
     assert (allowed.exit_code, allowed.text) == (0, imported.text)
 
 
-def test_what_is_about_the_process_is_handled_elsewhere() -> None:
+def test_settings_of_the_process_are_handled_elsewhere() -> None:
     elsewhere = import_text(_KOORDINATOR).report["handled elsewhere"]
     assert {"leaderElection", "profiles[0].schedulerName"} <= set(elsewhere)
     assert any(name.endswith("estimator") for name in elsewhere)
@@ -121,7 +121,7 @@ def test_a_filter_that_is_disabled_or_not_enabled_upstream_is_off(plugins: str, 
     assert not _import_plugins(plugins).policy.plugins.filters(off)
 
 
-def test_of_trimaran_the_score_by_risk_is_taken_over_and_packing_is_lost() -> None:
+def test_the_risk_score_of_trimaran_is_imported_and_packing_is_not() -> None:
     imported = import_text(
         SCHEDULER
         + """\
@@ -163,7 +163,7 @@ profiles:
          "found a second profile with settings"),
     ],
 )  # fmt: skip
-def test_what_the_scheduler_would_not_read_is_an_error(text: str, expected: str) -> None:
+def test_settings_that_the_scheduler_refuses_are_errors(text: str, expected: str) -> None:
     imported = import_text(SCHEDULER + text)
     assert (imported.exit_code, imported.text) == (1, "")
     assert expected in imported.errors[0]

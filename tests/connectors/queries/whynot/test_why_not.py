@@ -150,7 +150,7 @@ def story() -> list[RebalanceRound]:
     return [*rounds, a_round(6, hot_node(6, budget, leaving)), a_round(7, hot_node(7, budget))]
 
 
-def test_the_page_on_why_not_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
+def test_the_documentation_shows_the_real_answer_for_a_cluster(recorded: Recorded) -> None:
     recorded.write("status", story())
     page = PAGE.read_text(encoding="utf-8").partition("answers in sentences:\n\n")[2]
     assert page.partition("\n\n")[0].split() == ask(BLUE).stdout.split()
@@ -161,13 +161,13 @@ def test_the_same_round_published_twice_counts_once(recorded: Recorded) -> None:
     assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 2
 
 
-def test_rounds_are_read_as_far_back_as_is_asked_for(recorded: Recorded) -> None:
+def test_rounds_are_read_back_to_the_requested_time(recorded: Recorded) -> None:
     recorded.write("status", [a_round(number) for number in range(90)])
     assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 61
     assert json.loads(ask(BLUE, "--json", "--back", "5m").stdout)["rounds_read"] == 6
 
 
-def test_rounds_that_are_asked_for_and_not_looked_at_are_said_to_be_left_out(
+def test_the_answer_says_that_older_rounds_were_not_read(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded.write("status", [a_round(number) for number in range(9)])
@@ -194,7 +194,7 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
     assert "It was stopped: hot for 2 of 3 rounds in a row." in said
 
 
-def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(
+def test_the_answer_for_a_cooled_node_has_its_last_hot_round_and_current_usage(
     recorded: Recorded,
 ) -> None:
     recorded.write("status", [*story(), a_round(8), a_round(9)])
@@ -249,7 +249,7 @@ def test_the_answer_for_a_node_says_what_measured_it_and_when(
         (None, "no metric of it was found"),
     ],
 )
-def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
+def test_the_answer_gives_the_reason_of_unknown_usage(
     recorded: Recorded, newest: dict[str, Any] | None, said: str
 ) -> None:
     recorded.write("status", [a_round(0)])
@@ -301,7 +301,7 @@ def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_whe
     ), "the rounds before were stopped by another gate"
 
 
-def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_pool(
+def test_a_pod_moved_by_risk_is_not_reported_as_stopped(
     recorded: Recorded,
 ) -> None:
     gate = "no target could take it without becoming hot"
@@ -321,7 +321,7 @@ def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_
     assert (verdict["gate"], verdict["target"]) == ("", "n7")
 
 
-def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_of_its_move(
+def test_the_answer_for_a_migrating_pod_has_its_state_and_outcome(
     recorded: Recorded,
 ) -> None:
     recorded.write("status", story())
@@ -362,14 +362,14 @@ def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) 
     )
 
 
-def test_a_pod_that_nothing_names_is_said_to_be_unknown(recorded: Recorded) -> None:
+def test_an_unknown_pod_is_reported_as_unknown(recorded: Recorded) -> None:
     recorded.write("status", [a_round(0)])
     answer = ask(BLUE, "--pod", "shop/gone-1")
     assert answer.exit_code == 3
     assert "No metric, decision or migration names it" in answer.stdout
 
 
-def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> None:
+def test_without_rounds_possible_causes_are_listed(recorded: Recorded) -> None:
     recorded.write("status", [a_round(0, cluster=NEIGHBOUR)])
     answer = ask(BLUE)
     assert answer.exit_code == 3
@@ -379,7 +379,7 @@ def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> Non
     assert f"name other clusters: {NEIGHBOUR}." in answer.stdout
 
 
-def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
+def test_the_answer_for_a_paused_cluster_says_so(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
     assert "paused: `loadstream cluster resume`" in ask(BLUE).stdout
@@ -387,7 +387,7 @@ def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
     assert "The cluster is paused: no command is sent" in ask(BLUE).stdout
 
 
-def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
+def test_a_refused_pause_has_no_effect(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="colect: {}", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
     home = partition_for(BLUE.encode(), recorded.settings.partitions)
@@ -398,7 +398,7 @@ def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     assert "The cluster is paused" not in ask(BLUE).stdout
 
 
-def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
+def test_a_silent_worker_is_reported_first(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded.write("status", story())
@@ -429,7 +429,7 @@ def seen_pod(event: Any, uid: str = "u1", node: str | None = "n1") -> PodLifecyc
         (seen_pod("running"), "It is on node n1, judged by LowNodeLoad in pool web", "It is on"),
     ],
 )  # fmt: skip
-def test_a_pod_that_has_left_is_not_said_to_be_still_there(
+def test_a_pod_that_left_its_node_is_reported_in_the_past(
     recorded: Recorded, newest: PodLifecycle, first: str, later: str
 ) -> None:
     recorded.write("status", story()[:6])
@@ -450,7 +450,7 @@ def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize("newest", [seen_pod("deleted", "u0"), seen_pod("seen", node=None), None])
-def test_a_pod_that_waits_is_not_taken_for_the_one_that_had_its_name_before(
+def test_a_waiting_pod_is_not_confused_with_an_earlier_pod_of_its_name(
     recorded: Recorded, newest: PodLifecycle | None
 ) -> None:
     recorded.write("status", [a_round(0)])
@@ -511,7 +511,7 @@ CAPACITY = {"cpu": "16", "memory": "64Gi"}
         ({"created_at_ms": ASKED_MS}, "it belongs to an earlier node of this name"),
     ],
 )
-def test_a_metric_that_was_refused_is_not_taken_for_what_a_node_uses(
+def test_a_refused_metric_is_not_shown_as_usage(
     recorded: Recorded, state: dict[str, Any], refused: str
 ) -> None:
     recorded.write("status", [a_round(0)])
@@ -535,7 +535,7 @@ def test_a_metric_that_was_refused_is_not_taken_for_what_a_node_uses(
         assert f"it uses cpu 0.4.\nA newer metric was refused: {refused}." in said
 
 
-def test_a_question_that_cannot_be_meant_is_an_error_of_the_command_line() -> None:
+def test_invalid_options_are_errors() -> None:
     for arguments, said in (
         (("--pod", "web-1"), "expected NAMESPACE/NAME"),
         (("--back", "soon"), "expected a duration"),
