@@ -46,7 +46,7 @@ def test_one_sample_needs_no_broker(options: list[str], cache: Path) -> None:
     assert (pod["namespace"], pod["name"], pod["uid"]) == ("shop", "web-1", UID_A)
 
 
-def test_one_sample_says_which_files_it_lacks(options: list[str], cache: Path) -> None:
+def test_missing_files_of_a_sample_are_named(options: list[str], cache: Path) -> None:
     done = _run(*options[:-1], "/nowhere", "--once")
     assert (done.returncode, json.loads(done.stdout)["pods"]) == (0, [])
     assert done.stderr.startswith("files: /nowhere: found no folder of any of 1 pods; expected ")

@@ -10,7 +10,7 @@ from loadstream.commands import app
 
 @pytest.mark.parametrize("command", [["demo"], ["kubernetes", "demo", "--observe"]])
 @pytest.mark.parametrize("below", [False, True])
-def test_a_directory_for_results_that_cannot_be_made_is_said(
+def test_a_directory_that_cannot_be_created_is_an_error(
     command: list[str], below: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -31,7 +31,7 @@ def test_a_directory_for_results_that_cannot_be_made_is_said(
         ["topic", "tail", "node-state", "--cluster"],
     ],
 )
-def test_a_name_that_no_cluster_can_have_is_asked_of_no_broker(command: list[str]) -> None:
+def test_an_invalid_cluster_name_is_refused_without_a_broker(command: list[str]) -> None:
     bare = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
     result = CliRunner().invoke(app, [*command, "shop/web-1"], env=bare)
     assert result.exit_code == 2

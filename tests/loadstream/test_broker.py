@@ -27,15 +27,13 @@ from tests.conftest import RunningBroker
         ),
     ],
 )
-def test_ports_that_there_are_not_are_refused_before_anything_starts(
-    arguments: list[str], said: str
-) -> None:
+def test_invalid_ports_are_refused_before_the_start(arguments: list[str], said: str) -> None:
     result = CliRunner().invoke(app, ["broker", "--kafka", *arguments], env={"COLUMNS": "1000"})
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
 
 
-def test_a_port_on_which_another_broker_answers_is_refused_before_topics_are_made_there(
+def test_a_port_used_by_another_broker_is_refused(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(foreground, "_serve", lambda *_: None)
@@ -49,7 +47,7 @@ def test_a_port_on_which_another_broker_answers_is_refused_before_topics_are_mad
 
 
 @pytest.mark.parametrize(("asked", "made"), [("", 3), ("1", 1), ("2", 2)])
-def test_topics_of_a_real_kafka_have_as_many_copies_as_the_settings_ask_for(
+def test_topics_of_a_real_kafka_have_the_configured_replicas(
     asked: str, made: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_KAFKA_REPLICATION_FACTOR", asked)
@@ -68,7 +66,7 @@ def test_topics_of_a_real_kafka_have_as_many_copies_as_the_settings_ask_for(
 
 
 @pytest.mark.broker
-def test_topics_of_the_embedded_broker_have_as_many_partitions_as_is_said(
+def test_topics_of_the_embedded_broker_have_the_configured_partitions(
     embedded: RunningBroker,
 ) -> None:
     connection = connect(embedded.settings)

@@ -37,7 +37,7 @@ def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Pa
     assert chart.count(">random-choice</text>") == 1
 
 
-def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> None:
+def test_several_loads_have_one_section_each_and_one_chart(tmp_path: Path) -> None:
     report = (tmp_path / "report").with_suffix(".md")
     arguments = (
         *_SMALL, "--load", "40,40.25", "--contenders", "least-allocated,random-choice", "--keep", str(tmp_path),
@@ -60,7 +60,7 @@ def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> None:
+def test_results_do_not_depend_on_the_order_of_sets() -> None:
     """In two processes that hash texts differently; only what it cost differs."""
 
     def once(hash_seed: str) -> object:
@@ -114,7 +114,7 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--nodes", "1"), "expected a whole number of nodes, 2 to 20000"),
     ],
 )
-def test_what_cannot_be_run_is_said(arguments: tuple[str, ...], sentence: str) -> None:
+def test_invalid_runs_are_errors(arguments: tuple[str, ...], sentence: str) -> None:
     code, _, err = call(*_SMALL, *arguments)
     assert code == 2
     assert sentence in " ".join(err.replace("│", " ").split())
@@ -144,7 +144,7 @@ def test_each_scenario_runs_under_a_policy_at_its_own_load() -> None:
         ("least-allocated.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
     ],
 )
-def test_a_policy_that_cannot_be_compared_is_said(
+def test_a_policy_that_cannot_be_compared_is_an_error(
     name: str, content: bytes, sentence: str, tmp_path: Path
 ) -> None:
     file = tmp_path / name
@@ -154,7 +154,7 @@ def test_a_policy_that_cannot_be_compared_is_said(
     assert sentence in err
 
 
-def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: Path) -> None:
+def test_an_unwritable_chart_is_an_error_before_the_runs(tmp_path: Path) -> None:
     (tmp_path / "report.svg").mkdir()
     report = (tmp_path / "report").with_suffix(".md")
     code, _, err = call(*_SMALL, "--report", str(report))
@@ -162,7 +162,7 @@ def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: P
     assert "and beside it report.svg as well" in " ".join(err.replace("│", " ").split())
 
 
-def test_a_policy_of_ones_own_is_compared_under_the_name_of_its_file(tmp_path: Path) -> None:
+def test_a_policy_file_is_compared_under_its_name(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("mode: enforce\n")
     code, out, err = call(*_SMALL, "--contenders", "", "--policy", str(file), "--json")

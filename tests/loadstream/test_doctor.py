@@ -116,7 +116,7 @@ def test_a_sound_installation_has_no_error_and_no_warning(kafka_settings: KafkaS
     }
 
 
-def test_no_worker_is_named(kafka_settings: KafkaSettings) -> None:
+def test_doctor_names_a_missing_worker(kafka_settings: KafkaSettings) -> None:
     write_sound_cluster(kafka_settings)
     write(kafka_settings, tick(kafka_settings, ahead_ms=-3_600_000))
     assert "No worker has written for 1h" in errors(CLUSTER)["worker"]
@@ -220,7 +220,7 @@ def test_a_duty_that_has_ended_is_named(real_settings: KafkaSettings) -> None:
         )
 
 
-def test_evictions_that_nobody_carries_out_are_named(kafka_settings: KafkaSettings) -> None:
+def test_doctor_names_evictions_that_are_not_executed(kafka_settings: KafkaSettings) -> None:
     write_sound_cluster(kafka_settings)
     now_ms = wall_clock.now_ms()
     commands = [

@@ -50,7 +50,7 @@ def ended(broker: str, *options: str) -> tuple[int, str]:
     return process.returncode, said
 
 
-def test_a_broker_that_is_away_at_the_start_is_said(kubeconfig: Path) -> None:
+def test_an_unavailable_broker_at_the_start_is_an_error(kubeconfig: Path) -> None:
     away = f"127.0.0.1:{find_free_port(set())}"
     code, said = ended(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
     assert code == 1
@@ -58,7 +58,7 @@ def test_a_broker_that_is_away_at_the_start_is_said(kubeconfig: Path) -> None:
     assert away in said
 
 
-def test_a_wrong_file_of_sources_is_said_with_its_lines(tmp_path: Path, kubeconfig: Path) -> None:
+def test_a_wrong_sources_file_is_an_error_with_lines(tmp_path: Path, kubeconfig: Path) -> None:
     file = tmp_path / "sources.yaml"
     file.write_text("sources:\n- kind: kubelet\n  evry: 10\n", encoding="utf-8")
     code, said = ended(
@@ -71,7 +71,7 @@ def test_a_wrong_file_of_sources_is_said_with_its_lines(tmp_path: Path, kubeconf
 
 
 @pytest.mark.parametrize("duty", ["all", "bind"])
-def test_an_api_server_that_is_away_is_waited_for_and_sigterm_ends_it(
+def test_an_unavailable_api_server_is_awaited_until_sigterm(
     embedded: RunningBroker, kubeconfig: Path, duty: str
 ) -> None:
     process = start(

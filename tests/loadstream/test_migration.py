@@ -115,9 +115,7 @@ def drained(phase: Any, seconds: int) -> DrainStatus:
     )  # fmt: skip
 
 
-def test_migrate_asks_for_the_pod_that_was_heard_of_last(
-    running: RunningBroker, write: Write
-) -> None:
+def test_a_request_names_the_newest_pod_of_a_name(running: RunningBroker, write: Write) -> None:
     write(
         "pod-lifecycle", seen("first"), seen("first", "deleted"), seen("second", "bound"),
         seen("elsewhere", cluster="other"), seen("neighbour", name="web-2"),
@@ -136,7 +134,7 @@ def test_migrate_asks_for_the_pod_that_was_heard_of_last(
     )
 
 
-def test_a_pod_that_has_ended_or_was_never_heard_of_is_not_asked_for(
+def test_no_request_is_written_for_an_ended_or_unknown_pod(
     running: RunningBroker, write: Write
 ) -> None:
     write("pod-lifecycle", seen("first"), seen("first", "deleted"))
@@ -167,7 +165,7 @@ def test_a_pod_that_has_ended_or_was_never_heard_of_is_not_asked_for(
         (f"{'s' * 254}/web-1", "known", "POD"),
     ],
 )
-def test_a_pod_that_no_request_can_carry_is_an_error_of_the_command_line(
+def test_an_invalid_pod_name_is_an_error_of_the_command_line(
     pod: str, uid: str | None, at: str, running: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")  # a sentence in a box is not wrapped
@@ -190,7 +188,7 @@ def test_drain_and_undrain_name_the_node(running: RunningBroker) -> None:
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "abort"])
-def test_a_migration_is_meant_by_its_id_or_by_its_pod(
+def test_a_migration_is_found_by_its_id_or_its_pod(
     running: RunningBroker, write: Write, action: str
 ) -> None:
     paused = action == "resume"
@@ -213,7 +211,7 @@ def test_a_migration_is_meant_by_its_id_or_by_its_pod(
     ]
 
 
-def test_migrations_shows_the_newest_state_of_those_under_way(write: Write) -> None:
+def test_migration_list_shows_the_newest_state_of_running_migrations(write: Write) -> None:
     write(
         "status", status(1, "Pending"), status(2, "Pending", 1), drained("Draining", 2),
         status(1, "Running", 3, paused=True, dry_run=False), status(2, "Succeeded", 4),
@@ -238,7 +236,7 @@ def test_migrations_shows_the_newest_state_of_those_under_way(write: Write) -> N
     )
 
 
-def test_migrations_looks_back_as_far_as_it_is_asked_to(
+def test_migration_list_reads_back_to_the_requested_time(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(
@@ -255,7 +253,7 @@ def test_migrations_looks_back_as_far_as_it_is_asked_to(
     assert json.loads(whole.stdout)["migration_id"] == "migration-3"
 
 
-def test_what_goes_on_is_shown_however_long_ago_it_has_changed(write: Write) -> None:
+def test_old_unfinished_migrations_are_shown(write: Write) -> None:
     days = 3 * 86_400
     write("status", status(1, "Pending"), drained("Drained", 1), status(2, "Failed", 2))
     write("status", status(3, seconds=days))
@@ -265,7 +263,9 @@ def test_what_goes_on_is_shown_however_long_ago_it_has_changed(write: Write) -> 
     assert lines[3:] == ["2 under way; ended within 1d: none; 1 node takes no new pods"]
 
 
-def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Write) -> None:
+def test_no_request_is_written_for_a_state_that_holds_already(
+    running: RunningBroker, write: Write
+) -> None:
     write("status", status(1, paused=True), status(2), drained("Undrained", 3))
     for arguments, problem in (
         (("migration", "pause", "blue", "migration-1"), "it is paused already"),
@@ -318,9 +318,7 @@ def test_a_node_that_was_removed_is_not_drained(
     assert run("node", "drain", "blue", "worker-9").exit_code == 0
 
 
-def test_the_drain_of_a_node_that_was_removed_can_be_taken_back(
-    running: RunningBroker, write: Write
-) -> None:
+def test_the_drain_of_a_removed_node_can_be_cancelled(running: RunningBroker, write: Write) -> None:
     write("status", drained("Draining", 1))
     write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
     assert run("node", "undrain", "blue", "worker-9").exit_code == 0
@@ -438,7 +436,7 @@ def test_wait_follows_a_request_to_its_answer(
         ["migration", "list", "blue", "--back", "0s"],
     ],
 )
-def test_what_cannot_be_asked_is_refused_before_anybody_connects(
+def test_invalid_requests_are_refused_before_connecting(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")

@@ -146,7 +146,7 @@ async def _use(seen: Client, seconds: range) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(400)
-async def test_after_a_reset_all_that_waited_is_placed_and_nothing_is_bound_or_evicted_twice(
+async def test_after_a_reset_waiting_pods_are_placed_and_nothing_is_done_twice(
     clean_kafka: RunningBroker, tmp_path: Path
 ) -> None:
     broker = clean_kafka

@@ -155,7 +155,9 @@ def test_check_prints_every_error_with_file_line_and_path(tmp_path: Path) -> Non
         (b"#" * (DOCUMENT_BYTES_MAX + 5), f"more than {DOCUMENT_BYTES_MAX} bytes"),
     ],
 )
-def test_check_refuses_files_that_are_no_text(tmp_path: Path, content: bytes, message: str) -> None:
+def test_check_refuses_binary_and_too_large_files(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     path = tmp_path / "policy.yaml"
     path.write_bytes(content)
     result = run("check", str(path))
@@ -175,7 +177,7 @@ def test_apply_writes_the_document_as_it_was_written(
     assert (record.document, record.reason, record.paused) == (DOCUMENT, "night shift", False)
 
 
-def test_apply_writes_nothing_of_a_file_with_errors(
+def test_apply_writes_no_record_for_a_file_with_errors(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
     assert run("apply", "east", policy_file(tmp_path, "mode: enforced")).exit_code == 1
@@ -315,7 +317,7 @@ REBALANCING = "rebalance: {lowThresholds: {cpu: 40}, highThresholds: {cpu: 70}}\
 
 
 @pytest.mark.parametrize("document", ["", REBALANCING + "plugins: {balance: [LowNodeLoad]}\n"])
-def test_that_no_pod_is_of_a_scheduler_that_rebalancing_reaches_is_warned_of(
+def test_a_warning_names_schedulers_that_rebalancing_does_not_reach(
     policies: KafkaSettings, tmp_path: Path, document: str
 ) -> None:
     seen_pods(policies, "default-scheduler", "", "volcano")
@@ -339,7 +341,7 @@ def test_that_no_pod_is_of_a_scheduler_that_rebalancing_reaches_is_warned_of(
         REBALANCING + "migration: {defaultJobMode: EvictDirectly}\n",
     ],
 )
-def test_a_policy_that_reaches_pods_or_moves_none_is_not_warned_of(
+def test_no_warning_is_given_for_a_policy_that_reaches_pods_or_moves_none(
     policies: KafkaSettings, tmp_path: Path, document: str
 ) -> None:
     seen_pods(policies, "default-scheduler", "volcano")
@@ -347,7 +349,7 @@ def test_a_policy_that_reaches_pods_or_moves_none_is_not_warned_of(
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
+def test_a_warning_names_records_that_no_producer_has_sent(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
     text = (
@@ -371,7 +373,7 @@ def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
     assert run("check", file, "--cluster", "east").stderr == ""
 
 
-def test_what_of_the_cluster_does_not_go_with_the_policy_is_warned_of(
+def test_warnings_name_contradictions_between_policy_and_cluster(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
     def warned(text: str) -> list[str]:
@@ -425,7 +427,7 @@ def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path)
 
 
 @pytest.mark.parametrize("command", ["apply", "pause", "resume"])
-def test_for_a_cluster_that_nothing_names_a_record_is_written_only_if_it_is_new(
+def test_an_unknown_cluster_needs_the_option_new(
     policies: KafkaSettings, tmp_path: Path, command: str
 ) -> None:
     file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
@@ -436,7 +438,7 @@ def test_for_a_cluster_that_nothing_names_a_record_is_written_only_if_it_is_new(
 
 
 @pytest.mark.parametrize("command", ["apply", "history", "pause"])
-def test_a_cluster_that_nothing_names_is_warned_of_and_ends_with_a_code_of_its_own(
+def test_an_unknown_cluster_has_its_own_exit_code(
     policies: KafkaSettings, tmp_path: Path, command: str
 ) -> None:
     file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
@@ -448,7 +450,7 @@ def test_a_cluster_that_nothing_names_is_warned_of_and_ends_with_a_code_of_its_o
 
 
 @pytest.mark.parametrize("command", ["apply", "history", "resume"])
-def test_that_no_worker_writes_is_reported_first(
+def test_a_silent_worker_is_reported_first(
     policies: KafkaSettings, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = wall_clock.now_ms()
@@ -459,9 +461,7 @@ def test_that_no_worker_writes_is_reported_first(
     assert result.stderr.startswith("warning: No worker has written for 2h")
 
 
-def test_records_that_no_worker_would_apply_do_not_count(
-    policies: KafkaSettings, tmp_path: Path
-) -> None:
+def test_records_that_a_worker_refuses_are_ignored(policies: KafkaSettings, tmp_path: Path) -> None:
     run("apply", "east", policy_file(tmp_path, DOCUMENT))
     home = partition_for(b"east", policies.partitions)
     stranger = PolicyRecord(
@@ -497,9 +497,7 @@ def test_a_document_that_this_version_cannot_read_can_still_be_paused(
     assert "invalid" in run("history", "east").stdout
 
 
-def test_what_a_worker_has_refused_is_not_repeated_by_a_pause(
-    policies: KafkaSettings, tmp_path: Path
-) -> None:
+def test_a_pause_does_not_repeat_a_refused_policy(policies: KafkaSettings, tmp_path: Path) -> None:
     run("apply", "east", policy_file(tmp_path, DOCUMENT))
     unknown = PolicyRecord(
         cluster="east",
@@ -558,7 +556,7 @@ def test_show_prints_the_policy_its_digest_its_author_and_the_reason(
 
 
 @pytest.mark.usefixtures("policies")
-def test_show_says_that_the_default_policy_holds_without_a_record() -> None:
+def test_show_prints_the_default_policy_without_a_record() -> None:
     result = run("show", "east")
     assert (result.exit_code, read_policy("").digest in result.stdout) == (0, True)
 

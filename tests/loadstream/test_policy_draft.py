@@ -91,7 +91,7 @@ def init(*arguments: str) -> Result:
     return result
 
 
-def test_a_policy_comes_from_what_the_cluster_did_and_is_one_that_can_be_applied(
+def test_a_drafted_policy_follows_the_history_and_can_be_applied(
     broker: RunningBroker, history: Records, tmp_path: Path
 ) -> None:
     write(broker, history)
@@ -123,13 +123,13 @@ def test_a_policy_comes_from_what_the_cluster_did_and_is_one_that_can_be_applied
     assert "File exists" in again.stderr
 
 
-def test_a_look_back_that_finds_too_little_in_any_case_is_refused(broker: RunningBroker) -> None:
+def test_a_history_that_is_always_too_short_is_refused(broker: RunningBroker) -> None:
     result = init(CLUSTER, "--back", "1h")
     assert result.exit_code == 2
     assert "found 1h; expected more than 1h, such as 2h" in result.stderr
 
 
-def test_too_little_history_is_said_and_what_to_do(broker: RunningBroker) -> None:
+def test_too_little_history_is_an_error_with_advice(broker: RunningBroker) -> None:
     metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100})
     later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + 600_000})
     tick = ClockTick(partition=0, now_ms=BEGIN_MS)

@@ -37,7 +37,7 @@ def test_an_import_gives_the_warnings_that_applying_its_policy_gives(tmp_path: P
     assert f"{path}: {message}" in checked.stderr
 
 
-def test_what_is_written_to_a_file_passes_the_check_and_no_file_is_overwritten(
+def test_a_written_file_is_valid_and_no_file_is_overwritten(
     tmp_path: Path,
 ) -> None:
     file, written = tmp_path / "descheduler.yaml", tmp_path / "policy.yaml"
@@ -53,7 +53,7 @@ def test_what_is_written_to_a_file_passes_the_check_and_no_file_is_overwritten(
     assert "cannot be written" in again.stderr
 
 
-def test_a_file_that_is_too_long_is_not_read_in_part() -> None:
+def test_a_file_that_is_too_long_is_refused() -> None:
     imported = import_text(_TEXT + "# more\n" * 700_000)
     assert (imported.exit_code, imported.text) == (1, "")
     assert "found more than 4194304 bytes" in imported.errors[0]

@@ -150,7 +150,7 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
         (["--from", "1h", "--to", "2h"], "found 2h, which is before --from 1h"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_an_error(
+def test_wrong_options_are_errors(
     embedded: RunningBroker, arguments: list[str], words: str
 ) -> None:
     done = replay(embedded, *arguments)

@@ -18,7 +18,7 @@ def test_export_writes_all_documents_and_then_nothing_more(tmp_path: Path) -> No
     assert again.output.endswith(" 0 of them changed\n")
 
 
-def test_check_names_what_differs_changes_nothing_and_exits_with_1(tmp_path: Path) -> None:
+def test_check_names_differences_and_exits_with_1(tmp_path: Path) -> None:
     place = ["--directory", str(tmp_path), "--check"]
     CliRunner().invoke(app, ["schema", "export", *place[:2]])
     assert CliRunner().invoke(app, ["schema", "export", *place]).exit_code == 0

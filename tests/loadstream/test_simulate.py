@@ -48,7 +48,7 @@ async def test_pods_of_the_simulated_cluster_are_placed_and_bound_until_it_is_en
             assert kafka.of("dead-letters") == []
 
 
-def test_a_policy_that_somebody_applied_survives_a_restart_of_the_simulation(
+def test_an_applied_policy_survives_a_restart_of_the_simulation(
     embedded: RunningBroker,
 ) -> None:
     applied = PolicyRecord(cluster="c", document="mode: enforce", applied_at_ms=1_795_000_000_000)
@@ -72,7 +72,7 @@ def test_a_policy_that_somebody_applied_survives_a_restart_of_the_simulation(
 
 
 @pytest.mark.parametrize("cluster", ["", "a/b", "a" * 254])
-def test_a_cluster_name_that_no_record_takes_is_an_error_of_the_command_line(
+def test_an_invalid_cluster_name_is_an_error_of_the_command_line(
     cluster: str, embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)

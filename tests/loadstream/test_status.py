@@ -133,7 +133,7 @@ def test_status_without_a_worker_is_exit_code_1(recorded: Recorded) -> None:
     assert "No worker has ever written" in result.stdout
 
 
-def test_a_cluster_that_nothing_names_is_exit_code_3(recorded: Recorded) -> None:
+def test_an_unknown_cluster_is_exit_code_3(recorded: Recorded) -> None:
     assert run("status").exit_code == 3
     fill(recorded)
     result = run("status", "bleu")

@@ -127,7 +127,7 @@ def test_a_policy_file_is_printed_as_text_and_reads_back(tmp_path: Path) -> None
 
 
 @given(st.text())
-def test_any_text_becomes_printable_and_json_and_yaml_stay_what_they_are(text: str) -> None:
+def test_any_text_is_made_printable_without_changing_json_and_yaml(text: str) -> None:
     _check(replace_unprintable(text))
     assert len(replace_unprintable(text)) == len(text)
     escaped = escape_json(json.dumps({text: [text]}, ensure_ascii=False))

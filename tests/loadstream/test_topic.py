@@ -57,7 +57,7 @@ def _recent_usage() -> NodeUsage:
     return usage(sampled_at_ms=wall_clock.now_ms() - 60_000)
 
 
-def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Path) -> None:
+def test_produced_records_are_shown_by_tail(broker: RunningBroker, tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
     blue = _recent_usage()
     recent_ms = blue.sampled_at_ms
@@ -98,7 +98,7 @@ def test_refused_lines_are_reported_on_standard_error_and_by_the_exit_code(
     assert out.endswith("lines refused: 1\n")
 
 
-def test_a_field_that_no_reader_knows_is_warned_of_and_written(embedded: RunningBroker) -> None:
+def test_an_unknown_field_is_written_with_a_warning(embedded: RunningBroker) -> None:
     line = b'{"kind":"node","cluster":"blue","node":"n%d","event":"added","alocatable":{}}\n'
     code, out, err = _run("topic", "produce", "node-state", stdin=line % 1 + line % 2)
     assert (code, "records written to node-state: 2" in out) == (0, True)
@@ -131,7 +131,7 @@ def test_a_field_that_no_reader_knows_is_warned_of_and_written(embedded: Running
         ),
     ],
 )
-def test_what_a_worker_would_refuse_is_refused_here(
+def test_records_that_a_worker_refuses_are_refused(
     embedded: RunningBroker, topic: str, message: Message, complaint: str
 ) -> None:
     code, out, err = _run("topic", "produce", topic, stdin=_lines(message))
@@ -167,7 +167,7 @@ def test_the_newest_records_of_a_compacted_topic_may_be_far_before_its_end(
     assert asked == [ends]
 
 
-def test_tail_shows_what_is_about_a_pod(embedded: RunningBroker) -> None:
+def test_tail_shows_records_about_a_pod(embedded: RunningBroker) -> None:
     pods = tuple(
         PodUsage(namespace="web", name=name, uid=name, usage={"cpu": 1}) for name in ("a", "b")
     )
@@ -182,7 +182,7 @@ def test_tail_shows_what_is_about_a_pod(embedded: RunningBroker) -> None:
     )
 
 
-def test_tail_says_of_a_policy_whether_it_was_applied(embedded: RunningBroker) -> None:
+def test_tail_shows_whether_a_policy_was_applied(embedded: RunningBroker) -> None:
     record = PolicyRecord(cluster="blue", document="mode: observe", applied_at_ms=NOW_MS)
     _run("topic", "produce", "policies", stdin=_lines(record, record))
     home = partition_for(b"blue", embedded.settings.partitions)
@@ -248,7 +248,7 @@ def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
         (("broker", "--directory", "d"), "use --kafka"),
     ],
 )
-def test_a_wrong_command_line_is_refused_with_what_is_allowed(
+def test_a_wrong_command_line_is_refused_with_the_allowed_values(
     arguments: tuple[str, ...], complaint: str, embedded: RunningBroker
 ) -> None:
     code, out, err = _run(*arguments)
@@ -267,7 +267,7 @@ def test_a_wrong_command_line_is_refused_with_what_is_allowed(
         ("cluster", "pause", "east"),
     ],
 )
-def test_without_a_broker_each_command_says_so_within_its_time(
+def test_commands_without_a_broker_fail_in_time(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, err = _run(*arguments)

@@ -34,7 +34,7 @@ GI = 1024**3
         ("[" * 100_000, None),
     ],
 )
-def test_one_unreadable_amount_voids_the_raw_allocatable(
+def test_an_unreadable_amount_invalidates_the_raw_allocatable(
     text: str, expected: dict[str, int] | None
 ) -> None:
     assert parse_raw_allocatable({RAW_ALLOCATABLE: text}) == expected
@@ -50,7 +50,7 @@ def test_one_unreadable_amount_voids_the_raw_allocatable(
         ('{"cpu": "4", "cpu": null}', {"cpu": 0}),
     ],
 )
-def test_an_unreadable_amount_voids_the_raw_allocatable_also_where_a_later_one_follows(
+def test_an_unreadable_amount_invalidates_the_raw_allocatable_despite_a_later_value(
     text: str, expected: dict[str, int] | None
 ) -> None:
     assert parse_raw_allocatable({RAW_ALLOCATABLE: text}) == expected
@@ -60,7 +60,7 @@ def test_a_node_without_the_annotation_has_no_raw_allocatable() -> None:
     assert parse_raw_allocatable({}) is None
 
 
-def test_what_the_annotation_names_goes_before_what_pods_may_request() -> None:
+def test_the_annotation_takes_precedence_over_allocatable() -> None:
     allocatable = {"cpu": 20_000, "memory": 16 * GI}
     raw = {RAW_ALLOCATABLE: '{"cpu": "10"}'}
     assert merge_raw_allocatable(allocatable, raw) == {"cpu": 10_000, "memory": 16 * GI}

@@ -21,7 +21,7 @@ print(*[each.__name__ for base in (Part, PolicyPart) for each in below(base) if 
 """
 
 
-def test_no_class_is_built_before_somebody_uses_it() -> None:
+def test_message_classes_are_built_on_first_use() -> None:
     """Every process imports them all: built they are half of the time that a command takes to start."""
     done = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", _UNBUILT], capture_output=True, text=True, check=True

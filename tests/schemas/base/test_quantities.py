@@ -85,7 +85,9 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("text", "exact", "milli", "value"), READINGS)
-def test_reads_what_kubernetes_reads(text: str, exact: int, milli: int, value: int) -> None:
+def test_quantities_are_read_as_in_kubernetes(
+    text: str, exact: int, milli: int, value: int
+) -> None:
     assert parse_nanos(text) == exact
     assert round_amount("cpu", exact) == milli
     assert round_amount("memory", exact) == value
@@ -93,7 +95,7 @@ def test_reads_what_kubernetes_reads(text: str, exact: int, milli: int, value: i
 
 
 @pytest.mark.parametrize("text", REFUSALS)
-def test_refuses_what_is_no_quantity_and_quotes_it(text: str) -> None:
+def test_invalid_quantities_are_refused_and_quoted(text: str) -> None:
     with pytest.raises(QuantityError) as refusal:
         parse_nanos(text)
     assert repr(text[:20])[:-1] in str(refusal.value)
@@ -134,7 +136,7 @@ NUMBERS = st.one_of(
         ),
     ),
 )  # fmt: skip
-def test_agrees_with_rational_arithmetic(
+def test_quantities_equal_rational_arithmetic(
     sign: str, number: str, scale: tuple[str, Fraction]
 ) -> None:
     suffix, factor = scale
@@ -164,7 +166,7 @@ def test_integers_are_rounded_away_from_zero(exact: int) -> None:
 )
 @example("1" * QUANTITY_TEXT_MAX)
 @example("1e0000000000000000001")
-def test_messages_accept_exactly_what_is_read(text: str) -> None:
+def test_messages_accept_exactly_the_readable_quantities(text: str) -> None:
     try:
         parse_nanos(text)
         readable = True

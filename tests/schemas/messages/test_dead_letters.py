@@ -42,7 +42,7 @@ def noise(size: int) -> bytes:
     return random.Random(size).randbytes(size)
 
 
-def test_names_the_place_and_the_reason() -> None:
+def test_a_dead_letter_names_offset_and_reason() -> None:
     assert letter(b"c/n", b"{}") == DeadLetter(
         topic="node-usage",
         partition=2,
@@ -58,7 +58,7 @@ def test_names_the_place_and_the_reason() -> None:
 
 @pytest.mark.parametrize("key", [None, b"", b"c/n", b"\xff\x00"])
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"\xff" * 100])
-def test_key_and_value_come_back_and_none_is_not_empty(
+def test_key_and_value_are_restored_and_null_is_not_empty(
     key: bytes | None, value: bytes | None
 ) -> None:
     assert restore_record(letter(key, value)) == (key, value)
@@ -74,14 +74,14 @@ def test_key_and_value_come_back_and_none_is_not_empty(
         ("clock", b"3", None, None),
     ],
 )
-def test_a_letter_is_of_the_cluster_and_node_that_the_key_of_its_record_names(
+def test_a_dead_letter_belongs_to_the_cluster_and_node_of_its_record(
     topic: str, key: bytes | None, cluster: str | None, node: str | None
 ) -> None:
     buried = letter(key, b"{}").model_copy(update={"topic": topic})
     assert (parse_cluster(buried), parse_node(buried)) == (cluster, node)
 
 
-def test_a_key_that_is_no_base64_names_nothing() -> None:
+def test_an_invalid_key_names_no_cluster() -> None:
     buried = letter(b"c/n", b"{}").model_copy(update={"key_base64": "?"})
     assert (parse_cluster(buried), parse_node(buried)) == (None, None)
 
@@ -114,7 +114,7 @@ def test_a_large_record_comes_in_parts_that_fit_and_loses_no_byte(
 
 
 @given(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=60), st.integers(1, 50))
-def test_parts_of_any_size_make_the_letter(
+def test_parts_of_any_size_are_joined(
     key: bytes | None, value: bytes | None, chars_max: int
 ) -> None:
     whole = letter(key, value)
@@ -129,7 +129,7 @@ def test_parts_of_any_size_make_the_letter(
     ("value", "complaint"),
     [("not base64!", "base64"), (b64encode(b"no zlib").decode(), "is not zlib data")],
 )
-def test_a_letter_that_was_tampered_with_is_an_error(value: str, complaint: str) -> None:
+def test_a_changed_dead_letter_is_an_error(value: str, complaint: str) -> None:
     changed = letter(b"k", b"v").model_copy(
         update={"encoding": "zlib+base64", "value_base64": value}
     )

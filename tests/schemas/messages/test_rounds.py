@@ -21,7 +21,7 @@ from schemas.topics.codec import encode
 RECORD_BYTES_MAX = 1_048_576
 
 
-def test_a_round_holds_no_more_than_it_may() -> None:
+def test_a_round_record_has_limits() -> None:
     node = ROUND.pools[0].hot[0]
     pod = node.pods[0]
 

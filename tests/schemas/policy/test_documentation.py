@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "deploy" / "policies").glob("*.yaml"))
 
 
-def test_every_field_on_the_page_says_what_it_means() -> None:
+def test_every_field_of_the_reference_has_a_description() -> None:
     page = (ROOT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert len(rows) > 200

@@ -31,7 +31,7 @@ from schemas.policy.durations import format_duration_ms, parse_duration_ms
         ("1000001ns", 2),
     ],
 )
-def test_reads_what_go_reads(text: str, milliseconds: int) -> None:
+def test_durations_are_read_as_in_go(text: str, milliseconds: int) -> None:
     assert parse_duration_ms(text) == milliseconds
 
 
@@ -39,7 +39,7 @@ def test_reads_what_go_reads(text: str, milliseconds: int) -> None:
     "text",
     ["", "5", "5 m", "m", "1d", "-", "--1s", "1s-1s", ".s", "1,5s", "٣s", "9999999999h", "1s" * 50],
 )
-def test_refuses_what_go_refuses_and_names_a_right_one(text: str) -> None:
+def test_invalid_durations_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="expected a duration such as"):
         parse_duration_ms(text)
 
@@ -56,10 +56,10 @@ def test_refuses_what_go_refuses_and_names_a_right_one(text: str) -> None:
         (-90_000, "-1m30s"),
     ],
 )
-def test_writes_the_shortest_form(milliseconds: int, text: str) -> None:
+def test_durations_are_written_in_the_shortest_form(milliseconds: int, text: str) -> None:
     assert format_duration_ms(milliseconds) == text
 
 
 @given(st.integers(min_value=-(10**12), max_value=10**12))
-def test_what_is_written_reads_back(milliseconds: int) -> None:
+def test_written_durations_are_read_back(milliseconds: int) -> None:
     assert parse_duration_ms(format_duration_ms(milliseconds)) == milliseconds

@@ -64,7 +64,7 @@ def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
     assert _warned(f"{enabled}{section}\n") == []
 
 
-def test_a_window_that_is_not_recorded_is_warned_of_with_those_that_are() -> None:
+def test_a_warning_about_an_unrecorded_window_lists_recorded_ones() -> None:
     (warning,) = read_policy(_AGGREGATED).warnings
     assert (warning.path, warning.line) == ("loadAware.aggregated.usageAggregatedDuration", 6)
     assert warning.message == (
@@ -88,7 +88,7 @@ collect:
     assert "collect.pools[web].metricAggregatePolicy" in warning.message
 
 
-def test_a_metric_that_expires_before_the_next_one_is_warned_of() -> None:
+def test_a_warning_names_metrics_that_expire_too_early() -> None:
     by_thresholds = "plugins: {balance: [LowNodeLoad]}\n"
     assert _warned(_SLOW + by_thresholds) == ["loadAware.nodeMetricExpirationSeconds"]
     both = ["loadAware.nodeMetricExpirationSeconds", "rebalance.nodeMetricExpirationSeconds"]
@@ -191,26 +191,26 @@ def test_equal_thresholds_are_warned_of_unless_they_switch_a_resource_off(
         assert _warned(f"compat: koordinator\n{document}") == []
 
 
-def test_placement_that_takes_more_than_what_is_hot_is_warned_of() -> None:
+def test_a_warning_names_placement_thresholds_above_hot_ones() -> None:
     for placed, warned in ((70, ["rebalance.highThresholds.cpu"]), (60, []), (0, [])):
         assert _warned(f"{HOT_AT_60}loadAware: {{usageThresholds: {{cpu: {placed}}}}}") == warned
     assert _warned(HOT_AT_60) == []
 
 
-def test_rounds_further_apart_than_counts_are_kept_are_warned_of() -> None:
+def test_a_warning_names_intervals_longer_than_the_counters() -> None:
     apart = f"{HOT_AT_60}descheduling: {{deschedulingInterval: 10m}}\n"
     assert _warned(apart) == ["descheduling.deschedulingInterval"]
     assert _warned(apart.replace("30}", "30}, detectorCacheTimeout: 10m")) == []
 
 
-def test_a_limit_of_all_replicas_that_lets_nothing_move_is_warned_of() -> None:
+def test_a_warning_names_limits_that_forbid_every_move() -> None:
     whole = "migration: {maxUnavailablePerWorkload: 100%"
     assert _warned(whole + "}") == ["migration.maxUnavailablePerWorkload"]
     assert _warned(whole + ", skipCheckExpectedReplicas: true}") == []
     assert _warned("migration: {maxUnavailablePerWorkload: 50%}") == []
 
 
-def test_a_pool_and_a_namespace_that_are_never_open_together_are_warned_of() -> None:
+def test_a_warning_names_windows_that_never_overlap() -> None:
     at_night, by_day = ('{{windows: [{{from: "{}", to: "{}"}}], name: {}}}',) * 2
     document = (
         "rebalance: {nodePools: [{name: web}]}\nmaintenance: {pools: ["
@@ -231,7 +231,5 @@ def test_a_pool_and_a_namespace_that_are_never_open_together_are_warned_of() -> 
          'did you mean "workload"?'),
     ],
 )  # fmt: skip
-def test_an_unknown_name_is_refused_with_what_was_probably_meant(
-    document: str, path: str, text: str
-) -> None:
+def test_an_unknown_name_is_refused_with_a_suggestion(document: str, path: str, text: str) -> None:
     assert text in _refused(document)[path]

@@ -8,7 +8,7 @@ from schemas.policy import effective_yaml, load_aware_args, read_policy
 from tests.schemas.policy.harness import problems
 
 
-def test_nothing_given_means_upstreams_defaults() -> None:
+def test_defaults_equal_those_of_koordinator() -> None:
     args = load_aware_args({})
     assert args.filter_expired_node_metrics is True
     assert args.node_metric_expiration_seconds == 180
@@ -52,7 +52,7 @@ _UPSTREAMS, _OURS = {"cpu": 65, "memory": 95}, {"cpu": 75, "memory": 95}
         "plugins: {balance: [LowNodeLoad]}",
     ],
 )
-def test_a_filter_that_is_on_by_default_alone_refuses_what_the_score_calls_hot(text: str) -> None:
+def test_the_default_filter_threshold_follows_the_hot_percentage(text: str) -> None:
     policy = read_policy(text)
     assert policy.load_aware.usage_thresholds == _OURS
     hot = {each.name: each.percent for each in policy.overutilization_risk.resources}
@@ -72,7 +72,7 @@ def test_a_filter_that_is_on_by_default_alone_refuses_what_the_score_calls_hot(t
         "plugins: {filter: [NodeResourcesFit, LoadAwareScheduling]}",
     ],
 )
-def test_beside_other_scores_and_named_the_filter_has_upstreams_thresholds(
+def test_a_named_filter_has_the_thresholds_of_koordinator(
     text: str,
 ) -> None:
     policy = read_policy(text)
@@ -81,7 +81,7 @@ def test_beside_other_scores_and_named_the_filter_has_upstreams_thresholds(
     assert read_policy(effective_yaml(policy)) == policy
 
 
-def test_the_threshold_that_is_not_given_follows_the_share_that_is_called_hot() -> None:
+def test_a_missing_threshold_follows_the_hot_percentage() -> None:
     hot = read_policy("overutilizationRisk: {resources: [{name: cpu, hotPercent: 60}]}")
     assert hot.load_aware.usage_thresholds == {"cpu": 60, "memory": 95}
     assert read_policy(effective_yaml(hot)) == hot
@@ -89,7 +89,7 @@ def test_the_threshold_that_is_not_given_follows_the_share_that_is_called_hot() 
     assert not_judged.load_aware.usage_thresholds == _UPSTREAMS
 
 
-def test_thresholds_that_are_given_hold_whoever_enabled_the_filter() -> None:
+def test_given_thresholds_always_apply() -> None:
     for thresholds in ({"cpu": 65, "memory": 95}, {"memory": 80}, {"cpu": 0}):
         text = f"loadAware: {{usageThresholds: {thresholds}}}".replace("'", "")
         assert read_policy(text).load_aware.usage_thresholds == thresholds
@@ -105,7 +105,7 @@ def test_thresholds_that_are_given_hold_whoever_enabled_the_filter() -> None:
         ({"dominantResourceWeight": 1, "resourceWeights": {"cpu": 2}}, {"cpu": 2}),
     ],
 )
-def test_weights_get_a_default_only_where_no_dominant_weight_stands(
+def test_weights_have_defaults_only_without_a_dominant_weight(
     raw: dict[str, Any], weights: dict[str, int]
 ) -> None:
     assert load_aware_args(raw).resource_weights == weights
@@ -132,7 +132,7 @@ def test_thresholds_of_prod_pods_are_not_checked() -> None:
         ([], "", "found an empty list; allowed is a map"),
     ],
 )
-def test_what_upstream_does_not_have_is_refused(raw: Any, path: str, message: str) -> None:
+def test_fields_unknown_to_koordinator_are_refused(raw: Any, path: str, message: str) -> None:
     found = problems(load_aware_args, raw)
     assert list(found) == [path]
     assert message in found[path]

@@ -49,7 +49,7 @@ def test_a_gate_that_is_not_known_is_refused() -> None:
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
-def test_windows_of_a_pool_that_the_policy_has_not_are_refused(compat: str) -> None:
+def test_windows_of_an_unknown_pool_are_refused(compat: str) -> None:
     document = f"compat: {compat}\n{POLICY.replace('{name: web, windows', '{name: wbe, windows')}"
     (line,) = lines(document)
     assert "maintenance.pools[0].name: found 'wbe'; the pools are " in line

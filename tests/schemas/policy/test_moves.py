@@ -6,14 +6,14 @@ from schemas.policy import Policy, PolicyError, read_policy
 from tests.schemas.policy.harness import refused
 
 
-def test_moves_are_remembered_by_default_and_not_where_upstream_is_followed() -> None:
+def test_moves_are_remembered_by_default_and_not_with_compat_koordinator() -> None:
     assert Policy().remembers_moves
     assert read_policy("moves: {followSeconds: 60}").remembers_moves
     assert not read_policy("moves: {enabled: false}").remembers_moves
     assert not read_policy("compat: koordinator").remembers_moves
 
 
-def test_a_wait_cannot_end_below_its_beginning() -> None:
+def test_the_longest_wait_is_not_below_the_first() -> None:
     first, longest = "initialFreezeSeconds", "maxFreezeSeconds"
     (problem,) = refused(read_policy, f"moves:\n  {first}: 100\n  {longest}: 99\n").problems
     assert (problem.path, problem.line) == (f"moves.{longest}", 3)
@@ -32,6 +32,6 @@ def test_a_wait_cannot_end_below_its_beginning() -> None:
         "freezeSeconds: 10",
     ],
 )
-def test_what_is_outside_of_the_bounds_or_unknown_is_refused(given: str) -> None:
+def test_values_outside_the_bounds_are_refused(given: str) -> None:
     with pytest.raises(PolicyError, match="moves"):
         read_policy(f"moves: {{{given}}}")

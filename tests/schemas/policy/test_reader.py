@@ -70,7 +70,7 @@ def test_the_default_policy_observes_and_scores_by_risk_alone() -> None:
     assert policy.warnings == ()
 
 
-def test_every_problem_is_told_at_once_in_the_order_of_the_lines() -> None:
+def test_all_problems_are_reported_in_the_order_of_lines() -> None:
     text = """\
 mode: enforced
 loadAware:
@@ -167,7 +167,7 @@ def test_evictions_are_dry_unless_the_mode_says_enforce_and_no_switch_says_dry(
     assert read_policy(text).dry_run is dry
 
 
-def test_the_digest_follows_the_effect_and_not_the_writing() -> None:
+def test_the_digest_depends_on_the_effect_and_not_on_the_text() -> None:
     default = read_policy("").digest
     assert len(default) == 16
     assert read_policy("# a comment\nmode: observe\n").digest == default
@@ -215,7 +215,7 @@ def test_a_policy_has_a_bounded_number_of_pools() -> None:
         read_policy(_pools(NODE_POOLS_MAX + 1))
 
 
-def test_an_entry_is_looked_at_for_its_own_pools_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_is_checked_for_its_own_pools_only(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     conflicts = moving_thresholds._pool_conflicts
 

@@ -43,7 +43,7 @@ def test_exactly_the_arguments_that_koordinator_refuses_are_refused() -> None:
     assert differences == []
 
 
-def test_nothing_given_means_upstreams_defaults() -> None:
+def test_defaults_equal_those_of_koordinator() -> None:
     args = low_node_load_args({})
     assert args.node_fit is True
     assert args.node_metric_expiration_seconds == 180
@@ -112,7 +112,7 @@ def test_a_pool_inherits_whole_maps_but_neither_selector_nor_deviation() -> None
     assert condition.timeout_ms == 60_000
 
 
-def test_the_default_pool_comes_first_upstream_and_last_here() -> None:
+def test_the_default_pool_is_last_and_first_with_compat_koordinator() -> None:
     raw = {**BOTH, "nodePools": [{"name": "a", "nodeSelector": EAST}]}
     order = {
         compat: [pool.name for pool in low_node_load_args(raw, compat).pools(compat)]
@@ -141,7 +141,7 @@ def test_the_default_pool_comes_first_upstream_and_last_here() -> None:
         ({"nodePools": [{"name": "a"}, {"name": "b"}]}, "nodePools[0].nodeSelector"),
     ],
 )
-def test_refuses_what_upstream_takes_for_something_else(raw: dict[str, Any], path: str) -> None:
+def test_values_misread_by_koordinator_are_refused(raw: dict[str, Any], path: str) -> None:
     low_node_load_args(raw, "koordinator")
     assert list(problems(low_node_load_args, raw, "loadstream")) == [path]
 

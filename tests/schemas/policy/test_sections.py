@@ -20,7 +20,7 @@ from schemas.policy.validation import build_model
 from tests.schemas.policy.harness import problems
 
 
-def test_migration_has_upstreams_defaults() -> None:
+def test_migration_has_the_defaults_of_koordinator() -> None:
     args = build_model(MigrationControllerArgs, {})
     assert args.default_job_mode == "ReservationFirst"
     assert args.default_job_ttl_ms == 300_000
@@ -79,7 +79,9 @@ def test_limits_per_workload_are_numbers_or_percentages() -> None:
         ({"defaultDeleteOptions": {"gracePeriod": 3}}, "defaultDeleteOptions.gracePeriod"),
     ],
 )
-def test_migration_refuses_what_upstream_refuses(raw: dict[str, Any], path: str) -> None:
+def test_migration_refuses_the_values_that_koordinator_refuses(
+    raw: dict[str, Any], path: str
+) -> None:
     assert list(problems(build_model, MigrationControllerArgs, raw)) == [path]
 
 
@@ -136,7 +138,7 @@ def test_default_limits_are_quantities_in_the_unit_of_their_resource() -> None:
         ({"defaultLimit": {"pods": "1"}}, "defaultLimit.pods"),
     ],
 )
-def test_resource_limits_refuse_what_has_no_meaning(raw: dict[str, Any], path: str) -> None:
+def test_resource_limits_refuse_invalid_values(raw: dict[str, Any], path: str) -> None:
     assert list(problems(build_model, NodeResourceLimitsAwareArgs, raw)) == [path]
 
 
@@ -172,7 +174,7 @@ def test_scores_by_requests_weigh_cpu_and_memory_by_default() -> None:
         ),
     ],
 )
-def test_scores_by_requests_refuse_what_upstream_refuses(
+def test_scores_by_requests_refuse_invalid_values(
     model: type[PolicyPart], raw: dict[str, Any], path: str
 ) -> None:
     assert list(problems(build_model, model, raw)) == [path]
@@ -230,5 +232,5 @@ def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:
         ({"pools": [{}]}, "pools[0].name"),
     ],
 )
-def test_collect_policies_refuse_what_cannot_be_kept(raw: dict[str, Any], path: str) -> None:
+def test_collect_policies_refuse_invalid_values(raw: dict[str, Any], path: str) -> None:
     assert list(problems(build_model, CollectPolicies, raw)) == [path]

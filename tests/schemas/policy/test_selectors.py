@@ -34,7 +34,7 @@ def expression(operator: str, *values: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_matches_labels_as_kubernetes_does(
+def test_selectors_match_labels_as_in_kubernetes(
     raw: dict[str, Any], matching: list[dict[str, str]], others: list[dict[str, str]]
 ) -> None:
     assert all(selector(raw).matches(labels) for labels in matching)
@@ -53,7 +53,7 @@ def test_matches_labels_as_kubernetes_does(
         ({"matchLabels": {"a": "x\n"}}, "matchLabels.a"),
     ],
 )
-def test_refuses_what_kubernetes_refuses(raw: dict[str, Any], path: str) -> None:
+def test_selectors_invalid_in_kubernetes_are_refused(raw: dict[str, Any], path: str) -> None:
     assert list(problems(selector, raw)) == [path]
 
 
@@ -72,11 +72,11 @@ def test_refuses_what_kubernetes_refuses(raw: dict[str, Any], path: str) -> None
         ("zone=", expression("In", "")),
     ],
 )
-def test_reads_the_text_form_of_kubectl(text: str, raw: dict[str, Any]) -> None:
+def test_selectors_are_read_in_the_format_of_kubectl(text: str, raw: dict[str, Any]) -> None:
     assert parse_selector(text) == selector(raw)
 
 
-def test_reads_several_requirements_from_text() -> None:
+def test_several_requirements_are_read_from_text() -> None:
     parsed = parse_selector("pool.example.com/kind in (a,b),!spare, disk=ssd")
     assert parsed.matches({"pool.example.com/kind": "b", "disk": "ssd"})
     assert not parsed.matches({"pool.example.com/kind": "b", "disk": "ssd", "spare": ""})
@@ -85,7 +85,7 @@ def test_reads_several_requirements_from_text() -> None:
 @pytest.mark.parametrize(
     "text", ["a,", ",a", "a b", "a in b", "a>1", "a in ()x", "a=b c", "=b", "!"]
 )
-def test_refuses_text_that_is_no_selector(text: str) -> None:
+def test_invalid_selector_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="label requirement"):
         parse_selector(text)
 

@@ -31,7 +31,7 @@ def test_times_are_those_of_the_offset() -> None:
     assert not morning.contains(ms(1, 1, 30))
 
 
-def test_no_windows_are_always_open() -> None:
+def test_a_list_without_windows_is_always_open() -> None:
     assert is_any_open((), ms(0, 0))
     assert opens_after_ms((), ms(0, 0)) == 0
 
@@ -56,7 +56,7 @@ def test_the_time_until_a_window_opens_is_reported() -> None:
         {"timezone": "Asia/Shanghai"},
     ],
 )
-def test_what_is_no_window_is_refused(fields: dict[str, Any]) -> None:
+def test_invalid_windows_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         window(**fields)
 
@@ -68,7 +68,9 @@ def test_what_is_no_window_is_refused(fields: dict[str, Any]) -> None:
     offset=st.integers(-14, 14),
     at=st.integers(0, 2**41),
 )
-def test_a_calendar_agrees(days: list[Any], start: Any, end: Any, offset: int, at: int) -> None:
+def test_windows_agree_with_a_calendar(
+    days: list[Any], start: Any, end: Any, offset: int, at: int
+) -> None:
     text = f"{'-' if offset < 0 else '+'}{abs(offset):02}:00"
     fields = {"from": start.strftime("%H:%M"), "to": end.strftime("%H:%M"), "utcOffset": text}
     weekly = window(days=days, **fields)

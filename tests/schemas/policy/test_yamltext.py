@@ -74,7 +74,7 @@ def test_plain_scalars_mean_what_yaml_1_2_says(text: str, value: Any) -> None:
         "1" * 50,
     ],
 )
-def test_what_other_readers_turn_into_something_else_stays_text(text: str) -> None:
+def test_scalars_that_yaml_1_1_converts_stay_text(text: str) -> None:
     if text == "1" * 50:
         assert resolve_scalar(text) == float(text)
         assert resolve_scalar(text * 2) == text * 2
@@ -90,7 +90,7 @@ def test_quoted_scalars_are_text() -> None:
     }
 
 
-def test_knows_the_line_of_every_value() -> None:
+def test_every_value_has_its_line() -> None:
     read = document("a: 1\nb:\n  - x\n  -\n    c: 2\n    d:\n      e: 3\n")
     lines = {
         ("a",): 1,
@@ -106,13 +106,13 @@ def test_knows_the_line_of_every_value() -> None:
     assert read.line_of(("missing",)) == 1
 
 
-def test_reads_several_documents_each_with_its_lines() -> None:
+def test_several_documents_are_read_with_their_lines() -> None:
     documents, _ = read_documents("a: 1\n---\n# nothing\n---\nb: 2\n")
     assert [each.value for each in documents] == [{"a": 1}, None, {"b": 2}]
     assert documents[2].line_of(("b",)) == 5
 
 
-def test_every_duplicate_key_is_told_with_both_lines() -> None:
+def test_duplicate_keys_are_reported_with_both_lines() -> None:
     found = problems("a: 1\nb: {c: 1, c: 2}\na: 3\n")
     assert [(each.path, each.line) for each in found] == [("b.c", 2), ("a", 3)]
     assert "also in line 1" in found[1].message
@@ -149,14 +149,16 @@ def test_every_duplicate_key_is_told_with_both_lines() -> None:
         ),
     ],
 )
-def test_refuses_with_line_and_reason(text: str | bytes, line: int | None, message: str) -> None:
+def test_invalid_yaml_is_refused_with_line_and_reason(
+    text: str | bytes, line: int | None, message: str
+) -> None:
     found = problems(text)
     assert len(found) == 1
     assert found[0].line == line
     assert message in found[0].message
 
 
-def test_aliases_share_a_value_and_count_as_what_they_stand_for() -> None:
+def test_aliases_share_a_value_and_count_with_its_size() -> None:
     assert document("a: &x {cpu: 1}\nb: *x").value == {"a": {"cpu": 1}, "b": {"cpu": 1}}
     bomb = "a0: &a0 [x]\n" + "".join(
         f"a{level + 1}: &a{level + 1} [{','.join([f'*a{level}'] * 9)}]\n" for level in range(9)

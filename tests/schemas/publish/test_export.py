@@ -42,7 +42,7 @@ def _pattern(_: Any, pattern: str, text: Any, __: Any) -> Iterator[ValidationErr
 Validator = validators.extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
-def test_what_is_checked_in_is_what_the_code_says() -> None:
+def test_published_documents_are_up_to_date() -> None:
     assert differences() == [], "run `loadstream schema export` and check the result in"
 
 
@@ -147,7 +147,7 @@ def resolved(ref: str) -> Any:
     return target
 
 
-def test_all_references_of_the_asyncapi_document_lead_somewhere() -> None:
+def test_all_references_of_the_asyncapi_document_can_be_resolved() -> None:
     refs = set(refs_in(ASYNCAPI))
     assert len(refs) > 50
     for ref in refs:
@@ -181,7 +181,7 @@ def test_messages_of_the_asyncapi_document_are_draft_07_and_fit_their_examples(n
             Draft7Validator(schema).validate(example["payload"] | {"schema_version": 3})
 
 
-def test_writing_mends_exactly_what_differs(tmp_path: Path) -> None:
+def test_writing_changes_only_differing_documents(tmp_path: Path) -> None:
     assert sorted(write(tmp_path)) == sorted(documents())
     assert write(tmp_path) == []
     (tmp_path / "clock.json").write_text("{}")

@@ -17,7 +17,7 @@ from schemas.settings.announcement import (
 )
 
 
-def test_an_address_holds_while_its_broker_lives(cache: Path) -> None:
+def test_an_address_is_announced_while_its_broker_runs(cache: Path) -> None:
     assert find_announced() is None
     with announce("127.0.0.1:1") as path:
         assert path == announcement_file() == cache / "broker"
@@ -36,7 +36,7 @@ def test_a_second_broker_is_refused_with_the_address_of_the_first(cache: Path) -
         assert find_announced() == "127.0.0.1:1"
 
 
-def test_a_broker_that_begins_waits_for_those_who_read_the_address(cache: Path) -> None:
+def test_a_starting_broker_waits_for_readers_of_the_address(cache: Path) -> None:
     cache.mkdir()
     with announcement_file().open("w") as reading:
         fcntl.flock(reading, fcntl.LOCK_SH)  # as `find_announced` does, for a moment
@@ -69,7 +69,7 @@ def test_a_killed_broker_leaves_no_address_behind(cache: Path) -> None:
     assert find_announced() is None
 
 
-def test_the_cache_is_where_it_is_asked_to_be(
+def test_the_cache_directory_can_be_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_CACHE", str(tmp_path))

@@ -24,7 +24,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
         monkeypatch.setenv(f"LOADSTREAM_KAFKA_{name.upper()}", value)
 
 
-def test_without_any_setting_the_local_broker_is_meant(cache: Path) -> None:
+def test_the_local_broker_is_the_default(cache: Path) -> None:
     settings = KafkaSettings.from_environment()
     with pytest.raises(NoBroker, match="loadstream broker"):
         settings.servers()
@@ -35,7 +35,7 @@ def test_without_any_setting_the_local_broker_is_meant(cache: Path) -> None:
         settings.librdkafka_options()
 
 
-def test_a_configured_address_goes_before_an_announced_one(
+def test_a_configured_address_takes_precedence_over_an_announced_one(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _environment(monkeypatch, bootstrap_servers=" kafka-0:9092, [::1]:9093 ,")
@@ -147,7 +147,7 @@ def test_local_settings_do_not_listen_to_the_environment(monkeypatch: pytest.Mon
     assert settings.partitions == 4
 
 
-def test_trust_is_never_given_up_with_the_host_name() -> None:
+def test_certificates_are_verified_without_host_names() -> None:
     settings = KafkaSettings(bootstrap_servers="a:1", security_protocol="SSL", check_hostname=False)
     context = settings.ssl_context()
     assert context is not None
@@ -165,7 +165,7 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
         settings.aiokafka_options()
 
 
-def test_every_setting_says_what_it_means() -> None:
+def test_every_setting_has_a_description() -> None:
     assert set(KafkaSettings.model_fields) - field_docstrings(KafkaSettings).keys() == set()
 
 

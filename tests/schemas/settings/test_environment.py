@@ -32,7 +32,7 @@ def test_a_variable_whose_prefix_is_misspelt_is_an_error_too(
         KafkaSettings.from_environment()
 
 
-def test_variables_of_others_are_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     # Of a worker, of a test run, and those that Kubernetes makes of a Service named loadstream.
     for variable in (
         "WORKER_STAGES",

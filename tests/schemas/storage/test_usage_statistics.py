@@ -56,7 +56,5 @@ def test_a_row_has_an_entry_for_each_pod_and_one_for_the_system_part() -> None:
         ),
     ],
 )
-def test_an_uneven_row_is_refused_with_what_was_expected_and_found(
-    value: bytes, reason: str
-) -> None:
+def test_a_row_with_uneven_columns_is_refused_with_both_lengths(value: bytes, reason: str) -> None:
     assert decode_as(PodUsageRow, value) == Refusal("invalid", reason)

@@ -52,7 +52,7 @@ def refused(topic: str, value: bytes | None) -> Refusal:
 
 
 @pytest.mark.parametrize("message_class", MESSAGE_CLASSES, ids=lambda cls: cls.__name__)
-def test_what_is_encoded_is_decoded_again(message_class: type[BaseModel]) -> None:
+def test_encoded_messages_are_decoded_again(message_class: type[BaseModel]) -> None:
     @settings(max_examples=30)
     @given(messages(message_class))
     def round_trip(message: BaseModel) -> None:
@@ -81,13 +81,13 @@ def test_a_union_of_records_is_told_apart_by_kind() -> None:
     assert decode("pod-lifecycle", encode(begin)) == begin
 
 
-def test_readers_ignore_fields_that_they_do_not_know() -> None:
+def test_readers_ignore_unknown_fields() -> None:
     assert decode("node-usage", sample_with("colour", ["NaN", {}])) == decode(
         "node-usage", json.dumps(SAMPLE).encode()
     )
 
 
-def test_of_a_name_given_twice_the_last_one_holds() -> None:
+def test_the_last_of_repeated_names_counts() -> None:
     value = b'{"partition":0,"now_ms":946684800000,"now_ms":1760000000000}'
     assert decode("clock", value) == ClockTick(partition=0, now_ms=NOW_MS)
 
@@ -152,7 +152,7 @@ def test_a_refusal_names_field_found_and_allowed(path: str, value: Any, reason: 
     assert refused("node-usage", sample_with(path, value)) == Refusal("invalid", reason)
 
 
-def test_a_quantity_that_is_none_or_negative_is_refused() -> None:
+def test_invalid_or_negative_quantities_are_refused() -> None:
     request = {"cluster": "c", "requested_at_ms": NOW_MS}
     pod = {"namespace": "a", "name": "b", "uid": "c"}
     for text in ("-250m", "1 Gi", "Gi", ""):
@@ -178,7 +178,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(value: Any, found: str) 
     )
 
 
-def test_an_unknown_version_is_the_only_complaint() -> None:
+def test_an_unknown_version_is_the_only_reported_problem() -> None:
     assert refused("node-usage", b'{"schema_version":7,"node":0}').reason == (
         "schema_version is 7; known versions: 1"
     )
@@ -187,7 +187,7 @@ def test_an_unknown_version_is_the_only_complaint() -> None:
     )
 
 
-def test_at_most_five_complaints_are_told_and_the_others_counted() -> None:
+def test_five_problems_are_reported_and_the_others_counted() -> None:
     reason = refused("placement-decisions", b"{}").reason
     assert reason.count(" is missing; ") == ERRORS_MAX
     assert reason.endswith("; and 1 more")
@@ -207,7 +207,7 @@ def test_of_a_list_only_the_first_bad_item_is_reported() -> None:
         b'{"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}", b"{'node':1}", b'{"a":1,}', b"NaNa",
     ],
 )  # fmt: skip
-def test_what_is_no_json_is_unreadable(value: bytes | None) -> None:
+def test_text_that_is_not_json_is_unreadable(value: bytes | None) -> None:
     refusal = refused("node-usage", value)
     assert refusal.category == "unreadable"
     assert len(refusal.reason) < 400
@@ -221,13 +221,13 @@ def test_json_that_is_no_object_is_invalid(value: bytes) -> None:
     assert refusal.reason.endswith("; allowed is an object")
 
 
-def test_a_value_over_the_limit_is_not_even_parsed() -> None:
+def test_a_value_above_the_limit_is_not_parsed() -> None:
     refusal = refused("node-usage", b" " * (VALUE_BYTES_MAX + 1))
     assert refusal.category == "limit"
     assert str(VALUE_BYTES_MAX) in refusal.reason
 
 
-def test_a_time_far_after_the_newest_known_one_is_refused() -> None:
+def test_a_time_far_in_the_future_is_refused() -> None:
     assert check_not_future(NOW_MS + 300_000, NOW_MS, 300_000) is None
     assert check_not_future(NOW_MS - 1, NOW_MS, 0) is None
     refusal = check_not_future(NOW_MS + 300_001, NOW_MS, 300_000)

@@ -44,7 +44,7 @@ def test_partitions_are_those_of_the_default_producer(key: bytes, partitions: in
     assert partition_for(key, partitions) == DefaultPartitioner()(key, numbers, numbers)
 
 
-def test_says_where_a_record_belongs() -> None:
+def test_the_partition_of_a_record_follows_from_its_key() -> None:
     home = partition_for(b"prod-eu", 4)
     refusal = check_partition(b"prod-eu", home ^ 1, 4)
     assert refusal is not None
@@ -53,7 +53,7 @@ def test_says_where_a_record_belongs() -> None:
     assert "b'prod-eu' is in partition" in refusal.reason
 
 
-def test_a_record_without_a_key_or_with_an_endless_one_belongs_nowhere() -> None:
+def test_a_record_without_a_valid_key_has_no_partition() -> None:
     missing = check_partition(None, 0, 1)
     assert missing is not None
     assert missing.category == "misplaced"
@@ -80,9 +80,7 @@ SAMPLE = NodeUsage(cluster="prod-eu", node="node-1", sampled_at_ms=NOW_MS, usage
         ),
     ],
 )
-def test_a_message_must_be_about_what_its_key_says(
-    topic: str, message: NodeUsage, key: bytes
-) -> None:
+def test_a_message_must_match_its_key(topic: str, message: NodeUsage, key: bytes) -> None:
     assert check_key(topic, key, message) is None
     for other in (None, b"", key + b"x", b"\xff"):
         refusal = check_key(topic, other, message)

@@ -19,7 +19,7 @@ _TIMES = (
     ("topic", "message"),
     [(topic, message) for topic, examples in EXAMPLES.items() for message in examples],
 )
-def test_a_record_belongs_where_its_message_says(topic: str, message: Any) -> None:
+def test_the_place_of_a_record_follows_from_its_message(topic: str, message: Any) -> None:
     found = place_record(TOPIC_BY_NAME[topic], message)
     assert found.key == key_of(topic, message).encode()
     times = [getattr(message, name) for name in _TIMES if name in message.model_fields_set]

@@ -22,7 +22,7 @@ def test_no_example_has_an_unknown_field(topic: str) -> None:
         assert warnings(topic, example) == []
 
 
-def test_a_mistyped_field_is_told_with_the_one_that_may_be_meant() -> None:
+def test_a_mistyped_field_is_reported_with_a_suggestion() -> None:
     node = {"kind": "node", "cluster": "blue", "node": "n1", "event": "added", "alocatable": {}}
     assert warnings("node-state", node) == [
         "alocatable is not a known field; did you mean allocatable?"
@@ -38,12 +38,12 @@ def test_a_field_below_lists_maps_and_optional_objects_is_found_once() -> None:
     ]
 
 
-def test_names_of_a_map_are_no_fields() -> None:
+def test_keys_of_a_map_are_no_fields() -> None:
     node = {"kind": "node", "cluster": "blue", "node": "n1", "event": "added"}
     assert warnings("node-state", {**node, "labels": {"alocatable": "1"}}) == []
 
 
 @given(st.lists(st.text(), unique=True, max_size=2 * UNKNOWN_MAX))
-def test_however_many_there_are_a_bounded_number_is_reported(names: list[str]) -> None:
+def test_a_limited_number_of_unknown_fields_is_reported(names: list[str]) -> None:
     record = {f"x-{name}": 1 for name in names}
     assert len(warnings("clock", record)) == min(len(names), UNKNOWN_MAX)
