@@ -9,7 +9,7 @@ from schemas.messages.migrations import MigrationStatus
 from tests.cases.case import case, cases
 from tests.cases.cluster import Cluster, moving, pod_object
 from tests.connectors.kubernetes.sinks.builders import CREATED, EVICTION, NODE, POD, POD_PATH, pod
-from tests.connectors.kubernetes.sinks.played import Played, failure
+from tests.connectors.kubernetes.sinks.fake_server import FakeServer, failure
 from tests.connectors.ports.sink_contract import eviction
 from tests.streams.cluster.builders import tick
 
@@ -171,12 +171,12 @@ _BUDGET_REFUSAL = failure(429, "TooManyRequests", "Cannot evict pod as it would 
 )  # fmt: skip
 def understand_an_answer(given: tuple[Any, dict[str, str]]) -> str:
     async def run() -> str:
-        played = Played()
-        played.says("GET", POD_PATH, pod(NODE, phase="Running", annotations=given[1]))
-        played.says("POST", EVICTION, given[0])
-        async with played.served() as server:
+        fake_server = FakeServer()
+        fake_server.set_answers("GET", POD_PATH, pod(NODE, phase="Running", annotations=given[1]))
+        fake_server.set_answers("POST", EVICTION, given[0])
+        async with fake_server.serve() as server:
             attempt, _ = await Evictor(Throttle(server)).evict(eviction(POD, NODE))
-        requests = len(played.of("POST"))
+        requests = len(fake_server.list_requests("POST"))
         return f"{attempt.result}, again: {attempt.again_in_s is not None}, {requests} request"
 
     return asyncio.run(run())

@@ -21,7 +21,7 @@ from connectors.kubernetes.api.list_watch import Present as Listed
 from connectors.kubernetes.api.server import ApiServer
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
-from tests.connectors.kubernetes.sinks.played import Played, Said, failure
+from tests.connectors.kubernetes.sinks.fake_server import Answer, FakeServer, failure
 
 
 class Reader:
@@ -220,11 +220,11 @@ async def test_retry_after_is_respected_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_MAX_S", 0.3)
-    played, path = Played(), _pods("shop")
-    listed = Said(body={"metadata": {"resourceVersion": "7"}, "items": []})
+    fake_server, path = FakeServer(), _pods("shop")
+    listed = Answer(body={"metadata": {"resourceVersion": "7"}, "items": []})
     hour, again = (failure(503, "", "in maintenance", retry_after=s) for s in (3600, 1))
-    played.says("GET", path, hour, again, listed)
-    async with played.served() as server:
+    fake_server.set_answers("GET", path, hour, again, listed)
+    async with fake_server.serve() as server:
         watch = ListWatch(server, path)
         began_s = time.monotonic()
         async with _following(watch):
@@ -234,21 +234,25 @@ async def test_retry_after_is_respected_up_to_a_limit(
 
 async def test_a_throttled_page_is_requested_again_without_earlier_pages() -> None:
     """A server that is busy must not be asked for a whole cluster anew for one page of 300."""
-    played, path = Played(), _pods("shop")
+    fake_server, path = FakeServer(), _pods("shop")
 
-    def page(name: str, rest: str) -> Said:
+    def page(name: str, rest: str) -> Answer:
         meta = {"uid": name, "name": name, "resourceVersion": "3"}
-        return Said(
+        return Answer(
             body={"metadata": {"resourceVersion": "7", "continue": rest},
                   "items": [{"metadata": meta}]}
         )  # fmt: skip
 
     busy, gone = failure(429, "TooManyRequests", "busy", retry_after=1), failure(500, "", "etcd")
-    played.says("GET", path, page("a", "1"), busy, page("b", "2"), gone, gone, page("c", ""))
-    async with played.served() as server:
+    fake_server.set_answers(
+        "GET", path, page("a", "1"), busy, page("b", "2"), gone, gone, page("c", "")
+    )
+    async with fake_server.serve() as server:
         watch = ListWatch(server, path)
         async with _following(watch) as reader:
             await _until(lambda: watch.lists == 1)
             assert reader.present() == {"a", "b", "c"}
-    asked = [each.query.get("continue", "") for each in played.asked if "watch" not in each.query]
+    asked = [
+        each.query.get("continue", "") for each in fake_server.requests if "watch" not in each.query
+    ]
     assert asked[:6] == ["", "1", "1", "2", "2", "2"]

@@ -23,7 +23,7 @@ from schemas.topics.codec import encode
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_leadership import until
 from tests.connectors.kubernetes.sinks.builders import NODE, POD_PATH, pod
-from tests.connectors.kubernetes.sinks.played import UNAVAILABLE, Played, Said
+from tests.connectors.kubernetes.sinks.fake_server import UNAVAILABLE, Answer, FakeServer
 from tests.connectors.kubernetes.sinks.test_cordons import drain
 from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status
 from tests.connectors.kubernetes.sinks.test_migration_jobs import (
@@ -43,11 +43,11 @@ def refused(request: MigrationRequest, why: str, topic: str = "migration-request
 
 
 async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
-    played = Played()
-    played.says("GET", POD_PATH, pod(NODE))
+    fake_server = FakeServer()
+    fake_server.set_answers("GET", POD_PATH, pod(NODE))
     for path in (JOB, JOB_STATUS):
-        played.says("PATCH", path, Said())
-    async with played.served() as client:
+        fake_server.set_answers("PATCH", path, Answer())
+    async with fake_server.serve() as client:
         jobs = MigrationJobs(client, CLUSTER)
         jobs._known.set()
         (request,) = await jobs._requests(Changed(job_object()))
@@ -68,11 +68,11 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
         ]
         # All letters of one topic are in its partition, whatever the cluster's is.
         assert not produce_messages(connection, "dead-letters", letters)[1]
-        await until(lambda: played.of("PATCH", JOB_STATUS))
+        await until(lambda: fake_server.list_requests("PATCH", JOB_STATUS))
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    (patched,) = played.of("PATCH", JOB_STATUS)
+    (patched,) = fake_server.list_requests("PATCH", JOB_STATUS)
     assert patched.body["status"]["phase"] == "Failed"
     assert "10 migrations are under way" in patched.body["status"]["message"]
 
@@ -83,13 +83,13 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
     """The last status of a migration would come too early otherwise, and its job run for ever."""
     monkeypatch.setattr(migration_jobs, "LIST_S", 0.1)
     monkeypatch.setattr(migration_jobs, "UNANSWERED_S", 0.1)
-    played = Played()
+    fake_server = FakeServer()
     job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
-    played.says("GET", GROUP, UNAVAILABLE)
-    played.says("PATCH", JOB_STATUS, Said())
+    fake_server.set_answers("GET", GROUP, UNAVAILABLE)
+    fake_server.set_answers("PATCH", JOB_STATUS, Answer())
     listed = {"metadata": {"resourceVersion": "1"}, "items": [job]}
-    played.says("GET", COLLECTION, Said(body=listed))
-    async with played.served() as client:
+    fake_server.set_answers("GET", COLLECTION, Answer(body=listed))
+    async with fake_server.serve() as client:
         jobs = MigrationJobs(client, CLUSTER)
 
         async def work(term: LeaderTerm) -> None:
@@ -102,13 +102,13 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
         assert not produce_messages(connection, STATUS, [last])[1]
         member = Leadership(broker.settings, CLUSTER, "evict", topics=[STATUS])
         running = asyncio.create_task(member.run(work))
-        await until(lambda: len(played.of("GET", GROUP)) > 5)
-        played.says("GET", GROUP, INSTALLED)
-        await until(lambda: played.of("PATCH", JOB_STATUS))
+        await until(lambda: len(fake_server.list_requests("GET", GROUP)) > 5)
+        fake_server.set_answers("GET", GROUP, INSTALLED)
+        await until(lambda: fake_server.list_requests("PATCH", JOB_STATUS))
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    (patched,) = played.of("PATCH", JOB_STATUS)
+    (patched,) = fake_server.list_requests("PATCH", JOB_STATUS)
     assert patched.body["status"]["phase"] == "Succeeded"
 
 
@@ -121,10 +121,12 @@ async def test_a_drain_cordons_its_node_once_the_api_server_answers(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_status, "PAUSE_S", 0.05)
-    path, played = f"/api/v1/nodes/{NODE}", Played()
-    played.says("GET", path, UNAVAILABLE, Said(body={"metadata": {"uid": "n"}, "spec": {}}))
-    played.says("PATCH", path, Said())
-    async with played.served() as client:
+    path, fake_server = f"/api/v1/nodes/{NODE}", FakeServer()
+    fake_server.set_answers(
+        "GET", path, UNAVAILABLE, Answer(body={"metadata": {"uid": "n"}, "spec": {}})
+    )
+    fake_server.set_answers("PATCH", path, Answer())
+    async with fake_server.serve() as client:
         throttle = Throttle(client)
         jobs = MigrationJobs(client, CLUSTER)
 
@@ -136,10 +138,10 @@ async def test_a_drain_cordons_its_node_once_the_api_server_answers(
         assert not produce_messages(connect(broker.settings), STATUS, begun)[1]
         member = Leadership(broker.settings, CLUSTER, "evict", topics=[STATUS])
         running = asyncio.create_task(member.run(work))
-        await until(lambda: played.of("PATCH", path))
+        await until(lambda: fake_server.list_requests("PATCH", path))
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    (patched,) = played.of("PATCH", path)
+    (patched,) = fake_server.list_requests("PATCH", path)
     assert patched.body["spec"] == {"unschedulable": True}
-    assert len(played.of("GET", path)) == 2
+    assert len(fake_server.list_requests("GET", path)) == 2

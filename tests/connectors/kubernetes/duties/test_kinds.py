@@ -18,7 +18,7 @@ from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.connectors.kubernetes.watch.documents import OTHERS, node, pod
-from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served
+from tests.connectors.kubernetes.watch.fake_api import FakeApi, Served
 
 _CLUSTER = "c1"
 
@@ -26,7 +26,7 @@ _CLUSTER = "c1"
 @asynccontextmanager
 async def _served() -> AsyncIterator[Served]:
     """A node, and a pod that waits."""
-    api = PlayedApi()
+    api = FakeApi()
     for path, found in OTHERS.items():
         api.put(path, found)
     api.put("/api/v1/nodes", node("node-1"))

@@ -4,7 +4,7 @@ from typing import Any
 
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from schemas.messages.pods import PodRef
-from tests.connectors.kubernetes.sinks.played import Said, failure
+from tests.connectors.kubernetes.sinks.fake_server import Answer, failure
 
 POD = PodRef(namespace="shop", name="web-1", uid="uid-1")
 POD_PATH = "/api/v1/namespaces/shop/pods/web-1"
@@ -14,7 +14,7 @@ EVENTS = "/api/v1/namespaces/shop/events"
 NODE = "node-1"
 DECISION_ID = f"bind-{POD.uid}"
 
-CREATED = Said(201, {"kind": "Status", "status": "Success"})
+CREATED = Answer(201, {"kind": "Status", "status": "Success"})
 GONE = failure(404, "NotFound", 'pods "web-1" not found')
 OWNER = {
     "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-rs",
@@ -33,7 +33,7 @@ def pod(
     annotations: dict[str, str] | None = None,
     conditions: list[dict[str, Any]] | None = None,
     nominated: str | None = None,
-) -> Said:
+) -> Answer:
     """An answer with a pod."""
     metadata: dict[str, Any] = {
         "name": POD.name, "namespace": POD.namespace, "uid": uid, "resourceVersion": "7",
@@ -51,4 +51,4 @@ def pod(
         status["conditions"] = conditions
     if nominated is not None:
         status["nominatedNodeName"] = nominated
-    return Said(200, {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+    return Answer(200, {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})

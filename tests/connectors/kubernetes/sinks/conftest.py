@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from connectors.kubernetes.api.server import ApiServer
-from tests.connectors.kubernetes.sinks.played import Played
+from tests.connectors.kubernetes.sinks.fake_server import FakeServer
 
 
 @pytest.fixture
-def played() -> Played:
+def fake_server() -> FakeServer:
     """A server that plays an API server."""
-    return Played()
+    return FakeServer()
 
 
 @pytest.fixture
-async def client(played: Played) -> AsyncIterator[ApiServer]:
+async def client(fake_server: FakeServer) -> AsyncIterator[ApiServer]:
     """A client of it."""
-    async with played.served() as client:
+    async with fake_server.serve() as client:
         yield client

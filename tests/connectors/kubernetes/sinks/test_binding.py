@@ -17,12 +17,12 @@ from tests.connectors.kubernetes.sinks.builders import (
     POD_PATH,
     pod,
 )
-from tests.connectors.kubernetes.sinks.played import (
+from tests.connectors.kubernetes.sinks.fake_server import (
     LOST,
     OVERLOADED,
     UNAVAILABLE,
-    Played,
-    Said,
+    Answer,
+    FakeServer,
     failure,
 )
 from tests.connectors.ports.sink_contract import decision
@@ -31,17 +31,17 @@ CONFLICT = failure(409, "Conflict", "Operation cannot be fulfilled on pods/bindi
 
 
 @pytest.fixture
-def binder(played: Played, client: ApiServer) -> Binder:
-    played.says("GET", f"/api/v1/nodes/{NODE}", Said())
+def binder(fake_server: FakeServer, client: ApiServer) -> Binder:
+    fake_server.set_answers("GET", f"/api/v1/nodes/{NODE}", Answer())
     return Binder(Throttle(client))
 
 
 async def test_a_binding_holds_the_node_the_precondition_and_the_decision(
-    played: Played, binder: Binder
+    fake_server: FakeServer, binder: Binder
 ) -> None:
-    played.says("POST", BINDING, CREATED)
+    fake_server.set_answers("POST", BINDING, CREATED)
     assert await binder.bind(decision(POD, NODE)) == DONE
-    (asked,) = played.of("POST")
+    (asked,) = fake_server.list_requests("POST")
     assert asked.body == {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -55,10 +55,12 @@ async def test_a_binding_holds_the_node_the_precondition_and_the_decision(
     }
 
 
-async def test_a_pod_is_not_bound_to_a_missing_node(played: Played, binder: Binder) -> None:
+async def test_a_pod_is_not_bound_to_a_missing_node(
+    fake_server: FakeServer, binder: Binder
+) -> None:
     answer = await binder.bind(decision(POD, "node-9"))
     assert answer == Attempt("failed", "there is no node node-9")
-    assert played.of("POST") == []
+    assert fake_server.list_requests("POST") == []
 
 
 @pytest.mark.parametrize("answer", [CONFLICT, UNAVAILABLE, LOST, failure(500, "", "timeout")])
@@ -76,31 +78,31 @@ async def test_a_pod_is_not_bound_to_a_missing_node(played: Played, binder: Bind
     ],
 )
 async def test_the_result_of_an_unclear_binding_is_read_from_the_pod(
-    played: Played, binder: Binder, answer: Said, seen: Said, result: str, reason: str
+    fake_server: FakeServer, binder: Binder, answer: Answer, seen: Answer, result: str, reason: str
 ) -> None:
-    played.says("POST", BINDING, answer)
-    played.says("GET", POD_PATH, seen)
+    fake_server.set_answers("POST", BINDING, answer)
+    fake_server.set_answers("GET", POD_PATH, seen)
     found = await binder.bind(decision(POD, NODE))
     assert (found.result, found.again_in_s) == (result, None)
     assert reason in found.reason
     assert found.pod_gone == (" is gone" in reason)
-    assert len(played.of("POST")) == 1
+    assert len(fake_server.list_requests("POST")) == 1
 
 
 async def test_a_binding_with_an_unknown_result_can_be_retried(
-    played: Played, binder: Binder
+    fake_server: FakeServer, binder: Binder
 ) -> None:
-    played.says("POST", BINDING, LOST)
-    played.says("GET", POD_PATH, LOST)
+    fake_server.set_answers("POST", BINDING, LOST)
+    fake_server.set_answers("GET", POD_PATH, LOST)
     found = await binder.bind(decision(POD, NODE))
     assert (found.result, found.again_in_s) == ("failed", 0.0)
     assert "whether the pod was bound is unknown" in found.reason
 
 
 async def test_an_overloaded_server_is_retried_after_its_retry_after(
-    played: Played, binder: Binder
+    fake_server: FakeServer, binder: Binder
 ) -> None:
-    played.says("POST", BINDING, OVERLOADED)
+    fake_server.set_answers("POST", BINDING, OVERLOADED)
     assert await binder.bind(decision(POD, NODE)) == Attempt(
         "failed",
         "the API server is overloaded: too many requests, please try again later",
@@ -111,30 +113,30 @@ async def test_an_overloaded_server_is_retried_after_its_retry_after(
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Said(404), "binding was refused (404): {}"),
+        (Answer(404), "binding was refused (404): {}"),
         (failure(403, "Forbidden", "no rights"), "binding was refused (403): no rights"),
         (failure(422, "Invalid", "bad"), "binding was refused (422): bad"),
     ],
 )
 async def test_a_final_refusal_is_not_retried(
-    played: Played, binder: Binder, answer: Said, reason: str
+    fake_server: FakeServer, binder: Binder, answer: Answer, reason: str
 ) -> None:
-    played.says("POST", BINDING, answer)
+    fake_server.set_answers("POST", BINDING, answer)
     assert await binder.bind(decision(POD, NODE)) == Attempt("failed", reason)
 
 
 async def test_a_404_of_a_proxy_does_not_mean_that_the_pod_is_gone(
-    played: Played, binder: Binder
+    fake_server: FakeServer, binder: Binder
 ) -> None:
-    played.says("POST", BINDING, LOST)
-    played.says("GET", POD_PATH, Said(404))
+    fake_server.set_answers("POST", BINDING, LOST)
+    fake_server.set_answers("GET", POD_PATH, Answer(404))
     found = await binder.bind(decision(POD, NODE))
     assert (found.pod_gone, found.again_in_s) == (False, 0.0)
 
 
 @pytest.mark.parametrize("name", ["../nodes", "web?x", "a b", "%2e%2e", ".."])
 async def test_an_invalid_name_never_becomes_a_path(
-    played: Played, client: ApiServer, name: str
+    fake_server: FakeServer, client: ApiServer, name: str
 ) -> None:
     from connectors.kubernetes.sinks.sink import KubernetesSink
 
@@ -144,7 +146,7 @@ async def test_an_invalid_name_never_becomes_a_path(
     answer = await sink.bind(command.model_copy(update={"pod": bad}))
     assert answer.again_in_s is None
     assert "is not a name of a namespace or pod" in answer.reason
-    assert played.asked == []
+    assert fake_server.requests == []
 
 
 PATH = "/api/v1/nodes/n"
@@ -152,15 +154,15 @@ MISSING = failure(404, "NotFound", "no")
 OVERLOADED_FOR_NO_TIME = failure(429, "TooManyRequests", "too many requests")
 
 
-async def test_an_existing_node_is_checked_once(played: Played, client: ApiServer) -> None:
-    played.says("GET", PATH, Said())
+async def test_an_existing_node_is_checked_once(fake_server: FakeServer, client: ApiServer) -> None:
+    fake_server.set_answers("GET", PATH, Answer())
     nodes = Nodes(Throttle(client))
     assert [await nodes.is_missing("n") for _ in range(2)] == [False, False]
-    assert len(played.asked) == 1
+    assert len(fake_server.requests) == 1
 
 
-async def test_a_missing_node_is_checked_again(played: Played, client: ApiServer) -> None:
-    played.says("GET", PATH, MISSING, Said())
+async def test_a_missing_node_is_checked_again(fake_server: FakeServer, client: ApiServer) -> None:
+    fake_server.set_answers("GET", PATH, MISSING, Answer())
     nodes = Nodes(Throttle(client))
     assert [await nodes.is_missing("n") for _ in range(2)] == [True, False]
 
@@ -171,21 +173,21 @@ async def test_a_missing_node_is_checked_again(played: Played, client: ApiServer
         OVERLOADED_FOR_NO_TIME,
         UNAVAILABLE,
         failure(500, "InternalError", "etcd"),
-        Said(404, "no backend"),  # of a proxy
+        Answer(404, "no backend"),  # of a proxy
     ],
 )
 async def test_a_node_is_checked_again_after_an_error(
-    played: Played, client: ApiServer, answer: Said
+    fake_server: FakeServer, client: ApiServer, answer: Answer
 ) -> None:
-    played.says("GET", PATH, answer, MISSING)
+    fake_server.set_answers("GET", PATH, answer, MISSING)
     nodes = Nodes(Throttle(client))
     assert [await nodes.is_missing("n") for _ in range(2)] == [False, True]
 
 
 async def test_a_binder_without_the_right_to_read_nodes_checks_once(
-    played: Played, client: ApiServer
+    fake_server: FakeServer, client: ApiServer
 ) -> None:
-    played.says("GET", PATH, failure(403, "Forbidden", "no rights"))
+    fake_server.set_answers("GET", PATH, failure(403, "Forbidden", "no rights"))
     nodes = Nodes(Throttle(client))
     assert [await nodes.is_missing("n") for _ in range(2)] == [False, False]
-    assert len(played.asked) == 1
+    assert len(fake_server.requests) == 1

@@ -17,12 +17,12 @@ from tests.connectors.kubernetes.sinks.builders import (
     POD_PATH,
     pod,
 )
-from tests.connectors.kubernetes.sinks.played import (
+from tests.connectors.kubernetes.sinks.fake_server import (
     LOST,
     OVERLOADED,
     UNAVAILABLE,
-    Played,
-    Said,
+    Answer,
+    FakeServer,
     failure,
 )
 from tests.connectors.ports.sink_contract import NOW_MS, eviction
@@ -57,12 +57,12 @@ async def _answer(evictor: Evictor, **more: Any) -> Attempt:
 
 
 async def test_an_eviction_has_the_uid_as_precondition_and_its_grace_period(
-    played: Played, evictor: Evictor
+    fake_server: FakeServer, evictor: Evictor
 ) -> None:
-    played.says("GET", POD_PATH, RUNNING)
-    played.says("POST", EVICTION, CREATED)
+    fake_server.set_answers("GET", POD_PATH, RUNNING)
+    fake_server.set_answers("POST", EVICTION, CREATED)
     assert await _answer(evictor, grace_period_s=5) == DONE
-    (asked,) = played.of("POST")
+    (asked,) = fake_server.list_requests("POST")
     assert asked.body == {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -88,21 +88,21 @@ async def test_an_eviction_has_the_uid_as_precondition_and_its_grace_period(
     ],
 )
 async def test_a_pod_that_must_stay_is_not_evicted_and_uses_no_budget(
-    played: Played, evictor: Evictor, seen: Said, reason: str
+    fake_server: FakeServer, evictor: Evictor, seen: Answer, reason: str
 ) -> None:
-    played.says("GET", POD_PATH, seen)
+    fake_server.set_answers("GET", POD_PATH, seen)
     answer = await _answer(evictor)
     assert (answer.result, answer.again_in_s) == ("refused", None)
     assert reason in answer.reason
-    assert [each.method for each in played.asked] == ["GET"]
+    assert [each.method for each in fake_server.requests] == ["GET"]
 
 
 @pytest.mark.parametrize(("budget", "retry_after_s"), [(BUDGET, 0.0), (FRESH_BUDGET, 10.0)])
 async def test_a_refusal_by_a_budget_is_retried_unless_the_migration_retries(
-    played: Played, evictor: Evictor, budget: Said, retry_after_s: float
+    fake_server: FakeServer, evictor: Evictor, budget: Answer, retry_after_s: float
 ) -> None:
-    played.says("GET", POD_PATH, RUNNING)
-    played.says("POST", EVICTION, budget)
+    fake_server.set_answers("GET", POD_PATH, RUNNING)
+    fake_server.set_answers("POST", EVICTION, budget)
     answer = await _answer(evictor)
     assert (answer.result, answer.again_in_s) == ("refused", retry_after_s)
     assert "Cannot evict pod" in answer.reason
@@ -123,28 +123,28 @@ async def test_a_refusal_by_a_budget_is_retried_unless_the_migration_retries(
     ],
 )
 async def test_each_refusal_is_reported_with_its_reason(
-    played: Played,
+    fake_server: FakeServer,
     evictor: Evictor,
-    said: Said,
+    said: Answer,
     result: str,
     reason: str,
     again_in_s: float | None,
 ) -> None:
-    played.says("GET", POD_PATH, RUNNING)
-    played.says("POST", EVICTION, said)
+    fake_server.set_answers("GET", POD_PATH, RUNNING)
+    fake_server.set_answers("POST", EVICTION, said)
     answer = await _answer(evictor)
     assert (answer.result, answer.again_in_s) == (result, again_in_s)
     assert reason in answer.reason
 
 
 async def test_an_eviction_running_in_the_background_is_not_repeated(
-    played: Played, evictor: Evictor
+    fake_server: FakeServer, evictor: Evictor
 ) -> None:
     going = pod(NODE, phase="Running", annotations={IN_PROGRESS_ANNOTATION: "kubevirt"})
-    played.says("GET", POD_PATH, going)
+    fake_server.set_answers("GET", POD_PATH, going)
     answer = await _answer(evictor)
     assert answer == Attempt("done", "the eviction of pod web-1 continues in the background")
-    assert played.of("POST") == []
+    assert fake_server.list_requests("POST") == []
 
 
 @pytest.mark.parametrize("lost", [LOST, UNAVAILABLE])
@@ -159,34 +159,38 @@ async def test_an_eviction_running_in_the_background_is_not_repeated(
     ],
 )
 async def test_the_result_of_a_lost_answer_is_read_from_the_pod(
-    played: Played,
+    fake_server: FakeServer,
     evictor: Evictor,
-    lost: Said,
-    after: Said,
+    lost: Answer,
+    after: Answer,
     result: str,
     again_in_s: float | None,
 ) -> None:
-    played.says("GET", POD_PATH, RUNNING, after)
-    played.says("POST", EVICTION, lost)
+    fake_server.set_answers("GET", POD_PATH, RUNNING, after)
+    fake_server.set_answers("POST", EVICTION, lost)
     answer = await _answer(evictor)
     assert (answer.result, answer.again_in_s) == (result, again_in_s)
-    assert len(played.of("POST")) == 1
+    assert len(fake_server.list_requests("POST")) == 1
 
 
-async def test_a_deletion_has_the_uid_as_precondition(played: Played, evictor: Evictor) -> None:
-    played.says("GET", POD_PATH, RUNNING)
-    played.says("DELETE", POD_PATH, Said())
+async def test_a_deletion_has_the_uid_as_precondition(
+    fake_server: FakeServer, evictor: Evictor
+) -> None:
+    fake_server.set_answers("GET", POD_PATH, RUNNING)
+    fake_server.set_answers("DELETE", POD_PATH, Answer())
     assert await _answer(evictor, policy="Delete") == DONE
-    (asked,) = played.of("DELETE")
+    (asked,) = fake_server.list_requests("DELETE")
     assert asked.body["preconditions"] == {"uid": "uid-1"}
 
 
 async def test_a_soft_eviction_has_the_uid_as_precondition(
-    played: Played, evictor: Evictor
+    fake_server: FakeServer, evictor: Evictor
 ) -> None:
-    played.says("GET", POD_PATH, RUNNING)
-    played.says("PATCH", POD_PATH, failure(409, "Conflict", "the object has been modified"))
+    fake_server.set_answers("GET", POD_PATH, RUNNING)
+    fake_server.set_answers(
+        "PATCH", POD_PATH, failure(409, "Conflict", "the object has been modified")
+    )
     answer = await _answer(evictor, policy="SoftEviction")
-    (asked,) = played.of("PATCH")
+    (asked,) = fake_server.list_requests("PATCH")
     assert asked.body["metadata"] == {"uid": "uid-1", "annotations": {}}
     assert (answer.result, answer.again_in_s) == ("refused", 0.0), "the next look says it"

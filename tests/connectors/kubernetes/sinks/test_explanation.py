@@ -18,8 +18,8 @@ from tests.connectors.kubernetes.sinks.builders import (
     POD_PATH,
     pod,
 )
+from tests.connectors.kubernetes.sinks.fake_server import LOST, Answer, FakeServer, failure
 from tests.connectors.kubernetes.sinks.harness import written
-from tests.connectors.kubernetes.sinks.played import LOST, Played, Said, failure
 from tests.connectors.ports.sink_contract import decision
 
 STATUS = f"{POD_PATH}/status"
@@ -44,8 +44,8 @@ def condition(message: str = TEXT, status: str = "False") -> dict[str, Any]:
 
 
 @pytest.fixture
-def explanations(played: Played, client: ApiServer) -> Explanations:
-    played.says("POST", EVENTS, CREATED)
+def explanations(fake_server: FakeServer, client: ApiServer) -> Explanations:
+    fake_server.set_answers("POST", EVENTS, CREATED)
     throttle = Throttle(client)
     return Explanations(throttle, Events(throttle))
 
@@ -79,13 +79,13 @@ def test_a_decision_without_counts_is_explained_by_its_message(
 
 
 async def test_condition_and_event_give_the_reason(
-    played: Played, explanations: Explanations
+    fake_server: FakeServer, explanations: Explanations
 ) -> None:
-    played.says("GET", POD_PATH, pod())
-    played.says("PATCH", STATUS, Said())
+    fake_server.set_answers("GET", POD_PATH, pod())
+    fake_server.set_answers("PATCH", STATUS, Answer())
     explanations.explain(waiting())
     await written(explanations.background, explanations._events.background)
-    (patched,) = played.of("PATCH")
+    (patched,) = fake_server.list_requests("PATCH")
     assert patched.body == {
         "metadata": {"uid": "uid-1", "resourceVersion": "7"},
         "status": {
@@ -94,37 +94,39 @@ async def test_condition_and_event_give_the_reason(
         },
     }
     assert patched.content_type == "application/strategic-merge-patch+json"
-    (event,) = played.of("POST", EVENTS)
+    (event,) = fake_server.list_requests("POST", EVENTS)
     assert (event.body["reason"], event.body["message"]) == ("FailedScheduling", TEXT)
     assert event.body["type"] == "Warning"
 
 
-async def test_the_same_text_is_written_once(played: Played, explanations: Explanations) -> None:
-    played.says("GET", POD_PATH, pod())
-    played.says("PATCH", STATUS, Said())
+async def test_the_same_text_is_written_once(
+    fake_server: FakeServer, explanations: Explanations
+) -> None:
+    fake_server.set_answers("GET", POD_PATH, pod())
+    fake_server.set_answers("PATCH", STATUS, Answer())
     for _ in range(3):
         explanations.explain(waiting())
         await written(explanations.background, explanations._events.background)
-    assert len(played.asked) == 3, "a look, a condition, an event"
+    assert len(fake_server.requests) == 3, "a look, a condition, an event"
 
 
 async def test_an_unchanged_condition_is_not_written_after_a_restart(
-    played: Played, explanations: Explanations
+    fake_server: FakeServer, explanations: Explanations
 ) -> None:
-    played.says("GET", POD_PATH, pod(conditions=[condition()]))
+    fake_server.set_answers("GET", POD_PATH, pod(conditions=[condition()]))
     explanations.explain(waiting())
     await written(explanations.background, explanations._events.background)
-    assert [each.method for each in played.asked] == ["GET"]
+    assert [each.method for each in fake_server.requests] == ["GET"]
 
 
 async def test_another_text_keeps_the_time_at_which_the_pod_became_unschedulable(
-    played: Played, explanations: Explanations
+    fake_server: FakeServer, explanations: Explanations
 ) -> None:
-    played.says("GET", POD_PATH, pod(conditions=[condition("another text")]))
-    played.says("PATCH", STATUS, Said())
+    fake_server.set_answers("GET", POD_PATH, pod(conditions=[condition("another text")]))
+    fake_server.set_answers("PATCH", STATUS, Answer())
     explanations.explain(waiting())
     await written(explanations.background, explanations._events.background)
-    (patched,) = played.of("PATCH")
+    (patched,) = fake_server.list_requests("PATCH")
     assert patched.body["status"]["conditions"] == [condition()]
 
 
@@ -132,43 +134,45 @@ async def test_another_text_keeps_the_time_at_which_the_pod_became_unschedulable
     "seen", [pod(NODE), pod(terminates=True), pod(uid="uid-2"), pod(gates=("g",)), GONE]
 )
 async def test_a_pod_without_need_for_an_explanation_is_not_changed(
-    played: Played, explanations: Explanations, seen: Said
+    fake_server: FakeServer, explanations: Explanations, seen: Answer
 ) -> None:
-    played.says("GET", POD_PATH, seen)
+    fake_server.set_answers("GET", POD_PATH, seen)
     explanations.explain(waiting())
     await written(explanations.background, explanations._events.background)
-    assert [each.method for each in played.asked] == ["GET"]
+    assert [each.method for each in fake_server.requests] == ["GET"]
 
 
 @pytest.mark.parametrize("lost", [LOST, failure(500, "", "broken")])
 async def test_a_failed_explanation_is_written_with_the_next_decision(
-    played: Played, explanations: Explanations, lost: Said
+    fake_server: FakeServer, explanations: Explanations, lost: Answer
 ) -> None:
-    played.says("GET", POD_PATH, pod())
-    played.says("PATCH", STATUS, lost, Said())
+    fake_server.set_answers("GET", POD_PATH, pod())
+    fake_server.set_answers("PATCH", STATUS, lost, Answer())
     for _ in range(2):
         explanations.explain(waiting())
         await written(explanations.background, explanations._events.background)
-    assert len(played.of("PATCH")) == 2
+    assert len(fake_server.list_requests("PATCH")) == 2
     assert explanations.background.failed == 1
 
 
-async def test_a_bound_pod_gets_no_explanation(played: Played, explanations: Explanations) -> None:
+async def test_a_bound_pod_gets_no_explanation(
+    fake_server: FakeServer, explanations: Explanations
+) -> None:
     explanations.explain(waiting())
     explanations.forget(POD)
     await written(explanations.background, explanations._events.background)
-    assert played.asked == []
+    assert fake_server.requests == []
 
 
 async def test_a_reservation_nominates_its_node_until_the_next_explanation(
-    played: Played, explanations: Explanations
+    fake_server: FakeServer, explanations: Explanations
 ) -> None:
-    played.says("GET", POD_PATH, pod(), pod(conditions=[condition()], nominated=NODE))
-    played.says("PATCH", STATUS, Said())
+    fake_server.set_answers("GET", POD_PATH, pod(), pod(conditions=[condition()], nominated=NODE))
+    fake_server.set_answers("PATCH", STATUS, Answer())
     explanations.nominate(decision(POD, NODE))
     await written(explanations.background, explanations._events.background)
     explanations.explain(waiting())
     await written(explanations.background, explanations._events.background)
-    nominated, taken_back = (each.body["status"] for each in played.of("PATCH"))
+    nominated, taken_back = (each.body["status"] for each in fake_server.list_requests("PATCH"))
     assert nominated == {"nominatedNodeName": NODE}
     assert taken_back["nominatedNodeName"] is None

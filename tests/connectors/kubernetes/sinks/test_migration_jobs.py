@@ -1,4 +1,4 @@
-"""PodMigrationJobs that are followed, on a server that plays the answers.
+"""PodMigrationJobs that are followed, on a fake server.
 
 `test_sink` has them on a real API server.
 """
@@ -20,20 +20,26 @@ from connectors.kubernetes.sinks import migration_jobs as module
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
 from schemas.messages.migrations import MigrationRequest
 from tests.connectors.kubernetes.sinks.builders import GONE, NODE, POD_PATH, pod
-from tests.connectors.kubernetes.sinks.played import LOST, UNAVAILABLE, Played, Said, failure
+from tests.connectors.kubernetes.sinks.fake_server import (
+    LOST,
+    UNAVAILABLE,
+    Answer,
+    FakeServer,
+    failure,
+)
 from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status
 from tests.connectors.ports.sink_contract import CLUSTER
 
 JOB = f"{COLLECTION}/move-web"
 JOB_STATUS = f"{JOB}/status"
-INSTALLED = Said(200, {"resources": [{"name": "podmigrationjobs"}]})
+INSTALLED = Answer(200, {"resources": [{"name": "podmigrationjobs"}]})
 
 
 @pytest.fixture
-def jobs(played: Played, client: ApiServer) -> MigrationJobs:
-    played.says("GET", POD_PATH, pod(NODE))
-    played.says("PATCH", JOB, Said())
-    played.says("PATCH", JOB_STATUS, Said())
+def jobs(fake_server: FakeServer, client: ApiServer) -> MigrationJobs:
+    fake_server.set_answers("GET", POD_PATH, pod(NODE))
+    fake_server.set_answers("PATCH", JOB, Answer())
+    fake_server.set_answers("PATCH", JOB_STATUS, Answer())
     jobs = MigrationJobs(client, CLUSTER)
     jobs._known.set()
     return jobs
@@ -57,7 +63,7 @@ async def _followed(
     """Jobs of a server that answers so, and the requests that they cause."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    async with TestServer(app) as server, Played().served() as client:
+    async with TestServer(app) as server, FakeServer().serve() as client:
         configuration = await client.access.configuration()
         configuration.host = f"http://{server.host}:{server.port}"
         jobs = MigrationJobs(client, CLUSTER)
@@ -74,9 +80,11 @@ async def test_a_job_is_requested_once(jobs: MigrationJobs) -> None:
     assert await said(jobs, Begun(), Present(job), Ended()) == []
 
 
-async def test_the_uid_of_the_pod_is_kept_in_the_job(played: Played, jobs: MigrationJobs) -> None:
+async def test_the_uid_of_the_pod_is_kept_in_the_job(
+    fake_server: FakeServer, jobs: MigrationJobs
+) -> None:
     await said(jobs, Changed(job_object()))
-    (patched,) = played.of("PATCH")
+    (patched,) = fake_server.list_requests("PATCH")
     assert (patched.path, patched.body["spec"]) == (JOB, {"podRef": {"uid": "uid-1"}})
 
 
@@ -111,13 +119,13 @@ async def test_a_job_missing_from_a_later_list_is_aborted(jobs: MigrationJobs) -
 
 
 async def test_a_requested_job_is_only_followed_after_a_restart(
-    played: Played, jobs: MigrationJobs
+    fake_server: FakeServer, jobs: MigrationJobs
 ) -> None:
-    played.says("GET", POD_PATH, GONE)
+    fake_server.set_answers("GET", POD_PATH, GONE)
     job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
     assert await said(jobs, Begun(), Present(job), Ended()) == []
     assert await jobs.report(status(phase="Succeeded"))
-    assert played.of("PATCH", JOB_STATUS)[0].body["status"]["phase"] == "Succeeded"
+    assert fake_server.list_requests("PATCH", JOB_STATUS)[0].body["status"]["phase"] == "Succeeded"
 
 
 def pod_ref() -> dict[str, str]:
@@ -142,34 +150,38 @@ def pod_ref() -> dict[str, str]:
     ],
 )  # fmt: skip
 async def test_a_job_that_cannot_be_requested_has_failed(
-    played: Played,
+    fake_server: FakeServer,
     jobs: MigrationJobs,
     spec: dict[str, Any],
-    seen: Said,
+    seen: Answer,
     reason: str,
     message: str,
 ) -> None:
-    played.says("GET", POD_PATH, seen)
+    fake_server.set_answers("GET", POD_PATH, seen)
     assert await said(jobs, Present(job_object(**spec))) == []
-    (patched,) = played.of("PATCH", JOB_STATUS)
+    (patched,) = fake_server.list_requests("PATCH", JOB_STATUS)
     assert (patched.body["status"]["phase"], patched.body["status"]["reason"]) == ("Failed", reason)
     assert message in patched.body["status"]["message"]
     assert patched.body["metadata"] == {"uid": "job-move-web"}
 
 
-async def test_reports_go_to_the_job_of_their_pod(played: Played, jobs: MigrationJobs) -> None:
+async def test_reports_go_to_the_job_of_their_pod(
+    fake_server: FakeServer, jobs: MigrationJobs
+) -> None:
     assert not await jobs.report(status())
     await said(jobs, Present(job_object()))
     assert not await jobs.report(status(cluster="another"))
     assert await jobs.report(status())
     assert await jobs.report(status(phase="Succeeded", reason="EvictComplete"))
     assert not await jobs.report(status(phase="Succeeded")), "it is over"
-    phases = [each.body["status"]["phase"] for each in played.of("PATCH", JOB_STATUS)]
+    phases = [
+        each.body["status"]["phase"] for each in fake_server.list_requests("PATCH", JOB_STATUS)
+    ]
     assert phases == ["Running", "Succeeded"]
 
 
 async def test_a_report_waits_for_the_first_list_of_jobs(
-    played: Played, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
+    fake_server: FakeServer, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LIST_S", 200.0)
     jobs._known.clear()
@@ -180,11 +192,11 @@ async def test_a_report_waits_for_the_first_list_of_jobs(
     assert not report.done()
     await said(jobs, Ended())
     assert await report
-    assert len(played.of("PATCH", JOB_STATUS)) == 1
+    assert len(fake_server.list_requests("PATCH", JOB_STATUS)) == 1
 
 
 async def test_a_refused_request_fails_its_job_unless_it_is_running(
-    played: Played, jobs: MigrationJobs
+    fake_server: FakeServer, jobs: MigrationJobs
 ) -> None:
     assert not await jobs.refused("pmj-of-another", "no")
     assert not await jobs.refused("somebody-elses", "no")
@@ -193,21 +205,21 @@ async def test_a_refused_request_fails_its_job_unless_it_is_running(
     assert not await jobs.refused("pmj-job-move-web", "it is under way")
     await said(jobs, Deleted(job_object()), Present(job_object()))
     assert await jobs.refused("pmj-job-move-web", "the pod is protected")
-    failed = played.of("PATCH", JOB_STATUS)[-1].body["status"]
+    failed = fake_server.list_requests("PATCH", JOB_STATUS)[-1].body["status"]
     assert (failed["phase"], failed["message"]) == ("Failed", "the pod is protected")
 
 
 async def test_a_status_is_written_again_after_a_failure_and_not_where_the_job_is_gone(
-    played: Played, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
+    fake_server: FakeServer, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_S", 0.0)
     await said(jobs, Present(job_object()))
-    played.says("PATCH", JOB_STATUS, LOST, UNAVAILABLE, Said())
+    fake_server.set_answers("PATCH", JOB_STATUS, LOST, UNAVAILABLE, Answer())
     assert await jobs.report(status())
-    played.says("PATCH", JOB_STATUS, failure(404, "NotFound", "gone"))
-    before = len(played.of("PATCH", JOB_STATUS))
+    fake_server.set_answers("PATCH", JOB_STATUS, failure(404, "NotFound", "gone"))
+    before = len(fake_server.list_requests("PATCH", JOB_STATUS))
     assert not await jobs.report(status())
-    assert len(played.of("PATCH", JOB_STATUS)) == before + 1
+    assert len(fake_server.list_requests("PATCH", JOB_STATUS)) == before + 1
 
 
 async def test_jobs_beyond_the_limit_are_ignored(

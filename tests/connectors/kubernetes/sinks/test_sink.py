@@ -28,7 +28,7 @@ from simulation.control_plane import cluster
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.sinks.builders import CREATED, NODE, POD, POD_PATH, pod
-from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said
+from tests.connectors.kubernetes.sinks.fake_server import OVERLOADED, Answer, FakeServer
 from tests.connectors.kubernetes.sinks.real import WAIT_S, Place, until
 from tests.connectors.kubernetes.sinks.test_migration_job import status
 from tests.connectors.ports.sink_contract import (
@@ -388,20 +388,20 @@ async def test_the_rights_of_each_duty_suffice_for_its_sink(
         assert (sink.events.background.failed, sink.events.background.written) == (0, 3)
 
 
-# --- an overloaded server, played -----------------------------------------------------------------
+# --- an overloaded server, fake_server -----------------------------------------------------------------
 
 
 async def test_a_throttled_binding_is_retried_until_it_succeeds(
-    played: Played, client: ApiServer
+    fake_server: FakeServer, client: ApiServer
 ) -> None:
-    played.says("GET", f"/api/v1/nodes/{NODE}", Said())
-    played.says("GET", POD_PATH, pod())
-    played.says("PATCH", f"{POD_PATH}/status", Said())
-    played.says("POST", f"{POD_PATH}/binding", OVERLOADED, OVERLOADED, CREATED)
+    fake_server.set_answers("GET", f"/api/v1/nodes/{NODE}", Answer())
+    fake_server.set_answers("GET", POD_PATH, pod())
+    fake_server.set_answers("PATCH", f"{POD_PATH}/status", Answer())
+    fake_server.set_answers("POST", f"{POD_PATH}/binding", OVERLOADED, OVERLOADED, CREATED)
     sink = KubernetesSink(client)
     assert (await carried_out(sink, decision(POD, NODE))).result == "done"
-    assert len(played.of("POST", f"{POD_PATH}/binding")) == 3
-    nominated = played.of("PATCH", f"{POD_PATH}/status")
+    assert len(fake_server.list_requests("POST", f"{POD_PATH}/binding")) == 3
+    nominated = fake_server.list_requests("PATCH", f"{POD_PATH}/status")
     assert {each.body["status"]["nominatedNodeName"] for each in nominated} == {NODE}
     await sink.close()
 

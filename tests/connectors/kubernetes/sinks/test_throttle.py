@@ -17,7 +17,13 @@ from connectors.kubernetes.sinks.throttle import (
     AdaptiveLimit,
     Throttle,
 )
-from tests.connectors.kubernetes.sinks.played import LOST, OVERLOADED, Played, Said, failure
+from tests.connectors.kubernetes.sinks.fake_server import (
+    LOST,
+    OVERLOADED,
+    Answer,
+    FakeServer,
+    failure,
+)
 
 
 def test_a_refusal_halves_the_limit_once_for_all_requests_that_were_under_way() -> None:
@@ -84,21 +90,21 @@ def none_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("none_is_slow")
 async def test_no_more_requests_are_under_way_than_the_limit_says(
-    played: Played, client: ApiServer
+    fake_server: FakeServer, client: ApiServer
 ) -> None:
-    played.says("GET", "/x", Said(after_s=0.01))
+    fake_server.set_answers("GET", "/x", Answer(after_s=0.01))
     throttle = Throttle(client, AdaptiveLimit(start=3, ceiling=3))
     answers = await asyncio.gather(*(throttle.send("GET", "/x") for _ in range(20)))
     assert [each.status for each in answers] == [200] * 20
-    assert played.most == 3
+    assert fake_server.concurrent_max == 3
     assert (throttle.under_way, throttle.waiting) == (0, 0)
 
 
 @pytest.mark.usefixtures("none_is_slow")
 async def test_an_overloaded_server_gets_fewer_requests_after_its_retry_after(
-    played: Played, client: ApiServer
+    fake_server: FakeServer, client: ApiServer
 ) -> None:
-    played.says("GET", "/x", OVERLOADED, Said())
+    fake_server.set_answers("GET", "/x", OVERLOADED, Answer())
     throttle = Throttle(client)
     began_s = asyncio.get_running_loop().time()
     assert (await throttle.send("GET", "/x")).status == 429
@@ -110,9 +116,11 @@ async def test_an_overloaded_server_gets_fewer_requests_after_its_retry_after(
 
 @pytest.mark.usefixtures("none_is_slow")
 async def test_a_refusal_by_a_budget_does_not_lower_the_limit(
-    played: Played, client: ApiServer
+    fake_server: FakeServer, client: ApiServer
 ) -> None:
-    played.says("GET", "/x", failure(429, "TooManyRequests", "no", "budget", retry_after=10))
+    fake_server.set_answers(
+        "GET", "/x", failure(429, "TooManyRequests", "no", "budget", retry_after=10)
+    )
     throttle = Throttle(client)
     for _ in range(3):
         assert (await throttle.send("GET", "/x")).status == 429
@@ -121,17 +129,19 @@ async def test_a_refusal_by_a_budget_does_not_lower_the_limit(
 
 
 async def test_a_request_without_an_answer_counts_as_a_refusal(
-    played: Played, client: ApiServer
+    fake_server: FakeServer, client: ApiServer
 ) -> None:
-    played.says("POST", "/x", LOST)
+    fake_server.set_answers("POST", "/x", LOST)
     throttle = Throttle(client)
     with pytest.raises(ApiUnreachable):
         await throttle.send("POST", "/x", body={})
     assert (int(throttle.limit.at_once), throttle.under_way) == (START // 2, 0)
 
 
-async def test_a_cancelled_waiting_request_uses_no_slot(played: Played, client: ApiServer) -> None:
-    played.says("GET", "/x", Said(after_s=0.05))
+async def test_a_cancelled_waiting_request_uses_no_slot(
+    fake_server: FakeServer, client: ApiServer
+) -> None:
+    fake_server.set_answers("GET", "/x", Answer(after_s=0.05))
     throttle = Throttle(client, AdaptiveLimit(start=1, floor=1, ceiling=1))
     tasks = [asyncio.create_task(throttle.send("GET", "/x")) for _ in range(3)]
     await asyncio.sleep(0.01)
@@ -140,4 +150,4 @@ async def test_a_cancelled_waiting_request_uses_no_slot(played: Played, client: 
     assert isinstance(results[1], asyncio.CancelledError)
     assert [each.status for each in (results[0], results[2]) if not isinstance(each, BaseException)]
     assert (throttle.under_way, throttle.waiting) == (0, 0)
-    assert len(played.asked) == 2
+    assert len(fake_server.requests) == 2

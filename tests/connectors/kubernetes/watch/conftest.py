@@ -9,7 +9,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.watch.kinds import PODS
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from tests.connectors.kubernetes.watch.documents import OTHERS, node, pod
-from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served
+from tests.connectors.kubernetes.watch.fake_api import FakeApi, Served
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +20,9 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def api() -> PlayedApi:
+async def api() -> FakeApi:
     """Two nodes, three pods, one of everything else."""
-    api = PlayedApi()
+    api = FakeApi()
     for name in ("node-1", "node-2"):
         api.put("/api/v1/nodes", node(name))
     for path, found in OTHERS.items():
@@ -35,7 +35,7 @@ async def api() -> PlayedApi:
 
 
 @pytest.fixture
-async def served(api: PlayedApi) -> AsyncIterator[Served]:
+async def served(api: FakeApi) -> AsyncIterator[Served]:
     """The server, listening."""
     served = Served(api)
     await served.start()

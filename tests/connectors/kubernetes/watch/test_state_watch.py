@@ -16,8 +16,8 @@ from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
 from streams.placement.filters.unsupported import find_obstacle
 from tests.connectors.kubernetes.watch.documents import changed, node, pod
+from tests.connectors.kubernetes.watch.fake_api import FakeApi, Served
 from tests.connectors.kubernetes.watch.fold import Fold, Reader, expected
-from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served
 from tests.connectors.ports.state_watch_contract import StateWatchContract, StateWatchWorld
 
 NODES = "/api/v1/nodes"
@@ -25,7 +25,7 @@ BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 
 
 class _World(StateWatchWorld):
-    def __init__(self, api: PlayedApi, watch: KubernetesWatch) -> None:
+    def __init__(self, api: FakeApi, watch: KubernetesWatch) -> None:
         self.api, self.watch = api, watch
         self._pods = 0
 
@@ -54,7 +54,7 @@ class _World(StateWatchWorld):
 
 class TestKubernetesWatch(StateWatchContract):
     @pytest.fixture
-    async def world(self, api: PlayedApi, watch: KubernetesWatch) -> StateWatchWorld:
+    async def world(self, api: FakeApi, watch: KubernetesWatch) -> StateWatchWorld:
         assert [each async for each in watch.full_list("first")]
         return _World(api, watch)
 
@@ -69,7 +69,7 @@ def bound(name: str, *changes: tuple[str, Any], by_us: bool = False) -> dict[str
     return pod(name, *where, *changes)
 
 
-def agrees(api: PlayedApi, fold: Fold) -> bool:
+def agrees(api: FakeApi, fold: Fold) -> bool:
     there = {path: list(objects.values()) for path, objects in api.objects.items()}
     return fold.summary() == expected(there)
 
@@ -89,7 +89,7 @@ async def test_changes_come_after_a_full_list(watch: KubernetesWatch) -> None:
         await anext(watch.changes())
 
 
-async def test_the_life_of_a_pod_that_we_bind(api: PlayedApi, reader: Reader) -> None:
+async def test_the_life_of_a_pod_that_we_bind(api: FakeApi, reader: Reader) -> None:
     initialised = {
         "type": "Initialized",
         "status": "True",
@@ -129,7 +129,7 @@ async def test_the_life_of_a_pod_that_we_bind(api: PlayedApi, reader: Reader) ->
     ],
 )  # fmt: skip
 async def test_a_request_ends_or_is_made_again(
-    api: PlayedApi, reader: Reader, steps: list[Any], said: list[str]
+    api: FakeApi, reader: Reader, steps: list[Any], said: list[str]
 ) -> None:
     api.put(PODS, pod("a"))
     for step in steps:
@@ -143,7 +143,7 @@ async def test_a_request_ends_or_is_made_again(
 
 
 async def test_no_requests_are_made_for_gated_pods_and_other_schedulers(
-    api: PlayedApi, reader: Reader
+    api: FakeApi, reader: Reader
 ) -> None:
     api.put(PODS, pod("gated", ("spec/schedulingGates", [{"name": "quota"}])))
     api.put(PODS, pod("theirs-2", ("spec/schedulerName", "default-scheduler")))
@@ -155,7 +155,7 @@ async def test_no_requests_are_made_for_gated_pods_and_other_schedulers(
 
 
 async def test_room_that_another_scheduler_has_nominated_is_reported_until_it_is_given_up(
-    api: PlayedApi, reader: Reader
+    api: FakeApi, reader: Reader
 ) -> None:
     theirs = ("spec/schedulerName", "default-scheduler")
     nominated = ("status/nominatedNodeName", "node-1")
@@ -177,7 +177,7 @@ async def test_room_that_another_scheduler_has_nominated_is_reported_until_it_is
 
 
 async def test_a_claim_that_is_bound_opens_a_pod_that_waits_for_it(
-    api: PlayedApi, reader: Reader
+    api: FakeApi, reader: Reader
 ) -> None:
     claims = "/api/v1/persistentvolumeclaims"
     data = next(iter(api.objects[claims].values()))
@@ -194,7 +194,7 @@ async def test_a_claim_that_is_bound_opens_a_pod_that_waits_for_it(
     assert asked == [("unbound volume",), ("zonal volume",)]
 
 
-async def test_irrelevant_changes_are_not_reported(api: PlayedApi, reader: Reader) -> None:
+async def test_irrelevant_changes_are_not_reported(api: FakeApi, reader: Reader) -> None:
     count = len(reader.fold.messages)
     beat = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-20T11:00:00Z"}]
     api.put(NODES, node("node-1", ("status/conditions", beat)))
@@ -209,7 +209,7 @@ async def test_irrelevant_changes_are_not_reported(api: PlayedApi, reader: Reade
 
 
 async def test_an_object_that_fits_no_record_is_skipped_and_named(
-    api: PlayedApi, reader: Reader, watch: KubernetesWatch, caplog: pytest.LogCaptureFixture
+    api: FakeApi, reader: Reader, watch: KubernetesWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.put(NODES, node("node-2", ("status/allocatable", {"cpu": "a lot"})))
     api.put(PODS, changed(pod("odd"), ("spec/containers", "none")))
@@ -227,7 +227,7 @@ async def test_an_object_that_fits_no_record_is_skipped_and_named(
 
 
 async def test_a_running_pod_too_large_for_a_record_keeps_its_room(
-    api: PlayedApi, reader: Reader
+    api: FakeApi, reader: Reader
 ) -> None:
     many = [{"key": f"k{number}", "operator": "Exists"} for number in range(300)]
     api.put(PODS, bound("a", ("spec/tolerations", many)))
@@ -239,7 +239,7 @@ async def test_a_running_pod_too_large_for_a_record_keeps_its_room(
 
 
 async def test_a_waiting_pod_too_large_for_a_record_is_refused_by_a_decision(
-    api: PlayedApi, reader: Reader
+    api: FakeApi, reader: Reader
 ) -> None:
     many = [{"key": f"k{number}", "operator": "Exists"} for number in range(300)]
     api.put(PODS, pod("a", ("spec/tolerations", many)))
@@ -254,7 +254,7 @@ async def test_a_waiting_pod_too_large_for_a_record_is_refused_by_a_decision(
 # --- faults -------------------------------------------------------------------------------------
 
 
-async def meddle(api: PlayedApi) -> None:
+async def meddle(api: FakeApi) -> None:
     """Everything that can happen while nobody watches."""
     api.delete(PODS, "shop/waiting")
     api.delete(PODS, "shop/running")
@@ -269,7 +269,7 @@ async def meddle(api: PlayedApi) -> None:
 
 @pytest.mark.parametrize("in_stream", [True, False])
 async def test_a_watch_that_is_too_old_is_listed_and_compared(
-    api: PlayedApi, reader: Reader, in_stream: bool
+    api: FakeApi, reader: Reader, in_stream: bool
 ) -> None:
     api.gone_in_stream = in_stream
     api.silent = True
@@ -287,7 +287,7 @@ async def test_a_watch_that_is_too_old_is_listed_and_compared(
 
 
 async def test_a_half_open_connection_is_closed(
-    api: PlayedApi, watch: KubernetesWatch, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, watch: KubernetesWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "WATCH_S", 0.3)
     monkeypatch.setattr(list_watch, "SILENCE_S", 0.0)
@@ -304,7 +304,7 @@ async def test_a_half_open_connection_is_closed(
 
 
 async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
-    api: PlayedApi, reader: Reader, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 1_000.0)
     for each in reader.watch._collections.values():  # type: ignore[attr-defined]
@@ -318,7 +318,7 @@ async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
 
 
 async def test_a_server_that_is_stopped_and_started_again_is_read_again(
-    api: PlayedApi, reader: Reader, served: Served, watch: KubernetesWatch
+    api: FakeApi, reader: Reader, served: Served, watch: KubernetesWatch
 ) -> None:
     await served.stop()
     await reader.until(lambda: all(each.failing_s is not None for each in watch.health()))
@@ -332,7 +332,7 @@ async def test_a_server_that_is_stopped_and_started_again_is_read_again(
 
 
 async def test_expired_pages_restart_within_the_full_list(
-    api: PlayedApi, watch: KubernetesWatch
+    api: FakeApi, watch: KubernetesWatch
 ) -> None:
     for number in range(1_200):
         api.put(PODS, bound(f"p{number}"))
@@ -346,7 +346,7 @@ async def test_expired_pages_restart_within_the_full_list(
 
 
 async def test_objects_deleted_during_paging_are_not_in_the_full_list(
-    api: PlayedApi, watch: KubernetesWatch
+    api: FakeApi, watch: KubernetesWatch
 ) -> None:
     for number in range(600):
         api.put(PODS, bound(f"p{number}"))
@@ -363,7 +363,7 @@ async def test_objects_deleted_during_paging_are_not_in_the_full_list(
 
 @pytest.mark.parametrize("status", [403, 404])
 async def test_a_collection_that_may_not_be_read_is_reported_and_stops_no_other(
-    api: PlayedApi, watch: KubernetesWatch, status: int
+    api: FakeApi, watch: KubernetesWatch, status: int
 ) -> None:
     budget = dict(api.objects[BUDGETS])
     api.refused[BUDGETS] = status
@@ -384,7 +384,7 @@ async def test_a_collection_that_may_not_be_read_is_reported_and_stops_no_other(
 
 @pytest.mark.parametrize("path", [PODS, NODES])
 async def test_there_is_no_full_list_without_nodes_and_pods(
-    api: PlayedApi, watch: KubernetesWatch, path: str
+    api: FakeApi, watch: KubernetesWatch, path: str
 ) -> None:
     api.refused[path] = 403
     async with Reader(watch) as reader:
@@ -396,7 +396,7 @@ async def test_there_is_no_full_list_without_nodes_and_pods(
 
 
 async def test_a_slow_reader_slows_the_watch_and_loses_nothing(
-    api: PlayedApi, reader: Reader, watch: KubernetesWatch
+    api: FakeApi, reader: Reader, watch: KubernetesWatch
 ) -> None:
     reader.may_read.clear()
     for number in range(3 * state_watch.QUEUE_MAX):

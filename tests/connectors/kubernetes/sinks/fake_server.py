@@ -1,6 +1,6 @@
-"""The other side of a sink: a server that plays an API server's answers, and keeps what it was asked.
+"""A fake API server with prepared answers, which records its requests.
 
-For answers that a real server does not give on demand.
+It gives answers that a real server does not give on demand.
 """
 
 import asyncio
@@ -20,9 +20,7 @@ from connectors.kubernetes.api.server import ApiServer
 
 
 @dataclass(frozen=True)
-class Said:
-    """One answer."""
-
+class Answer:
     status: int = 200
     body: Any = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -32,9 +30,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request."""
-
+class ReceivedRequest:
     method: str
     path: str
     body: Any
@@ -44,7 +40,7 @@ class Asked:
 
 def failure(
     status: int, reason: str, message: str, *causes: str, retry_after: int | None = None
-) -> Said:
+) -> Answer:
     """A Status object, as an API server writes it."""
     body: dict[str, Any] = {
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status,
@@ -55,63 +51,60 @@ def failure(
             {"reason": "DisruptionBudget", "message": cause} for cause in causes
         ]
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-    return Said(status, body, headers)
+    return Answer(status, body, headers)
 
 
-LOST = Said(lost=True)
+LOST = Answer(lost=True)
 OVERLOADED = failure(
     429, "TooManyRequests", "too many requests, please try again later", retry_after=1
 )
 UNAVAILABLE = failure(503, "ServiceUnavailable", "etcd has no leader")
 
 
-class Played:
+class FakeServer:
     """Answers by method and path, in their order; the last one is repeated."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.at_once = 0
-        self.most = 0
-        self._answers: dict[tuple[str, str], deque[Said]] = {}
+        self.requests: list[ReceivedRequest] = []
+        self.concurrent = 0
+        self.concurrent_max = 0
+        self._answers: dict[tuple[str, str], deque[Answer]] = {}
 
-    def says(self, method: str, path: str, *answers: Said) -> None:
-        """What it answers from now on."""
+    def set_answers(self, method: str, path: str, *answers: Answer) -> None:
         self._answers[method, path] = deque(answers)
 
-    def of(self, method: str, path: str | None = None) -> list[Asked]:
-        """What it was asked."""
-        asked = [each for each in self.asked if each.method == method]
-        return [each for each in asked if path in (None, each.path)]
+    def list_requests(self, method: str, path: str | None = None) -> list[ReceivedRequest]:
+        requests = [each for each in self.requests if each.method == method]
+        return [each for each in requests if path in (None, each.path)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        self.asked.append(
-            Asked(
+        self.requests.append(
+            ReceivedRequest(
                 request.method, request.path, orjson.loads(body) if body else None,
                 dict(request.query), request.headers.get("Content-Type", ""),
             )
         )  # fmt: skip
         answers = self._answers.get((request.method, request.path))
-        said = failure(404, "NotFound", f"{request.path} not found")
+        answer = failure(404, "NotFound", f"{request.path} not found")
         if answers:
-            said = answers.popleft() if len(answers) > 1 else answers[0]
-        self.at_once += 1
-        self.most = max(self.most, self.at_once)
+            answer = answers.popleft() if len(answers) > 1 else answers[0]
+        self.concurrent += 1
+        self.concurrent_max = max(self.concurrent_max, self.concurrent)
         try:
-            await asyncio.sleep(said.after_s)
+            await asyncio.sleep(answer.after_s)
         finally:
-            self.at_once -= 1
-        if said.lost:
+            self.concurrent -= 1
+        if answer.lost:
             assert request.transport is not None
             request.transport.abort()
         return web.Response(
-            status=said.status, body=orjson.dumps(said.body), headers=said.headers,
+            status=answer.status, body=orjson.dumps(answer.body), headers=answer.headers,
             content_type="application/json",
         )  # fmt: skip
 
     @asynccontextmanager
-    async def served(self) -> AsyncIterator[ApiServer]:
-        """A client of it."""
+    async def serve(self) -> AsyncIterator[ApiServer]:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
         async with TestServer(app) as server:

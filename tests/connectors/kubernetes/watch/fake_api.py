@@ -16,7 +16,7 @@ from connectors.process.local_ports import find_free_port
 Object = dict[str, Any]
 
 
-class PlayedApi:
+class FakeApi:
     """Answers as an API server does, from objects that tests put there."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ def _refusal(code: int, reason: str, message: str, cause: str = "") -> web.Respo
 class Served:
     """A played API server at a port; it can be stopped and started there again."""
 
-    def __init__(self, api: PlayedApi) -> None:
+    def __init__(self, api: FakeApi) -> None:
         self.api = api
         self._server: TestServer | None = None
         # Of those that nobody else is given while it is stopped.
