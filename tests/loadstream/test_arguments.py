@@ -1,4 +1,4 @@
-"""What commands take, where it is wrong: a sentence that names the option."""
+"""Errors about wrong options name the option."""
 
 from pathlib import Path
 

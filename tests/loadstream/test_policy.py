@@ -49,7 +49,7 @@ def run(*arguments: str, text: str | None = None) -> Result:
 
 
 @pytest.fixture(autouse=True)
-def _clock_that_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def _stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that have just ticked have done so for as long as the test takes."""
     now_ms = wall_clock.now_ms()
     monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms)

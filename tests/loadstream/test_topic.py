@@ -1,4 +1,4 @@
-"""The commands as a user runs them: what they print, and with which exit code they end."""
+"""Output and exit codes of `loadstream topic` and `loadstream broker`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How far records are applied, by the journal: what counts of it, and what does not."""
+"""Applied offsets according to the journal."""
 
 from dataclasses import replace
 

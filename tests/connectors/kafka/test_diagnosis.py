@@ -1,4 +1,4 @@
-"""Why no broker can be used, and what is advised."""
+"""Causes of unusable brokers, with advice."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""What partitions hold, and that it is never guessed."""
+"""Extents of partitions."""
 
 import os
 import signal

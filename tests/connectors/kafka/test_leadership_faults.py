@@ -1,4 +1,4 @@
-"""What a member of a group does when it, its work or its broker is slow, away or stands still."""
+"""Members of a group with slow, unavailable or suspended processes and brokers."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A stretch of a partition, read piece by piece."""
+"""Reading a range of a partition in pieces."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""Reading partitions forward: all that comes, or as far as is asked for."""
+"""Reading partitions forward, endlessly or up to an offset."""
 
 import asyncio
 import io

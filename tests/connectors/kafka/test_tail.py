@@ -1,4 +1,4 @@
-"""Reading a topic without touching anybody's position, and saying what is gone."""
+"""Reading a topic without committing offsets, and reporting deleted records."""
 
 import asyncio
 import io

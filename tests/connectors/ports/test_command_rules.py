@@ -1,4 +1,4 @@
-"""The rules of every sink, before a sink that does as the test says."""
+"""Rules of every sink, with a fake sink."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What a worker's log looks like, and what is never in it."""
+"""Format of logs, and masking of secrets."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Nodes by usage: what each number is of."""
+"""Usage of nodes, and the definitions of its numbers."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `loadstream status` says of records that are as in real life."""
+"""Sections of `loadstream status`."""
 
 from typing import Any
 

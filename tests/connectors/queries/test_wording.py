@@ -1,4 +1,4 @@
-"""Every message has a sentence, and nothing in it can play tricks on a terminal."""
+"""Every message has a printable sentence."""
 
 from typing import Any
 

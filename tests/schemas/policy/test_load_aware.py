@@ -116,6 +116,14 @@ def test_scaling_factors_that_are_given_are_completed() -> None:
     assert args.estimated_scaling_factors == {"cpu": 50, "memory": 70, "example.com/gpu": 100}
 
 
+def test_aggregated_filters_only_with_thresholds_and_a_type() -> None:
+    whole = {"usageThresholds": {"cpu": 60}, "usageAggregationType": "p95"}
+    for given in (whole, *({name: whole[name]} for name in whole)):
+        read = load_aware_args({"aggregated": given}).aggregated
+        assert read is not None
+        assert read.filters == (given is whole)
+
+
 def test_thresholds_of_prod_pods_are_not_checked() -> None:
     args = load_aware_args({"prodUsageThresholds": {"cpu": 150}})
     assert args.prod_usage_thresholds == {"cpu": 150}

@@ -1,4 +1,4 @@
-"""The section `moves`: its defaults, its rules, and where it has a say."""
+"""The section `moves`: defaults and rules."""
 
 import pytest
 

@@ -1,10 +1,8 @@
 """Lifetimes of pods: kept with their samples, and reported once in a window."""
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
 
 import orjson
 import pytest
@@ -58,18 +56,6 @@ def test_a_lifetime_is_reported_once_per_window() -> None:
     node = _Node()
     node.measure(17, a=lambda _: 300)
     assert _lifetimes(node) == [(minute, "a", minute + 1, 300, 0) for minute in (5, 10, 15)]
-
-
-def test_mean_and_deviation_are_those_of_all_samples() -> None:
-    random, node = Random(5), _Node()
-    used = [random.randint(0, 2_000) for _ in range(121)]
-    node.measure(121, a=lambda minute: used[minute])
-    (_, _, minutes, mean, deviation) = _lifetimes(node)[-1]
-    assert minutes == 121
-    expected = math.fsum(used) / len(used)
-    spread = math.sqrt(math.fsum((each - expected) ** 2 for each in used) / len(used))
-    assert mean == pytest.approx(expected, abs=1)
-    assert deviation == pytest.approx(spread, abs=1)
 
 
 def test_a_lifetime_starts_with_its_pod_and_starts_again_after_an_absence() -> None:

@@ -1,6 +1,6 @@
 """A defect of loadstream touches one cluster, and the record that shows it.
 
-The defects are put in on purpose: whatever names a poisoned pod raises, in applying it, in what is said of it,
+The defects are put in on purpose: whatever names a list_poison pod raises, in applying it, in what is said of it,
 or in writing its row.
 """
 
@@ -43,7 +43,7 @@ POISON = "poison"
 Patch = pytest.MonkeyPatch
 
 
-def half_applied(patch: Patch) -> None:
+def fail_after_half(patch: Patch) -> None:
     """It raises when half of the state is changed."""
     hold = Inventory.hold
 
@@ -55,7 +55,7 @@ def half_applied(patch: Patch) -> None:
     patch.setattr(Inventory, "hold", failing)
 
 
-def unwritable(patch: Patch) -> None:
+def fail_writing_row(patch: Patch) -> None:
     """Its row cannot be written."""
     written = PodRows.encode
 
@@ -67,7 +67,7 @@ def unwritable(patch: Patch) -> None:
     patch.setattr(PodRows, "encode", failing)
 
 
-def unspeakable(patch: Patch) -> None:
+def fail_encoding_output(patch: Patch) -> None:
     """What is said of it cannot be encoded."""
 
     def failing(fields: dict[str, Any]) -> bytes:
@@ -78,7 +78,7 @@ def unspeakable(patch: Patch) -> None:
     patch.setattr(batch_records, "encode_fields", failing)
 
 
-def slow_time(patch: Patch) -> None:
+def fail_ticks(patch: Patch) -> None:
     """Every tick fails."""
 
     ticked = ClusterState._apply_tick
@@ -91,7 +91,7 @@ def slow_time(patch: Patch) -> None:
     patch.setattr(ClusterState, "_apply_tick", failing)
 
 
-def poisoned() -> list[Any]:
+def list_poison() -> list[Any]:
     return [request(pod(POISON, labels={POISON: "yes"}))]
 
 
@@ -120,7 +120,7 @@ class Recorded:
         return self.said
 
 
-@pytest.mark.parametrize("defect", [half_applied, unwritable, unspeakable])
+@pytest.mark.parametrize("defect", [fail_after_half, fail_writing_row, fail_encoding_output])
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a batch"])
 def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
     monkeypatch: Patch, defect: Callable[[Patch], None], alone: bool
@@ -130,7 +130,7 @@ def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
     for passed_over in (False, True):
         recorded = Recorded()
         recorded.say(tick(), node("a"), metric("a"))
-        messages = [request("p"), *poisoned(), request("q"), lifecycle("running", pod("r"), "a")]
+        messages = [request("p"), *list_poison(), request("q"), lifecycle("running", pod("r"), "a")]
         records = [recorded.log.message(each) for each in messages]
         if passed_over:
             del records[1]
@@ -164,18 +164,18 @@ def test_a_record_that_makes_reading_fail_is_refused(monkeypatch: Patch) -> None
 
 
 def test_other_clusters_are_not_affected(monkeypatch: Patch) -> None:
-    unwritable(monkeypatch)
+    fail_writing_row(monkeypatch)
     recorded = Recorded()
     other = [each.model_copy(update={"cluster": "other"}) for each in (node("a"), request("p"))]
-    recorded.say(tick(), node("a"), *other, *poisoned())
+    recorded.say(tick(), node("a"), *other, *list_poison())
     assert recorded.side.stage.clusters["other"].inventory.where == {"p": "a"}
     assert "0/other/reserved_pods/a" in recorded.side.rows
 
 
 def test_an_old_failure_is_forgotten(monkeypatch: Patch) -> None:
-    half_applied(monkeypatch)
+    fail_after_half(monkeypatch)
     recorded = Recorded()
-    recorded.say(tick(), node("a"), *poisoned())
+    recorded.say(tick(), node("a"), *list_poison())
     recorded.say(tick(FAILURES_MS / 1000 - 1))
     assert failed_row(recorded.side) is not None
     recorded.say(tick(FAILURES_MS / 1000))
@@ -187,7 +187,7 @@ def test_occasional_failures_of_a_cluster_leak_no_memory(
 ) -> None:
     # What pytest keeps of the log holds on to the frames of the failures.
     monkeypatch.setattr(logging.getLogger("streams.cluster.clusters"), "disabled", True)
-    half_applied(monkeypatch)
+    fail_after_half(monkeypatch)
     recorded = Recorded()
     recorded.say(tick(), node("a"), metric("a"), request("p"))
     before = inventories()
@@ -201,11 +201,11 @@ def test_occasional_failures_of_a_cluster_leak_no_memory(
 @pytest.fixture
 def set_apart(monkeypatch: Patch) -> Recorded:
     """A cluster that has failed once too often."""
-    unwritable(monkeypatch)
+    fail_writing_row(monkeypatch)
     recorded = Recorded()
     recorded.say(tick(), node("a"), request("p"))
     for _ in range(FAILURES_MAX):
-        recorded.say(*poisoned())
+        recorded.say(*list_poison())
     return recorded
 
 
@@ -251,15 +251,15 @@ def test_a_policy_record_brings_a_cluster_back_from_its_rows(
     assert "the cluster was set apart for 1s; a policy record has brought it back." in round_.gate
 
 
-@pytest.mark.parametrize("defect", [half_applied, unwritable])
+@pytest.mark.parametrize("defect", [fail_after_half, fail_writing_row])
 def test_setting_a_cluster_apart_gives_the_same_result_for_any_batch_sizes(
     monkeypatch: Patch, defect: Callable[[Patch], None]
 ) -> None:
     defect(monkeypatch)
     messages = [
-        *(tick(), node("a"), request("p"), *poisoned(), tick(1), *poisoned(), request("q")),
-        *(*poisoned(), request("missed"), tick(2), policy_record("reservationSeconds: 9")),
-        *(request("r"), *poisoned(), tick(3)),
+        *(tick(), node("a"), request("p"), *list_poison(), tick(1), *list_poison(), request("q")),
+        *(*list_poison(), request("missed"), tick(2), policy_record("reservationSeconds: 9")),
+        *(request("r"), *list_poison(), tick(3)),
     ]
     alone, together = Recorded(), Recorded()
     for message in messages:
@@ -282,7 +282,7 @@ def test_another_version_brings_a_cluster_back(set_apart: Recorded) -> None:
 
 
 def test_failing_ticks_set_a_cluster_apart_and_do_not_stop_the_clock(monkeypatch: Patch) -> None:
-    slow_time(monkeypatch)
+    fail_ticks(monkeypatch)
     recorded = Recorded()
     other = node("a").model_copy(update={"cluster": "other"})
     recorded.say(tick(), node("a"), other)
@@ -336,7 +336,7 @@ def any_message(draw: random.Random, seconds: int) -> Any:
     )
 
 
-@pytest.mark.parametrize("defect", [half_applied, unspeakable])
+@pytest.mark.parametrize("defect", [fail_after_half, fail_encoding_output])
 @pytest.mark.parametrize("seed", range(6))
 def test_outcome_of_defects_depends_neither_on_batches_nor_on_restarts(
     monkeypatch: Patch, defect: Callable[[Patch], None], seed: int
@@ -348,7 +348,7 @@ def test_outcome_of_defects_depends_neither_on_batches_nor_on_restarts(
         while len(records) < draw.choice((1, 3, 9)):
             records.append(log.message(any_message(draw, number)))
         if not number % 4:
-            records += [log.message(each) for each in poisoned()]
+            records += [log.message(each) for each in list_poison()]
         if not number % 11:
             records.append(log.message(policy_record()))
         twins.apply(records)

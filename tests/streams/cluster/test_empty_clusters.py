@@ -1,4 +1,4 @@
-"""Clusters of which nothing is known take no place, no row and no journal."""
+"""Empty clusters use no slot, no row and no journal records."""
 
 from collections.abc import Callable
 

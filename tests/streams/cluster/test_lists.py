@@ -1,4 +1,4 @@
-"""Full lists of nodes and pods: what they lack is gone."""
+"""Full lists remove the nodes and pods that they do not contain."""
 
 import pytest
 

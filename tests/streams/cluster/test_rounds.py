@@ -1,4 +1,4 @@
-"""A round's record holds whatever a policy may say and a round may come to."""
+"""Records of rounds stay within their limits for every policy and outcome."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What there is to see of the cluster stage: counts and figures."""
+"""Counts and figures of the cluster stage."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What waits, for how long, in which order, and what stops or starts it."""
+"""Waiting requests: order, back-off, and the records that end it."""
 
 from collections import Counter
 from typing import Any

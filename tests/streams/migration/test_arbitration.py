@@ -1,4 +1,4 @@
-"""In which order waiting migrations are asked, and how commands are worded."""
+"""Order of arbitration, and content of commands."""
 
 import json
 

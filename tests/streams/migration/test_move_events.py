@@ -1,4 +1,4 @@
-"""What the memory of moves is given to know of migrations, as commands turn out."""
+"""Events of migrations for the memory of moves."""
 
 from typing import Any
 

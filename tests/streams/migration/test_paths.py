@@ -1,4 +1,4 @@
-"""A migration's way from a proposal to its end."""
+"""The steps of a migration from its proposal to its end."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What one tick does for migrations is bounded, and what is left over has its turn."""
+"""Work on migrations is limited per tick and reaches every migration."""
 
 import pytest
 

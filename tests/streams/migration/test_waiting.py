@@ -1,4 +1,4 @@
-"""What a migration that waits says, and what ends its waiting."""
+"""Waiting migrations: reported reasons, and what ends them."""
 
 import pytest
 

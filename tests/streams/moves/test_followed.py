@@ -1,4 +1,4 @@
-"""What is reported of an eviction after it was followed."""
+"""Reported outcomes of followed evictions."""
 
 import pytest
 

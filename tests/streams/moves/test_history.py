@@ -1,4 +1,4 @@
-"""Where pods must not return, and who is frozen, for how long, and why."""
+"""Avoided nodes and frozen owners."""
 
 from itertools import pairwise
 

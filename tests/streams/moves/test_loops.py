@@ -1,4 +1,4 @@
-"""What is a loop, and what is not."""
+"""Detection of loops."""
 
 from itertools import pairwise
 

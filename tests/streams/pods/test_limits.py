@@ -1,4 +1,4 @@
-"""What one pod may ask for, and what happens to one that asks for more."""
+"""Limits of one pod."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where a replay begins, by what is left of the topics."""
+"""The start of a replay depends on the retained records."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

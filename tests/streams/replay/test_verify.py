@@ -1,4 +1,4 @@
-"""Replay: what was journaled is what the recorded inputs give, and anything else is seen."""
+"""Replay finds every difference between the journal and the recorded inputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace

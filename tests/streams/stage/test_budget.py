@@ -1,4 +1,4 @@
-"""Where a budget is too small for all: the first ones always, and each of the others in time."""
+"""A budget that is too small for all items reaches each of them in time."""
 
 from hypothesis import given
 from hypothesis import strategies as st

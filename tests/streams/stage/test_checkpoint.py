@@ -1,4 +1,4 @@
-"""Pieces of checkpoints: what is whole comes back as it was, and what is not is not there."""
+"""Complete checkpoints are restored, incomplete ones are ignored."""
 
 from typing import Any
 

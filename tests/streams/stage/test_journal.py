@@ -1,4 +1,4 @@
-"""The journal: what is written is what a successor reads."""
+"""A successor reads what the writer of the journal has written."""
 
 from dataclasses import replace
 from itertools import pairwise

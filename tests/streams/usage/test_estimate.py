@@ -12,7 +12,6 @@ from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import (
     AFTER_INITIALIZED,
     AFTER_SCHEDULED,
-    GI,
     SCALING_FACTORS,
     at,
     container,
@@ -39,27 +38,6 @@ def estimate(
     return {
         name: amount for name, amount in zip(estimator.resources, vector, strict=True) if amount
     }
-
-
-FLAT = {"cpu": 250, "memory": 200 * MI}
-
-
-def test_missing_requests_have_defaults_for_batch_only() -> None:
-    native = {"cpu": "2", "memory": "1Gi"}
-    assert estimate(native, of_class="batch") == FLAT
-    assert estimate(native, of_class="mid") == {}
-    assert estimate(native, of_class="free") == {}
-
-
-@pytest.mark.parametrize(
-    ("of_class", "expected"), [("prod", 5 * GI), ("batch", None), ("mid", None), ("free", None)]
-)
-def test_other_resources_are_expected_of_prod_pods_only(
-    of_class: PriorityClass, expected: int | None
-) -> None:
-    factors = {"ephemeral-storage": 50}
-    found = estimate({"ephemeral-storage": "10Gi"}, None, of_class, estimatedScalingFactors=factors)
-    assert found.get("ephemeral-storage") == expected
 
 
 def test_a_resource_without_a_factor_has_no_expected_usage() -> None:
@@ -105,31 +83,9 @@ def test_a_limit_caps_what_a_factor_asks_for() -> None:
 # --- deadlines ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("args", "fields", "expected"),
-    [
-        ({}, {}, None),
-        ({"estimatedSecondsAfterPodScheduled": 30}, {}, at(130)),
-        ({"estimatedSecondsAfterPodScheduled": 0}, {}, None),
-        ({"estimatedSecondsAfterPodScheduled": -5}, {}, None),
-        ({"estimatedSecondsAfterInitialized": 30}, {}, None),
-        ({"estimatedSecondsAfterInitialized": 30}, {"initialized_at_ms": at(110)}, at(140)),
-        (
-            {"estimatedSecondsAfterPodScheduled": 300, "estimatedSecondsAfterInitialized": 30},
-            {"initialized_at_ms": at(110)},
-            at(140),
-        ),
-        (
-            {"estimatedSecondsAfterPodScheduled": 300, "estimatedSecondsAfterInitialized": 30},
-            {},
-            at(400),
-        ),
-    ],
-)
-def test_estimation_can_continue_for_a_time(
-    args: dict[str, int], fields: dict[str, Any], expected: int | None
-) -> None:
-    assert Estimator(load_args(**args)).deadline_ms(pod(**fields), at(100)) == expected
+def test_negative_estimation_seconds_of_a_policy_are_ignored() -> None:
+    args = load_args(estimatedSecondsAfterPodScheduled=-5, estimatedSecondsAfterInitialized=-5)
+    assert Estimator(args).deadline_ms(pod(initialized_at_ms=at(110)), at(100)) is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import pytest
 
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import (
-    AggregatedUsage,
     HostApplicationMetric,
     NodeMetric,
     PodLifetimes,
@@ -11,7 +10,6 @@ from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.usage.estimate import Estimator
 from streams.usage.metric import MetricVectors, Reading, check_amounts, drop_lifetimes
-from streams.usage.vectors import Vector
 from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
 
 
@@ -20,38 +18,11 @@ def vectors(**fields: object) -> MetricVectors:
     return MetricVectors(said, Estimator(load_args(), "koordinator"))
 
 
-def read(aggregation: str, duration_ms: int, *entries: AggregatedUsage) -> Vector | None:
-    reading = vectors(aggregated=entries).read(aggregation, duration_ms)
-    return None if reading is None else reading.usage
-
-
 ENTRIES = (
     aggregated(300, p95={"cpu": 3000, "memory": 30}, p50={"cpu": 1}),
     aggregated(600, p95={"cpu": 6000}, avg={}),
     aggregated(0, p99={"memory": 9}),
 )
-
-
-@pytest.mark.parametrize(
-    ("aggregation", "duration_ms", "expected"),
-    [
-        ("p95", 300_000, (3000, 30)),
-        ("p95", 600_000, (6000, 0)),
-        ("p95", 0, (6000, 0)),  # the longest that was measured
-        ("p50", 0, (1, 0)),
-        ("p99", 0, (0, 9)),
-        ("p95", 300_001, None),
-        ("p50", 600_000, None),
-        ("avg", 600_000, None),  # an empty list was not measured
-        ("avg", 0, (1000, 10)),  # nothing measured at all: the node's average
-        ("p42", 0, (1000, 10)),
-        ("p42", 300_000, None),
-    ],
-)
-def test_a_statistic_is_found_by_its_exact_duration(
-    aggregation: str, duration_ms: int, expected: Vector | None
-) -> None:
-    assert read(aggregation, duration_ms, *ENTRIES) == expected
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from streams.usage.thresholds import (
     AggregatedThresholds,
     NodeThresholds,
     read_node_thresholds,
-    read_policy_thresholds,
 )
-from tests.streams.cluster.builders import THRESHOLDS, as_json, load_args
+from tests.streams.cluster.builders import THRESHOLDS, as_json
 
 P95 = AggregatedThresholds({"cpu": 70}, "p95", 300_000)
 DEFAULTS = NodeThresholds(plain={"cpu": 65, "memory": 95}, prod={"cpu": 50}, aggregated=P95)
@@ -103,65 +102,6 @@ def test_repeated_parts_of_aggregated_usage_are_merged() -> None:
         '"aggregatedUsage": {"usageAgg', '"aggregatedUsage": null, "aggregatedUsage": {"usageAgg'
     )
     assert read(forgotten).aggregated == P95
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ({}, P95),
-        (None, P95),
-        ({"usageThresholds": {"cpu": 30}}, P95),
-        ({"usageThresholds": {"cpu": 30}, "usageAggregationType": ""}, P95),
-        ({"usageAggregationType": "p50"}, P95),
-        ({"usageThresholds": {}, "usageAggregationType": "p50"}, P95),
-        (
-            {"usageThresholds": {"cpu": 30}, "usageAggregationType": "p50"},
-            AggregatedThresholds({"cpu": 30}, "p50", 0),
-        ),
-        (
-            {
-                "usageThresholds": {"cpu": 30},
-                "usageAggregationType": "p42",
-                "usageAggregatedDuration": "1h30m",
-            },
-            AggregatedThresholds({"cpu": 30}, "p42", 5_400_000),
-        ),
-    ],
-)
-def test_aggregated_thresholds_need_a_type(written: Any, expected: AggregatedThresholds) -> None:
-    assert read(as_json({"aggregatedUsage": written})).aggregated == expected
-
-
-@pytest.mark.parametrize(
-    ("aggregated", "expected"),
-    [
-        (None, None),
-        ({}, None),
-        ({"usageThresholds": {"cpu": 70}}, None),
-        ({"usageAggregationType": "p95"}, None),
-        ({"scoreAggregationType": "p95"}, None),
-        (
-            {"usageThresholds": {"cpu": 70}, "usageAggregationType": "p95"},
-            AggregatedThresholds({"cpu": 70}, "p95", 0),
-        ),
-        (
-            {
-                "usageThresholds": {"cpu": 70},
-                "usageAggregationType": "p95",
-                "usageAggregatedDuration": "5m",
-            },
-            P95,
-        ),
-    ],
-)
-def test_a_policy_has_aggregated_thresholds_if_it_gives_thresholds_and_a_type(
-    aggregated: Any, expected: AggregatedThresholds | None
-) -> None:
-    args = load_args() if aggregated is None else load_args(aggregated=aggregated)
-    found = read_policy_thresholds(args)
-    assert found.aggregated == expected
-    assert found.plain == {"cpu": 65, "memory": 95}
-    assert found.prod == {}
 
 
 def test_thresholds_become_a_vector_in_the_order_of_the_resources() -> None:

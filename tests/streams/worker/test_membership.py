@@ -1,4 +1,4 @@
-"""What keeps a worker out of its consumer group is said, and no longer than it lasts."""
+"""Causes that keep a worker out of its consumer group are reported."""
 
 import asyncio
 import json

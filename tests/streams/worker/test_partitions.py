@@ -1,4 +1,4 @@
-"""What is said of a stage's surroundings, and how often."""
+"""Logs about problems of a stage."""
 
 import logging
 

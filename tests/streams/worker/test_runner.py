@@ -1,4 +1,4 @@
-"""What a runner does with partitions that were taken away while somebody still asks for them."""
+"""Requests for revoked partitions."""
 
 import asyncio
 import time

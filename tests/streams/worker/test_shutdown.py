@@ -1,4 +1,4 @@
-"""A worker that is asked to stop ends, whatever has become of its brokers."""
+"""A worker stops on request, with and without brokers."""
 
 import subprocess
 import sys

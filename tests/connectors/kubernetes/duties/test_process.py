@@ -1,4 +1,4 @@
-"""What a process of duties sees to before they begin."""
+"""Start of a process with duties."""
 
 import pytest
 from aiokafka import conn

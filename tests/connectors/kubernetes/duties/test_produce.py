@@ -1,4 +1,4 @@
-"""What a source says is sent as long as it is this process's term, anew in each term."""
+"""Messages of a source are sent during the term of this process."""
 
 import asyncio
 import logging

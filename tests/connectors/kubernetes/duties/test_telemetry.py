@@ -1,4 +1,4 @@
-"""What a process of duties shows of itself."""
+"""Metrics and health of a process with duties."""
 
 import pytest
 

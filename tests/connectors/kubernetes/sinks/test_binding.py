@@ -1,4 +1,4 @@
-"""Each answer to a binding, and what is reported for it."""
+"""Results of bindings by the answer of the API server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each answer to an eviction, and what is reported for it."""
+"""Results of evictions by the answer of the API server."""
 
 from typing import Any
 

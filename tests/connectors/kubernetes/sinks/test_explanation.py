@@ -1,4 +1,4 @@
-"""What users read about a pod without a node."""
+"""Conditions and events that explain why a pod has no node."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""The sink on a real API server: the contract of all sinks, and what its answers mean.
+"""The sink on a real API server: the contract of all sinks, and the server's own answers.
 
-What a real server does not answer on demand is in the tests of the single modules.
+Tests of the single modules have answers that a real server does not give on demand.
 """
 
 import asyncio

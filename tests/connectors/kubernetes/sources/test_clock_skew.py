@@ -1,4 +1,4 @@
-"""Whose time a measurement carries."""
+"""Times of measurements with wrong clocks."""
 
 from hypothesis import given
 from hypothesis import strategies as st

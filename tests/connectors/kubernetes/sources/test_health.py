@@ -1,4 +1,4 @@
-"""How a source does, as plain values."""
+"""Health of a source."""
 
 import logging
 

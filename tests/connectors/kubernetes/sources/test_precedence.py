@@ -1,4 +1,4 @@
-"""Which of several sources speaks for a node."""
+"""Choice of one source per node."""
 
 from collections import Counter
 

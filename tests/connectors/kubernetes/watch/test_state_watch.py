@@ -1,4 +1,4 @@
-"""A watch of an API server that behaves, and of one that fails in every way that is known."""
+"""A watch of a working API server, and of one with every known failure."""
 
 import asyncio
 from collections.abc import AsyncIterator

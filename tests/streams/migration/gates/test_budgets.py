@@ -1,4 +1,4 @@
-"""Which budgets cover a pod: the same as asking each of them, at a fraction of the questions."""
+"""Finding the budgets that cover a pod without checking each of them."""
 
 import pytest
 from hypothesis import given

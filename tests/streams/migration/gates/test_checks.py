@@ -1,4 +1,4 @@
-"""What holds a migration back, in the words of its report."""
+"""Gates of migrations and their messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Token buckets: exact, whatever they are looked at in between."""
+"""Token buckets are exact."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""How many pods one round lets leave."""
+"""Limits of evictions per round."""
 
 from schemas.policy import Policy
 from streams.migration.gates.round_limits import PODS_PER_ROUND_MAX, RoundLimits

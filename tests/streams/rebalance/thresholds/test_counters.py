@@ -1,4 +1,4 @@
-"""For how many rounds in a row: loadstream's counters, and Koordinator's detectors beside them."""
+"""Counters of consecutive hot rounds, with the rules of loadstream and of Koordinator."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Rounds as loadstream makes them: who leaves, and which gate stops whom."""
+"""Rounds by thresholds: which pods leave, and which gates stop them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What holds of every round, whatever the cluster: order, promises, restarts."""
+"""Invariants of rounds over random clusters."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where pods that leave could go: room, and where they could run."""
+"""Targets of moves by thresholds: room and node fit."""
 
 from typing import Any
 

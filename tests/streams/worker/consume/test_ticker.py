@@ -1,4 +1,4 @@
-"""A partition's clock and what must be known before it goes on."""
+"""The clock of a partition waits for inputs that must be applied first."""
 
 import asyncio
 from collections.abc import AsyncIterator

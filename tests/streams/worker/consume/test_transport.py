@@ -1,4 +1,4 @@
-"""What a fetch brings is handed over or given back, whatever happens to partitions meanwhile."""
+"""Fetched records are delivered or returned, also during a rebalance."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

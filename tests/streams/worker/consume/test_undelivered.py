@@ -1,4 +1,4 @@
-"""Records that nobody delivers are read after a while, and nothing else is."""
+"""Undelivered records are read after a while."""
 
 import asyncio
 from collections.abc import AsyncIterator

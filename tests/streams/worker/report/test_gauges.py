@@ -1,4 +1,4 @@
-"""What is true of a worker now."""
+"""Gauges of a worker."""
 
 from hypothesis import given
 from hypothesis import strategies as st

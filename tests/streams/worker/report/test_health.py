@@ -1,4 +1,4 @@
-"""Whether a worker lives, and whether it works."""
+"""Liveness and readiness of a worker."""
 
 from streams.cluster.stage import ClusterStage
 from streams.worker.partitions import Partitions

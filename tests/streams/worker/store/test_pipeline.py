@@ -1,4 +1,4 @@
-"""What is applied becomes durable in its order, and only while the pipeline runs."""
+"""Applied batches become durable in order while the pipeline runs."""
 
 import asyncio
 import time

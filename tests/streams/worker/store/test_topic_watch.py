@@ -1,4 +1,4 @@
-"""A topic that is not what it was is noticed."""
+"""Recreated and shortened topics are noticed."""
 
 import pytest
 from faust.types import TP
