@@ -48,11 +48,11 @@ def sums(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -
         values: at least one sample.
         starts: indexes at which the runs begin, ascending.
     """
-    known = np.maximum(values, 0)
-    if known.size and int(known.max()) > INT64_MAX // len(known):
-        exact = np.add.reduceat(known.astype(object), starts)
+    amounts = np.maximum(values, 0)
+    if amounts.size and int(amounts.max()) > INT64_MAX // len(amounts):
+        exact = np.add.reduceat(amounts.astype(object), starts)
         return [[int(total) for total in line] for line in exact]
-    return np.add.reduceat(known, starts).tolist()  # type: ignore[no-any-return]
+    return np.add.reduceat(amounts, starts).tolist()  # type: ignore[no-any-return]
 
 
 def counts(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -> list[list[int]]:
@@ -81,12 +81,12 @@ def percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | No
     if int(ordered[:, 0].min(initial=0)) >= 0:
         ranks = [nearest_rank(length, percent) for percent in percents]
         return list(ordered[:, ranks].tolist())
-    found: list[list[int] | None] = []
+    results: list[list[int] | None] = []
     for column, count in zip(ordered, counts(values)[0], strict=True):
         # Unknown values, the only negative ones, come first.
         ranks = [length - count + nearest_rank(max(count, 1), percent) for percent in percents]
-        found.append(column[ranks].tolist() if count else None)
-    return found
+        results.append(column[ranks].tolist() if count else None)
+    return results
 
 
 def summary(values: Figures, percents: Sequence[int]) -> list[Sequence[int]] | None:
@@ -118,9 +118,9 @@ def spans(times: npt.NDArray[np.int64], values: Figures) -> list[int]:
     """Return the time between the first and last value of each column; 0 for fewer than two."""
     if len(times) and int(values.min(initial=0)) >= 0:
         return [int(times[-1]) - int(times[0])] * values.shape[1]
-    known = values >= 0
-    found = []
-    for column in known.T:
-        places = np.flatnonzero(column)
-        found.append(int(times[places[-1]] - times[places[0]]) if len(places) else 0)
-    return found
+    measured = values >= 0
+    results = []
+    for column in measured.T:
+        indexes = np.flatnonzero(column)
+        results.append(int(times[indexes[-1]] - times[indexes[0]]) if len(indexes) else 0)
+    return results

@@ -107,21 +107,21 @@ def _lifetime_columns(
         pods: number of each pod, and its usage in the window. A lifetime is reported for the
             resources in both.
     """
-    known = [(lifetimes.of.get(number), usage) for number, usage in pods]
+    lifetimes_and_usage = [(lifetimes.of.get(number), usage) for number, usage in pods]
     means, deviations = {}, {}
     for index, name in sorted(enumerate(lifetimes.resources), key=itemgetter(1)):
         pairs = [
             (UNKNOWN, UNKNOWN)
             if lifetime is None or name not in usage
             else lifetime.usage[2 * index : 2 * index + 2]
-            for lifetime, usage in known
+            for lifetime, usage in lifetimes_and_usage
         ]
         if any(mean >= 0 for mean, _ in pairs):
             means[name] = [_in_units(mean) for mean, _ in pairs]
             deviations[name] = [_in_units(deviation) for _, deviation in pairs]
     if not means:
         return None
-    minutes = [0 if lifetime is None else lifetime.minutes for lifetime, _ in known]
+    minutes = [0 if lifetime is None else lifetime.minutes for lifetime, _ in lifetimes_and_usage]
     return {"minutes": minutes, "mean": means, "deviation": deviations}
 
 
@@ -152,11 +152,17 @@ def _aggregate(
     if lines is not None:
         if 2 * (newest_ms - int(node.samples.times[start])) < duration_ms:
             return {}, {}
-        places = [(name, 2 * index) for index, name in enumerate(resources)]
-        named = list(zip(_LINES, lines, strict=True))
+        column_of = [(name, 2 * index) for index, name in enumerate(resources)]
+        named_lines = list(zip(_LINES, lines, strict=True))
         return (
-            {kind: {name: line[place] for name, place in places} for kind, line in named},
-            {kind: {name: line[place + 1] for name, place in places} for kind, line in named},
+            {
+                kind: {name: line[column] for name, column in column_of}
+                for kind, line in named_lines
+            },
+            {
+                kind: {name: line[column + 1] for name, column in column_of}
+                for kind, line in named_lines
+            },
         )
     figures: Figures = node.samples.figures(start)
     old_enough = [2 * span >= duration_ms for span in spans(node.samples.times[start:], figures)]
@@ -173,8 +179,8 @@ def _aggregate(
     whole: _Usage = {}
     part: _Usage = {}
     for name, values in columns.items():
-        given = [value if old else None for value, old in zip(values, old_enough, strict=True)]
-        usage, system = _halves(given, resources)
+        reported = [value if old else None for value, old in zip(values, old_enough, strict=True)]
+        usage, system = _halves(reported, resources)
         if usage:
             whole[name] = usage
         if system:

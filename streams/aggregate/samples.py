@@ -134,7 +134,7 @@ def decode_known(
         return None
     if not (_is_valid_pool(sample.pool) and _is_valid_source(sample.source)):
         return None
-    known = set(resources)
+    resource_names = set(resources)
     usages = [sample.usage, sample.system_usage or {}, sample.capacity or {}]
     for pod in sample.pods:
         if (pod.namespace, pod.name, pod.uid, pod.priority_class) not in members:
@@ -144,7 +144,7 @@ def decode_known(
         if ("", application.name, "", application.priority_class) not in members:
             return None
         usages.append(application.usage)
-    return sample if all(map(known.issuperset, usages)) else None
+    return sample if all(map(resource_names.issuperset, usages)) else None
 
 
 @lru_cache(maxsize=4_096)
@@ -280,9 +280,9 @@ def _amounts(usage: Amounts, memory: object | None, memory_field: str) -> Amount
 
 
 def _subtract_members(usage: Amounts, members: list[tuple[Member, Amounts]]) -> dict[str, int]:
-    rest = dict(usage)
+    remaining = dict(usage)
     for _, amounts in members:
         for resource, amount in amounts.items():
-            if resource in rest:
-                rest[resource] -= amount
-    return {resource: max(amount, 0) for resource, amount in rest.items()}
+            if resource in remaining:
+                remaining[resource] -= amount
+    return {resource: max(amount, 0) for resource, amount in remaining.items()}

@@ -64,8 +64,8 @@ class SampleWindow:
         """Return the digest of the sample of exactly this time; None if there is none."""
         if not len(self) or time_ms > self._cells[self._high - 1, _TIME]:
             return None
-        place = self._low + self.index(time_ms)
-        return int(self._cells[place, _DIGEST]) if self._cells[place, _TIME] == time_ms else None
+        row = self._low + self.index(time_ms)
+        return int(self._cells[row, _DIGEST]) if self._cells[row, _TIME] == time_ms else None
 
     def add(self, time_ms: int, digest: int, row: int, figures: Sequence[int]) -> None:
         """Insert a sample; `figures` has the columns of `figures()`."""

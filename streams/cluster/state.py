@@ -331,7 +331,7 @@ class ClusterState:
         cause = self._cause(position)
         self.inventory.renew_fleet()
         self._list_cleanup.remove_nodes(cause)
-        gone = self._list_cleanup.remove_pods(cause)
+        withdrawn = self._list_cleanup.remove_pods(cause)
         self.inventory.forget_gone()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Waiting pods are placed before a round moves other pods.
@@ -339,7 +339,7 @@ class ClusterState:
         decisions = self.placement.tick(cause, share)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
-        outputs = [*gone, *decisions, *rounds, *outcomes]
+        outputs = [*withdrawn, *decisions, *rounds, *outcomes]
         is_due = cause.now_ms - self.collect_sent_at_ms >= COLLECT_REPEAT_MS
         if self.policy_record is not None and is_due:
             outputs.append(self._build_collect_policy(cause))

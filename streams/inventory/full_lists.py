@@ -15,30 +15,30 @@ class FullLists:
         self.ending: dict[str, tuple[str, int]] = {}
         """Lists that have ended, while objects that they lack are removed; like `begun`."""
 
-    def begin(self, what: str, begin: ListBegin, sequence: int) -> None:
+    def begin(self, topic: str, begin: ListBegin, sequence: int) -> None:
         """Begin a list with record `sequence`, in place of an unfinished list."""
-        self.begun[what] = (begin.list_id, sequence)
+        self.begun[topic] = (begin.list_id, sequence)
         # The new list decides about objects that the list before lacked.
-        self.ending.pop(what, None)
+        self.ending.pop(topic, None)
 
-    def resolve_id(self, what: str, list_id: str | None) -> str | None:
+    def resolve_id(self, topic: str, list_id: str | None) -> str | None:
         """Return the list that contains a record's object; after a list's end, that list."""
-        if list_id is None and what in self.ending:
-            return self.ending[what][0]
+        if list_id is None and topic in self.ending:
+            return self.ending[topic][0]
         return list_id
 
-    def get_begun_id(self, what: str) -> str | None:
+    def get_begun_id(self, topic: str) -> str | None:
         """Return the id of the list that has begun; it contains objects that appear meanwhile."""
-        begun = self.begun.get(what)
+        begun = self.begun.get(topic)
         return None if begun is None else begun[0]
 
-    def end(self, what: str, end: ListEnd) -> tuple[str, int] | None:
+    def end(self, topic: str, end: ListEnd) -> tuple[str, int] | None:
         """End a list; return its entry in `begun`, or None if another list has begun."""
-        begun = self.begun.get(what)
+        begun = self.begun.get(topic)
         if begun is None or begun[0] != end.list_id:
             return None
-        self.ending[what] = begun
-        return self.begun.pop(what)
+        self.ending[topic] = begun
+        return self.begun.pop(topic)
 
 
 def find_unlisted_nodes(nodes: Mapping[str, Node], list_id: str) -> Iterator[Node]:

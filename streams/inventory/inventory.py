@@ -109,7 +109,7 @@ class Inventory:
         )
         self.context = replace(self.context, policy=policy)
         self._average_ms = max(
-            each.of_node.average_ms for each in policy.collect.by_section.values()
+            section.of_node.average_ms for section in policy.collect.by_section.values()
         )
         """Length of the longest window of means in metrics."""
         if parts != self._policy_parts:
@@ -125,7 +125,7 @@ class Inventory:
         self.freshness.apply_policy(
             filtered=policy.plugins.filters(LOAD_AWARE),
             scored=policy.plugins.scores(LOAD_AWARE),
-            at_risk=tuple(each.name for each in policy.overutilization_risk.resources)
+            at_risk=tuple(resource.name for resource in policy.overutilization_risk.resources)
             if by_risk
             else (),
         )
@@ -184,8 +184,8 @@ class Inventory:
         self.fleet_changed = True
         nodes = self.nodes.values()
         statistics = [node.statistics for node in nodes if node.statistics is not None]
-        sums = [each.fleet_sums for each in statistics]
-        tiny_request_sums = [each.tiny_request_sums for each in statistics]
+        sums = [node_statistics.fleet_sums for node_statistics in statistics]
+        tiny_request_sums = [node_statistics.tiny_request_sums for node_statistics in statistics]
         if self.fleet.renew(sums, tiny_request_sums, self.now_ms):
             for node in self.index.nodes:
                 if node.row >= 0:

@@ -119,10 +119,10 @@ class Node:
         self.usage.set_metric(None if metric is None else drop_lifetimes(metric))
         if self.gone:
             since_ms = ((metric.updated_at_ms or 0) if metric else 0) - average_ms
-            self.gone = tuple([each for each in self.gone if each.at_ms > since_ms])
+            self.gone = tuple([pod for pod in self.gone if pod.at_ms > since_ms])
         statistics = self.statistics
         return statistics is not None and statistics.measure(
-            metric, self.held.values(), [each.usage for each in self.gone], extend=extend
+            metric, self.held.values(), [pod.usage for pod in self.gone], extend=extend
         )
 
     # --- policy ---------------------------------------------------------------------------------

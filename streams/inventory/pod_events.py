@@ -49,30 +49,33 @@ def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
 def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
     """Apply a lifecycle record."""
     pod = lifecycle.pod
-    found = inventory.held(pod.uid)
+    node_and_held = inventory.held(pod.uid)
     if is_over(lifecycle):
         if lifecycle.event != "seen":
             inventory.release(pod.uid)
     elif pod.node is not None:
-        if found is not None and found[0].name != pod.node:
+        if node_and_held is not None and node_and_held[0].name != pod.node:
             inventory.release(pod.uid)
-        before = None if found is None else found[1]
+        before = None if node_and_held is None else node_and_held[1]
         _hold(inventory, lifecycle, pod.node, before)
     elif pod.nominated_node is not None:
-        _nominate(inventory, lifecycle, pod.nominated_node, found)
-    elif found is not None and found[1].is_nominated:
+        _nominate(inventory, lifecycle, pod.nominated_node, node_and_held)
+    elif node_and_held is not None and node_and_held[1].is_nominated:
         inventory.release(pod.uid)
     elif (list_id := inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)) is not None:
         inventory.mark_listed(pod.uid, list_id)
 
 
 def _nominate(
-    inventory: Inventory, lifecycle: PodLifecycle, name: str, found: tuple[Node, Held] | None
+    inventory: Inventory,
+    lifecycle: PodLifecycle,
+    name: str,
+    node_and_held: tuple[Node, Held] | None,
 ) -> None:
     """Reserve room for a pod that another scheduler has nominated, unless loadstream has placed it."""
-    if found is not None and not found[1].is_nominated:
+    if node_and_held is not None and not node_and_held[1].is_nominated:
         return
-    if found is not None and found[0].name != name:
+    if node_and_held is not None and node_and_held[0].name != name:
         inventory.release(lifecycle.pod.uid)
     _hold(inventory, lifecycle, name, None, expires_at_ms=EPOCH_MS_MAX)
 

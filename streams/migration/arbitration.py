@@ -97,13 +97,15 @@ class Arbitration:
         order = sorted(waiting, key=lambda item: -item[0].created_at_ms)
         order.sort(key=lambda item: _pod_key(item[1]))
         jobs = [_job(held.pod) for _, held in order]
-        first = {job: index for index, job in reversed(list(enumerate(jobs))) if job}
-        place = {
-            row.migration_id: first[job] if job else index
+        first_index = {job: index for index, job in reversed(list(enumerate(jobs))) if job}
+        position = {
+            row.migration_id: first_index[job] if job else index
             for index, ((row, _), job) in enumerate(zip(order, jobs, strict=True))
         }
-        order.sort(key=lambda item: place[item[0].migration_id])
-        under_way = {job: len(self.lifecycle.registry.owner_group(job).moving) for job in first}
+        order.sort(key=lambda item: position[item[0].migration_id])
+        under_way = {
+            job: len(self.lifecycle.registry.owner_group(job).moving) for job in first_index
+        }
         order.sort(key=lambda item: -under_way.get(_job(item[1].pod), 0))
         return order
 

@@ -170,8 +170,8 @@ class Execution:
         )
 
     def _is_by_risk(self, row: MigrationRow) -> bool:
-        named = row.trigger == "rebalance" and row.pool == OVERUTILIZATION_RISK
-        return named and self.lifecycle.policy.plugins.balances(OVERUTILIZATION_RISK)
+        is_risk_round = row.trigger == "rebalance" and row.pool == OVERUTILIZATION_RISK
+        return is_risk_round and self.lifecycle.policy.plugins.balances(OVERUTILIZATION_RISK)
 
     def _give_up(self, row: MigrationRow, planned: str | None, cause: Cause) -> None:
         """End a move by risk whose planned target refuses the pod; elsewhere it may gain nothing."""

@@ -172,12 +172,12 @@ class MigrationLifecycle:
             changed["conditions"] = conditions
         if not changed:
             return row
-        news = not _REPORTED_AT_ONCE.isdisjoint(changed)
-        if news:
+        is_reported = not _REPORTED_AT_ONCE.isdisjoint(changed)
+        if is_reported:
             changed["changed_at_ms"] = cause.now_ms
         after = row.model_copy(update=changed)
         self.registry.put(after)
-        if news or changed.get("gate"):
+        if is_reported or changed.get("gate"):
             self.report(after, cause)
         if "conditions" in changed and _evicted(after) and not _evicted(row):
             self._events.append(

@@ -68,7 +68,7 @@ class MoveEvents:
 
     def _find_replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
         """Return the owner's first pod since a time that has a node and replaces no other pod."""
-        replacements, first = self._memory.followed.list_replacements(row.owner), None
+        replacements, earliest = self._memory.followed.list_replacements(row.owner), None
         for uid in self._inventory.owners.pods(row.owner):
             node_and_held = self._inventory.held(uid)
             if node_and_held is None or uid == row.pod.uid or uid in replacements:
@@ -76,9 +76,9 @@ class MoveEvents:
             held = node_and_held[1]
             is_bound = held.expires_at_ms is None and held.pod.deleting_at_ms is None
             order = held.assigned_at_ms, uid
-            if is_bound and order[0] >= since_ms and (first is None or order < first[0]):
-                first = order, node_and_held
-        return None if first is None else first[1]
+            if is_bound and order[0] >= since_ms and (earliest is None or order < earliest[0]):
+                earliest = order, node_and_held
+        return None if earliest is None else earliest[1]
 
     def record_stay(self, row: MigrationRow) -> None:
         """Take back the recorded move of a pod that was not evicted."""

@@ -70,8 +70,8 @@ class Tracking:
             self.lifecycle.record_dry_turn(row)
         row = self.lifecycle.advance(row, cause, command_expires_at_ms=None, dry_run=True)
         text = f"dry run: {outcome}; the pod stays where it is"
-        done = condition("Eviction", True, cause, "EvictComplete", text)
-        self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", text, done)
+        evicted = condition("Eviction", True, cause, "EvictComplete", text)
+        self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", text, evicted)
 
     def _handle_failed(self, row: MigrationRow, outcome: CommandOutcome, cause: Cause) -> None:
         lifecycle = self.lifecycle
@@ -129,7 +129,7 @@ class Tracking:
         if replaced is None or not is_live(replaced):
             return
         reason: Reason = "WaitForPodBindReservation"
-        begun = {"PodBoundReservation", *(each.type for each in replaced.conditions)}
+        begun = {"PodBoundReservation", *(item.type for item in replaced.conditions)}
         self.lifecycle.advance(
             replaced, cause,
             *(condition(step, False, cause, reason, text)
@@ -155,11 +155,13 @@ class Tracking:
 
     def _complete_eviction(self, row: MigrationRow, cause: Cause) -> None:
         self.lifecycle.budgets.discharge(row.pod.uid, gone=True)
-        done = condition("Eviction", True, cause, "EvictComplete", "the pod is gone")
+        evicted = condition("Eviction", True, cause, "EvictComplete", "the pod is gone")
         if row.mode == "EvictDirectly":
-            self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", "the pod is gone", done)
+            self.lifecycle.finish(
+                row, cause, "Succeeded", "EvictComplete", "the pod is gone", evicted
+            )
             return
-        row = self.lifecycle.advance(row, cause, done)
+        row = self.lifecycle.advance(row, cause, evicted)
         text = "waiting for the replacement to be bound"
         if row.replacement is None:
             self.lifecycle.advance(

@@ -51,9 +51,9 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
         for owner, row in sorted(self.rows.items()):
-            kept = row if policy.dry_run else _without_dry(row)
-            if kept is not row:
-                self._put(owner, kept)
+            after = row if policy.dry_run else _without_dry(row)
+            if after is not row:
+                self._put(owner, after)
             else:
                 self._deadlines.set(self._expiry_ms(row), owner)
 
@@ -198,10 +198,10 @@ class Moves(TrackedRows[str, RecentMovesRow]):
                 continue
             # Whether a row still has a move beyond the window depends on other pods.
             window_end_ms = move.left_at_ms + self.args.loop_window_seconds * 1000
-            left_ms = min(arrived_ms + rest_ms, window_end_ms) - now_ms
-            if left_ms > 0:
-                ago_s, left_s = seconds(now_ms - arrived_ms), seconds(left_ms)
-                return f"a move brought the pod {ago_s} s ago; it rests for {left_s} s more"
+            remaining_ms = min(arrived_ms + rest_ms, window_end_ms) - now_ms
+            if remaining_ms > 0:
+                ago_s, remaining_s = seconds(now_ms - arrived_ms), seconds(remaining_ms)
+                return f"a move brought the pod {ago_s} s ago; it rests for {remaining_s} s more"
         return None
 
     def explain_freeze(self, owner: str, now_ms: int) -> str | None:
@@ -209,9 +209,9 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         row = self.rows.get(owner)
         if row is None or not self.enabled or row.frozen_until_ms <= now_ms:
             return None
-        left_s = seconds(row.frozen_until_ms - now_ms)
+        remaining_s = seconds(row.frozen_until_ms - now_ms)
         times = f", freeze {row.freezes} in a row" if row.freezes > 1 else ""
-        return f"the owner is frozen for {left_s} s more{times}: {row.frozen_for}"
+        return f"the owner is frozen for {remaining_s} s more{times}: {row.frozen_for}"
 
     # --- rows -------------------------------------------------------------------------------------
 

@@ -48,8 +48,8 @@ class ExcludedNodes:
         row = ranking.best()
         if row is None or row not in self.rows:
             return row
-        others = ranking.runners_up(1, self.rows)
-        return others[0] if others else None
+        next_best = ranking.runners_up(1, self.rows)
+        return next_best[0] if next_best else None
 
     def list_refusals(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
         """Yield filter, reason, and the number of nodes that no other filter refuses."""
@@ -76,13 +76,13 @@ class Exclusions:
         if not names and not terms:
             return None
         repelling = frozenset(self._find_repelling(terms))
-        found = ExcludedNodes(frozenset(self._rows(names)), repelling, len(terms))
-        return found if found.rows else None
+        excluded = ExcludedNodes(frozenset(self._rows(names)), repelling, len(terms))
+        return excluded if excluded.rows else None
 
     def list_names(self, pod: Pod, now_ms: int) -> Collection[str]:
         """Return the names of the excluded nodes that have a row."""
-        found, nodes = self.find(pod, now_ms), self._inventory.index.nodes
-        return () if found is None else {nodes[row].name for row in found.rows}
+        excluded, nodes = self.find(pod, now_ms), self._inventory.index.nodes
+        return () if excluded is None else {nodes[row].name for row in excluded.rows}
 
     def _rows(self, names: Iterable[str]) -> Iterator[int]:
         nodes = self._inventory.nodes
@@ -90,10 +90,10 @@ class Exclusions:
 
     def _find_repelling(self, terms: Iterable[HeldTerm]) -> Iterator[int]:
         nodes = self._inventory.nodes
-        places: dict[str, set[str]] = {}
+        names_by_topology: dict[str, set[str]] = {}
         for term in terms:
-            places.setdefault(term.topology_key, set()).update(term.nodes)
-        for key, names in places.items():
+            names_by_topology.setdefault(term.topology_key, set()).update(term.nodes)
+        for key, names in names_by_topology.items():
             if key == _HOSTNAME:
                 yield from self._rows(names)
                 continue

@@ -45,9 +45,9 @@ class Refusals:
 
     def _describe_reasons(self) -> str:
         counts = [(nodes, reason.removeprefix("node(s) ")) for reason, nodes in self.reasons]
-        others = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
-        if others:
-            counts.append((others, "other reasons"))
+        other_nodes = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
+        if other_nodes:
+            counts.append((other_nodes, "other reasons"))
         return "; ".join(
             f"{nodes} {'node' if nodes == 1 else 'nodes'}: {reason}" for nodes, reason in counts
         )
@@ -123,7 +123,7 @@ def build_placed(
 ) -> OutputMessage:
     """Build the decision for a pod; call before its room is reserved, which changes the ranking."""
     without = {row} if excluded is None else {row, *excluded.rows}
-    others = ranking.runners_up(RUNNERS_UP_MAX, without)
+    runner_up_rows = ranking.runners_up(RUNNERS_UP_MAX, without)
     missing = count_missing(placer, ranking.kind)
     notes = [describe_missing(missing)] if missing else []
     if ranking.strict is not None:
@@ -143,7 +143,7 @@ def build_placed(
         stale_nodes=placer.inventory.stale_nodes,
         refused_by=_refused_by(ranking.strict or ranking, excluded),
         winner=_node_score(placer, ranking, row),
-        runners_up=[_node_score(placer, ranking, other) for other in others],
+        runners_up=[_node_score(placer, ranking, other) for other in runner_up_rows],
         load_thresholds=placer.inventory.in_force.reported,
         **_missing_fields(missing),
     )

@@ -49,7 +49,7 @@ class Plugin(ABC):
 
     def relayout(self, source: IntArray) -> None:
         """Move rows: new row i is old row `source[i]`, or -1 for a new node, which is refreshed next."""
-        known = source >= 0
+        is_old = source >= 0
         runs = _runs(source)
         for name in self.columns:
             column = getattr(self, name)
@@ -59,7 +59,7 @@ class Plugin(ABC):
                     moved[new : new + length] = column[old : old + length]
             else:
                 moved = np.zeros((*column.shape[:-1], source.size), dtype=column.dtype)
-                moved[..., known] = column[..., source[known]]
+                moved[..., is_old] = column[..., source[is_old]]
             setattr(self, name, moved)
 
     @classmethod

@@ -89,15 +89,15 @@ class Ranking:
         passes: NDArray[np.bool_] | None = None
         masks: list[NDArray[np.bool_] | None] = []
         self.refused_by = []
-        left = size
+        remaining = size
         for plugin, prepared in self._filters:
             mask = plugin.mask(prepared)
             masks.append(mask)
             if mask is not None:
                 passes = mask if passes is None else passes & mask
                 passing = int(np.count_nonzero(passes))
-                self.refused_by.append(left - passing)
-                left = passing
+                self.refused_by.append(remaining - passing)
+                remaining = passing
             else:
                 self.refused_by.append(0)
         self._masks: list[NDArray[np.bool_] | None] | None = masks
@@ -106,19 +106,19 @@ class Ranking:
         self._reasons = _NO_REASONS
         self._raw: list[FloatArray | None] = []
         self._bounds: list[tuple[float, float]] = []
-        self.totals = self._total(passes, left)
+        self.totals = self._total(passes, remaining)
         # Single numbers of an array are read and written several times faster through its buffer.
         self._totals: Any = self.totals.data
         self._fixed_at = None if self._fixed is None else self._fixed.data
         self._raw_at: list[Any] = [None if raw is None else raw.data for raw in self._raw]
 
-    def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[Any]:
+    def _total(self, passes: NDArray[np.bool_] | None, passing: int) -> NDArray[Any]:
         totals: NDArray[Any] | None = None
         self._fixed: NDArray[np.int32] | None = None
         if self._by_raw:
             plugin, prepared, _ = self._scores[0]
             totals = plugin.scores(prepared)
-            if passes is not None and left < totals.size:
+            if passes is not None and passing < totals.size:
                 np.putmask(totals, ~passes, self._refused)
             self._lowest = None
             return totals
@@ -129,7 +129,7 @@ class Ranking:
             if plugin.normalised:
                 scores = np.ascontiguousarray(scores, dtype=np.float64)
                 self._raw.append(scores)
-                self._bounds.append(find_bounds(scores, passes, left))
+                self._bounds.append(find_bounds(scores, passes, passing))
                 scores = stretch_all(scores, *self._bounds[-1])
             else:
                 self._raw.append(None)
@@ -141,7 +141,7 @@ class Ranking:
             totals = scores if totals is None else totals + scores
         if totals is None:
             totals = np.zeros(self._index.size, dtype=np.int32)
-        if passes is not None and left < totals.size:
+        if passes is not None and passing < totals.size:
             _refuse(totals, passes)
         return totals
 
@@ -192,9 +192,9 @@ class Ranking:
         if self._by_raw:
             self._replace_raw(row, refused=refused)
             return False
-        moved = False
+        bounds_moved = False
         fixed = total = 0
-        was_in = self._totals[row] != REFUSED
+        passed_before = self._totals[row] != REFUSED
         for index, (plugin, prepared, weight) in enumerate(self._scores):
             raw = self._raw_at[index]
             if raw is None:
@@ -202,20 +202,22 @@ class Ranking:
                     fixed += weight * int(plugin.score(prepared, row))
                 continue
             low, high = self._bounds[index]
-            was = raw[row]
-            raw[row] = now = plugin.score(prepared, row)
-            left_bound = was_in and (refused or now != was) and (was <= low or was >= high)
-            if left_bound or not (refused or low <= now <= high):
-                moved = True
+            before = raw[row]
+            raw[row] = after = plugin.score(prepared, row)
+            leaves_bounds = (
+                passed_before and (refused or after != before) and (before <= low or before >= high)
+            )
+            if leaves_bounds or not (refused or low <= after <= high):
+                bounds_moved = True
             if not refused:
-                total += weight * stretch(now, low, high)
+                total += weight * stretch(after, low, high)
         if refused:
             self._totals[row] = REFUSED
         else:
             self._totals[row] = fixed + total
             if self._fixed_at is not None:
                 self._fixed_at[row] = fixed
-        return moved
+        return bounds_moved
 
     def _replace_raw(self, row: int, *, refused: bool) -> None:
         plugin, prepared, _ = self._scores[0]
@@ -229,9 +231,9 @@ class Ranking:
     def _restretch(self) -> None:
         """Compute all totals from the raw scores again, if bounds of normalised scores have moved."""
         passes = self.totals != REFUSED
-        left = int(np.count_nonzero(passes))
+        passing = int(np.count_nonzero(passes))
         bounds = [
-            before if raw is None else find_bounds(raw, passes, left)
+            before if raw is None else find_bounds(raw, passes, passing)
             for raw, before in zip(self._raw, self._bounds, strict=True)
         ]
         if bounds == self._bounds:
@@ -244,7 +246,7 @@ class Ranking:
             if raw is not None:
                 stretched = stretch_all(raw, *self._bounds[index])
                 totals += stretched if weight == 1 else stretched * np.int32(weight)
-        if left < totals.size:
+        if passing < totals.size:
             _refuse(totals, passes)
         self.totals = totals
         self._totals = totals.data

@@ -138,21 +138,21 @@ def share_parts(pod: Pod, kind: Kind) -> Pod:
     Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few kinds and
     owners. The pod is changed in place, because a copy would cost more than everything else.
     """
-    own, common = pod.__dict__, kind.pod.__dict__
+    fields, shared = pod.__dict__, kind.pod.__dict__
     for field in _SHARED:
-        own[field] = common[field]
+        fields[field] = shared[field]
     # No decision depends on which fields were set.
     object.__setattr__(pod, "__pydantic_fields_set__", kind.pod.__pydantic_fields_set__)
-    own["labels"] = _intern(("labels", *pod.labels.items()), pod.labels)
-    own["owners"] = _intern(("owners", *pod.owners), pod.owners)
+    fields["labels"] = _intern(("labels", *pod.labels.items()), pod.labels)
+    fields["owners"] = _intern(("owners", *pod.owners), pod.owners)
     if not pod.annotations:
-        own["annotations"] = _NO_ANNOTATIONS
+        fields["annotations"] = _NO_ANNOTATIONS
     return pod
 
 
 def _intern(key: tuple[object, ...], value: Any) -> Any:
-    first = _FIRST.get(key)
-    if first is None:
+    shared = _FIRST.get(key)
+    if shared is None:
         _FIRST.put(key, value, _BYTES_PER_CHARACTER * len(str(key)))
         return value
-    return first
+    return shared

@@ -38,25 +38,25 @@ def _sizes(pod: Pod) -> Iterator[tuple[str, int, int]]:
     containers = (*pod.containers, *pod.init_containers)
     if pod.required_node_affinity or pod.node_selector:
         expressions = [
-            each
+            part
             for term in pod.required_node_affinity or ()
-            for each in (*term.match_expressions, *term.match_fields)
+            for part in (*term.match_expressions, *term.match_fields)
         ]
-        labels = {*pod.node_selector, *(each.key for each in expressions)}
+        labels = {*pod.node_selector, *(part.key for part in expressions)}
         yield "labels in node selector and node affinity", len(labels), LABELS_PER_POD_MAX
         yield "expressions in its node affinity", len(expressions), EXPRESSIONS_PER_POD_MAX
-        values = sum(len(each.values) for each in expressions)
+        values = sum(len(part.values) for part in expressions)
         yield "values in its node affinity", values, VALUES_PER_POD_MAX
-    amounts = [len(each.requests) + len(each.limits) for each in containers]
+    amounts = [len(part.requests) + len(part.limits) for part in containers]
     yield "requests and limits in all containers", sum(amounts), AMOUNTS_PER_POD_MAX
     yield "resources in all containers", len(_resources(pod, containers)), RESOURCES_PER_POD_MAX
-    ports = sum(len(each.host_ports) for each in containers)
+    ports = sum(len(part.host_ports) for part in containers)
     yield "host ports in all containers", ports, HOST_PORTS_PER_POD_MAX
 
 
 def _resources(pod: Pod, containers: tuple[Container, ...]) -> set[str]:
     return (
         set(pod.overhead)
-        .union(*(each.requests for each in containers))
-        .union(*(each.limits for each in containers))
+        .union(*(container.requests for container in containers))
+        .union(*(container.limits for container in containers))
     )

@@ -139,18 +139,18 @@ class Columns:
             if old is None or self.nodes[old].node is not node:
                 source[row] = -1
                 touched[node.name] = None
-        kept = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
+        old_figures = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
         before = self.arrays()
         self.nodes = [
             NodeFigures(node.name, self.universe) if old is None else old
-            for node, old in zip(nodes, kept, strict=True)
+            for node, old in zip(nodes, old_figures, strict=True)
         ]
         self._rows = {node.name: row for row, node in enumerate(nodes)}
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
-        known = source >= 0
+        is_old = source >= 0
         for new, old_array in zip(self.arrays(), before, strict=True):
-            new[..., known] = old_array[..., source[known]]
+            new[..., is_old] = old_array[..., source[is_old]]
         self.affinity.relayout(source)
         self.taints.relayout(source)
         self.free.relayout(source)

@@ -62,8 +62,8 @@ def find_measured(
     fresh: BoolArray = (columns.updated_ms >= 0) & (
         now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
     )
-    which = [columns.universe.index[name] for name in resources]
-    return fresh & columns.known[which].all(axis=0)
+    indexes = [columns.universe.index[name] for name in resources]
+    return fresh & columns.known[indexes].all(axis=0)
 
 
 def find_judgeable(columns: Columns, resources: Collection[str]) -> BoolArray:
@@ -72,16 +72,16 @@ def find_judgeable(columns: Columns, resources: Collection[str]) -> BoolArray:
     By loadstream's rules the node must also have capacity. The number of pods does not count, since it
     does not come from a metric.
     """
-    which = [columns.universe.index[name] for name in resources if name != "pods"]
-    if not which:
+    indexes = [columns.universe.index[name] for name in resources if name != "pods"]
+    if not indexes:
         return np.ones(len(columns.nodes), dtype=np.bool_)
-    known: BoolArray = columns.known[which]
+    known: BoolArray = columns.known[indexes]
     if columns.universe.differences.unknown_without_capacity:
-        known &= columns.capacity[which] > 0
+        known &= columns.capacity[indexes] > 0
     return np.asarray(known.any(axis=0))
 
 
 def describe_fresh_metric(resources: Collection[str], link: str = "and") -> str:
     """Return a phrase such as "a fresh metric with cpu and memory"."""
-    named = [name for name in resources if name != "pods"]
-    return f"a fresh metric with {f' {link} '.join(named)}" if named else "a fresh metric"
+    measured = [name for name in resources if name != "pods"]
+    return f"a fresh metric with {f' {link} '.join(measured)}" if measured else "a fresh metric"

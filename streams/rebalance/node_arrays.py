@@ -187,10 +187,10 @@ class NodeFigures:
     ) -> None:
         """Raise usage in place to that of the whole node less that of `gone` pods; note unknown resources."""
         universe = self.universe
-        whole, system = metric.usage or {}, metric.system_usage
+        node_usage, system = metric.usage or {}, metric.system_usage
         for index, name in enumerate(universe.resources):
-            if name in whole and name != "pods":
-                remaining = whole[name] - sum([pod.get(name, 0) for pod in gone])
+            if name in node_usage and name != "pods":
+                remaining = node_usage[name] - sum([pod.get(name, 0) for pod in gone])
                 usage[index] = max(usage[index], min(remaining, TOTAL_MAX))
         lacks_pods = not metric.pods and any(self.pods.bound)
         if not lacks_pods and all(name in system or name == "pods" for name in universe.resources):
@@ -199,10 +199,10 @@ class NodeFigures:
         usages += [part.usage for part in metric.host_applications]
         known = []
         for index, name in enumerate(universe.resources):
-            if lacks_pods and name in whole and name != "pods" and any(self.pods.prod):
+            if lacks_pods and name in node_usage and name != "pods" and any(self.pods.prod):
                 prod[index] = max(0, usage[index] - system.get(name, 0))
             is_measured = (
-                name in whole
+                name in node_usage
                 or any(name in part for part in usages)
                 or (name in system and not lacks_pods)
             )

@@ -67,10 +67,10 @@ class PackedPods:
         """Return the computed rows of `keys` of those pods, by identity."""
         if self._keys is None and not self._known:
             return {}
-        known = self._known
+        rows = self._known
         if self._keys is not None:
-            known = dict(zip(map(id, self.pods), self._keys.tolist(), strict=True))
-        return {id(pod): known[id(pod)] for pod in pods if id(pod) in known}
+            rows = dict(zip(map(id, self.pods), self._keys.tolist(), strict=True))
+        return {id(pod): rows[id(pod)] for pod in pods if id(pod) in rows}
 
     def update(self, source: Sequence[Held], *, by_uid: bool) -> "PackedPods":
         """Return the pods for a new source, or self if the pods have not changed."""

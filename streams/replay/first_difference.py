@@ -59,27 +59,29 @@ class Mismatch:
 
 def find_mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
     """Return all differences of bytes; the order of rows does not matter."""
-    found = [
-        Mismatch(kind, number, _readable(one), _readable(other))
-        for kind, left, right in (
+    mismatches = [
+        Mismatch(kind, number, _readable(recorded_output), _readable(replayed_output))
+        for kind, recorded_outputs, replayed_outputs in (
             ("output", recorded.outputs, replayed.outputs),
             ("dead letter", recorded.dead_letters, replayed.dead_letters),
         )
-        for number, (one, other) in enumerate(zip_longest(left, right))
-        if one != other
+        for number, (recorded_output, replayed_output) in enumerate(
+            zip_longest(recorded_outputs, replayed_outputs)
+        )
+        if recorded_output != replayed_output
     ]
     for key in {**recorded.rows, **replayed.rows}:
         one_row, other_row = recorded.rows.get(key, NOTHING), replayed.rows.get(key, NOTHING)
         if one_row != other_row:
-            found.append(Mismatch("row", key, _row(one_row), _row(other_row)))
-    return found
+            mismatches.append(Mismatch("row", key, _row(one_row), _row(other_row)))
+    return mismatches
 
 
 def find_culprit(
     stage: Stage,
     before: Mapping[str, bytes],
     applied: Sequence[InputRecord],
-    found: Sequence[Mismatch],
+    mismatches: Sequence[Mismatch],
 ) -> InputRecord | None:
     """Return the first input whose effect differs; None if it cannot be found.
 
@@ -87,7 +89,7 @@ def find_culprit(
         stage: the stage before the batch; the inputs are applied to it.
         before: its rows.
         applied: inputs of the batch, in order.
-        found: all differences.
+        mismatches: all differences.
     """
     if len(applied) == 1:
         return applied[0]
@@ -100,7 +102,7 @@ def find_culprit(
     certain: list[int] = []
     possible: list[tuple[int, str]] = []
     touched: list[int] = []
-    for mismatch in found:
+    for mismatch in mismatches:
         if isinstance(mismatch.place, int):
             certain += makers[mismatch.kind][mismatch.place : mismatch.place + 1]
             certain += _recorded_maker(mismatch, applied)
@@ -113,9 +115,9 @@ def find_culprit(
             touched += writers[-1:]
             possible += [(i, kind) for i in _changed(mismatch, row, steps, before.get(row))[-1:]]
     if certain:
-        first = min(certain)
-        explains = set(map(kind_of_key, steps[first].rows))
-        if not steps[first].dead_letters:
+        earliest = min(certain)
+        explains = set(map(kind_of_key, steps[earliest].rows))
+        if not steps[earliest].dead_letters:
             certain += [index for index, kind in possible if kind not in explains]
     indices = certain or [index for index, _ in possible] or touched
     return applied[min(indices)] if indices else None
@@ -124,16 +126,20 @@ def find_culprit(
 def _recorded_maker(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[int]:
     """Return the index of the input that a recorded output names, as a list of at most one."""
     if mismatch.kind == "dead letter":
-        named = [get(mismatch.recorded, ("value", name)) for name in ("topic", "offset")]
-        return [i for i, record in enumerate(applied) if [record.topic, record.offset] == named][:1]
+        topic_and_offset = [get(mismatch.recorded, ("value", name)) for name in ("topic", "offset")]
+        return [
+            i
+            for i, record in enumerate(applied)
+            if [record.topic, record.offset] == topic_and_offset
+        ][:1]
     offsets = ("value", "as_of", "offsets")
-    known = [
+    candidates = [
         index
         for index, record in enumerate(applied)
-        if isinstance(last := get(mismatch.recorded, (*offsets, record.topic)), int)
-        and record.offset <= last
+        if isinstance(newest := get(mismatch.recorded, (*offsets, record.topic)), int)
+        and record.offset <= newest
     ]
-    return known[-1:]
+    return candidates[-1:]
 
 
 def _changed(

@@ -139,21 +139,21 @@ class Recording:
                 yield record
                 expected += 1
             if expected <= run.last_offset:
-                rest = iter(self._inputs.through(topic, INT64_MAX))
-                raise self._missing(batch, topic, expected, next(rest, None))
+                following = iter(self._inputs.through(topic, INT64_MAX))
+                raise self._missing(batch, topic, expected, next(following, None))
             self._following[topic] = expected
 
     def _missing(
-        self, batch: JournalBatch, topic: str, first: int, following: InputRecord | None
+        self, batch: JournalBatch, topic: str, expected: int, following: InputRecord | None
     ) -> NotReplayable:
         """Return an error about missing records up to `following`, or to the end of the topic."""
         if following is None:
-            missing = f"the offsets from {first} on are missing"
-        elif following.offset == first + 1:
-            missing = f"offset {first} is missing"
+            missing = f"the offsets from {expected} on are missing"
+        elif following.offset == expected + 1:
+            missing = f"offset {expected} is missing"
         else:
-            missing = f"the offsets {first} to {following.offset - 1} are missing"
+            missing = f"the offsets {expected} to {following.offset - 1} are missing"
         return NotReplayable(
             f"topic {topic}, partition {self._partition}: {missing}, but batch {batch.sequence} has "
-            f"applied offset {first}. {HISTORY_HINT}"
+            f"applied offset {expected}. {HISTORY_HINT}"
         )

@@ -82,46 +82,46 @@ def as_object(result: ReplayResult) -> dict[str, Any]:
     }
     if result.problem is not None:
         fields["problem"] = result.problem
-    found = result.difference
-    if found is not None:
+    difference = result.difference
+    if difference is not None:
         fields["difference"] = {
-            "batch": found.sequence,
-            "journal_offset": found.journal_offset,
-            "now_ms": found.now_ms,
-            "problem": found.problem,
-            "first_input": None if found.culprit is None else _place(found.culprit),
-            "differing": len(found.mismatches),
-            "mismatches": [_mismatch(each) for each in _select(found)],
+            "batch": difference.sequence,
+            "journal_offset": difference.journal_offset,
+            "now_ms": difference.now_ms,
+            "problem": difference.problem,
+            "first_input": None if difference.culprit is None else _place(difference.culprit),
+            "differing": len(difference.mismatches),
+            "mismatches": [_mismatch(mismatch) for mismatch in _select(difference)],
         }
     return fields
 
 
-def _difference_lines(found: Difference) -> list[str]:
+def _difference_lines(difference: Difference) -> list[str]:
     lines = [
-        f"  batch {found.sequence} (journal offset {found.journal_offset}, {time_text(found.now_ms)}): "
-        f"{found.problem}"
+        f"  batch {difference.sequence} (journal offset {difference.journal_offset}, {time_text(difference.now_ms)}): "
+        f"{difference.problem}"
     ]
-    if found.culprit is not None:
-        place = _place(found.culprit)
+    if difference.culprit is not None:
+        location = _place(difference.culprit)
         lines.append(
-            f"  first input with a difference: {place['topic']}, partition {place['partition']}, "
-            f"offset {place['offset']}, key {place['key']}"
+            f"  first input with a difference: {location['topic']}, partition {location['partition']}, "
+            f"offset {location['offset']}, key {location['key']}"
         )
-    elif found.mismatches:
+    elif difference.mismatches:
         lines.append("  the input that causes the difference was not found")
-    chosen = _select(found)
+    chosen = _select(difference)
     for mismatch in chosen:
         lines += _mismatch_lines(mismatch)
-    if len(found.mismatches) > len(chosen):
-        lines.append(f"  and {len(found.mismatches) - len(chosen)} more")
+    if len(difference.mismatches) > len(chosen):
+        lines.append(f"  and {len(difference.mismatches) - len(chosen)} more")
     return lines
 
 
-def _select(found: Difference) -> list[Mismatch]:
+def _select(difference: Difference) -> list[Mismatch]:
     kinds: dict[str, list[Mismatch]] = {}
-    for mismatch in found.mismatches:
+    for mismatch in difference.mismatches:
         kinds.setdefault(mismatch.kind, []).append(mismatch)
-    return [each for of_kind in kinds.values() for each in of_kind[:MISMATCHES_MAX]]
+    return [mismatch for of_kind in kinds.values() for mismatch in of_kind[:MISMATCHES_MAX]]
 
 
 def _mismatch_lines(mismatch: Mismatch) -> list[str]:

@@ -53,12 +53,12 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
         NotReplayable: the first batch is missing, and there is no usable checkpoint.
     """
     first, end = stored.extent(journal.TOPIC)
-    whole = first == 0 and _begins_with_first_batch(stored, end)
-    if whole and from_ms is None:
+    has_first_batch = first == 0 and _begins_with_first_batch(stored, end)
+    if has_first_batch and from_ms is None:
         return None
     if from_ms is not None:
         newest = _find_newest(stored, partition, from_ms)
-        if newest is not None or whole:
+        if newest is not None or has_first_batch:
             return newest
     finder = CheckpointFinder(partition)
     oldest = _find_oldest(stored, finder)
@@ -136,9 +136,9 @@ def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
 def _begins_with_first_batch(stored: Stored, end: int) -> bool:
     """Tell whether the journal begins with batch 0; after a reset, batches begin with 1."""
     for _, value in stored.read(journal.TOPIC, 0, end - 1):
-        found = read_record(value)
-        if not isinstance(found, Refusal) and not found[0].opens:
-            return found[0].sequence == 0
+        record = read_record(value)
+        if not isinstance(record, Refusal) and not record[0].opens:
+            return record[0].sequence == 0
     return True
 
 
@@ -151,8 +151,8 @@ def _read_usable(stored: Stored, partition: int, found: FoundCheckpoint) -> Chec
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
     if not values or not matches_place(found.place, values[0]):
         return None
-    whole = _read_checkpoint(stored, partition, found)
-    return whole if whole is not None and _has_inputs(stored, whole) else None
+    complete = _read_checkpoint(stored, partition, found)
+    return complete if complete is not None and _has_inputs(stored, complete) else None
 
 
 def _read_checkpoint(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
@@ -160,15 +160,15 @@ def _read_checkpoint(stored: Stored, partition: int, found: FoundCheckpoint) -> 
     decoder = CheckpointDecoder(found.place)
     for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):
         piece = read_piece(partition, value)
-        whole = None if piece is None else decoder.take(*piece)
-        if whole is not None:
-            return whole
+        complete = None if piece is None else decoder.take(*piece)
+        if complete is not None:
+            return complete
     return None
 
 
-def _has_inputs(stored: Stored, found: Checkpoint) -> bool:
+def _has_inputs(stored: Stored, complete: Checkpoint) -> bool:
     """Tell whether all inputs after the checkpoint exist."""
-    clocks = [value for key, value in found.rows if kind_of_key(key) == PARTITION]
+    clocks = [value for key, value in complete.rows if kind_of_key(key) == PARTITION]
     row = decode_as(PartitionRow, clocks[0]) if len(clocks) == 1 else None
     return isinstance(row, PartitionRow) and all(
         stored.extent(topic)[0] <= offset + 1 for topic, offset in row.offsets.items()

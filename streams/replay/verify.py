@@ -180,9 +180,11 @@ class Verification:
             return None
         if window.from_ms is None or (now_ms is not None and now_ms >= window.from_ms):
             compared = self._select(replayed)
-            found = find_mismatches(self._select(Effect.of(batch.outputs, batch.rows)), compared)
-            if found:
-                return self._describe(recorded, found)
+            mismatches = find_mismatches(
+                self._select(Effect.of(batch.outputs, batch.rows)), compared
+            )
+            if mismatches:
+                return self._describe(recorded, mismatches)
             self._count(applied, compared, now_ms)
         for key, value in replayed.rows.items():
             if value is None:
@@ -220,7 +222,7 @@ class Verification:
             self._digest.update(output.value)
         summary.outputs_sha256 = self._digest.hexdigest()
 
-    def _describe(self, recorded: RecordedBatch, found: list[Mismatch]) -> Difference:
+    def _describe(self, recorded: RecordedBatch, mismatches: list[Mismatch]) -> Difference:
         """Find the input that causes the differences, by applying the batch again input by input."""
         before = ClusterStage.restore(
             self.partition, self._partitions, self._recall(), self._recall
@@ -229,7 +231,7 @@ class Verification:
             recorded.batch.sequence,
             recorded.journal_offset,
             self._stage.now_ms,
-            f"{len(found)} outputs and rows differ",
-            tuple(found),
-            find_culprit(before, self._rows, recorded.inputs, found),
+            f"{len(mismatches)} outputs and rows differ",
+            tuple(mismatches),
+            find_culprit(before, self._rows, recorded.inputs, mismatches),
         )

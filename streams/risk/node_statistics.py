@@ -231,10 +231,10 @@ class NodeStatistics:
         young = any(pod.pod.uid not in self.lifetimes for pod in pods)
         usages = self._read_usages() if young else {}
         counts = [self._count(pod, usages.get((pod.pod.namespace, pod.pod.name))) for pod in pods]
-        none = ZERO_SUMS * len(self.fleet.resources)
+        zeros = ZERO_SUMS * len(self.fleet.resources)
         self._sums = _add_up([system, *(share for share, _, _ in counts)])
-        self.fleet_sums = _add_up([none, *(sums for _, sums, _ in counts if sums)])
-        self.tiny_request_sums = _add_up([none, *(sums for _, _, sums in counts if sums)])
+        self.fleet_sums = _add_up([zeros, *(sums for _, sums, _ in counts if sums)])
+        self.tiny_request_sums = _add_up([zeros, *(sums for _, _, sums in counts if sums)])
 
     def _forget_recent(self) -> bool:
         """Drop recent averages if the policy does not use them; return whether there were any."""
@@ -387,8 +387,8 @@ def compute_system_usage(
         if name in lacking:
             used = NOT_MEASURED
         elif not whole_node:
-            named = sum(part.get(name, 0) for part in parts)
-            used = max(named, used - sum(usage.get(name, 0) for usage in pods))
+            reported = sum(part.get(name, 0) for part in parts)
+            used = max(reported, used - sum(usage.get(name, 0) for usage in pods))
         system.append(min(used, AMOUNT_MAX))
     return system
 

@@ -78,16 +78,16 @@ def cost_function(excess_weight: float) -> Callable[[float, float], float]:
 
     def cost(mean: float, variance: float) -> float:
         deviation = sqrt(variance)
-        place = mean / deviation + _ZERO
-        index = LAST if place >= _LAST else floor(place)
-        beyond = place - index
+        position = mean / deviation + _ZERO
+        index = LAST if position >= _LAST else floor(position)
+        remainder = position - index
         if index < 0:
             index = 0
         at_point = distribution[index]
-        hot = growth[index] * beyond + at_point
+        hot = growth[index] * remainder + at_point
         if not excess_weight:
             return hot
-        return ((at_point + hot) * beyond + excess[index]) * deviation + hot
+        return ((at_point + hot) * remainder + excess[index]) * deviation + hot
 
     return cost
 
@@ -110,24 +110,24 @@ class CostArrays:
         if self._index.shape != mean.shape:
             self._allocate(mean.shape)
         index = self._index
-        beyond, point, hot = self._work
+        remainder, point, hot = self._work
         deviation = np.sqrt(variance, out=variance)
-        np.divide(mean, deviation, out=beyond)
-        beyond += self._zero
-        np.minimum(beyond, self._last, out=point)
+        np.divide(mean, deviation, out=remainder)
+        remainder += self._zero
+        np.minimum(remainder, self._last, out=point)
         np.floor(point, out=point)
         index[...] = point
-        beyond -= point
+        remainder -= point
         self._table.step.take(index, None, hot, "clip")
-        hot *= beyond
+        hot *= remainder
         self._table.distribution.take(index, None, self._distribution, "clip")
         hot += self._distribution
         if not self.excess_weight:
             return hot
         np.add(self._distribution, hot, out=point)
-        point *= beyond
-        self._excess.take(index, None, beyond, "clip")
-        point += beyond
+        point *= remainder
+        self._excess.take(index, None, remainder, "clip")
+        point += remainder
         point *= deviation
         point += hot
         return point

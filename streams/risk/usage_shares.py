@@ -87,8 +87,8 @@ def compute_figures(sums: Sequence[int], fleet: Iterable[FleetUsage]) -> list[tu
     """Return mean and variance by resource, in units and squares of units, of a share or sum of shares."""
     result = []
     for index, figures in enumerate(fleet):
-        expected, own, square, varied, unknown = sums[SUMS * index : SUMS * index + SUMS]
-        mean = (expected * figures.usage_ppm + own * _MILLION) / (PARTS * _MILLION)
+        expected, measured, square, varied, unknown = sums[SUMS * index : SUMS * index + SUMS]
+        mean = (expected * figures.usage_ppm + measured * _MILLION) / (PARTS * _MILLION)
         variance = (
             square * figures.variance_ppm + varied * _MILLION + unknown * figures.spread_ppm
         ) / _MILLION

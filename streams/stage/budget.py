@@ -41,11 +41,11 @@ class Budget:
             sizes: most units that each item takes.
             excess: factor on the units that are left, for items that often take less than their size.
         """
-        places = list(range(len(sizes)))
+        positions = list(range(len(sizes)))
         if sum(sizes) > self.left:
-            first = _count_fitting(sizes, places, self.left // 2)
-            places = places[:first] + rotate(places[first:], self._seed)
-        return places[: max(1, _count_fitting(sizes, places, excess * self.left))]
+            count = _count_fitting(sizes, positions, self.left // 2)
+            positions = positions[:count] + rotate(positions[count:], self._seed)
+        return positions[: max(1, _count_fitting(sizes, positions, excess * self.left))]
 
 
 def rotate(items: list[T], seed: int) -> list[T]:
@@ -54,10 +54,10 @@ def rotate(items: list[T], seed: int) -> list[T]:
     return items[begin:] + items[:begin]
 
 
-def _count_fitting(sizes: Sequence[int], places: Iterable[int], most: int) -> int:
+def _count_fitting(sizes: Sequence[int], positions: Iterable[int], most: int) -> int:
     count = 0
-    for place in places:
-        most -= sizes[place]
+    for position in positions:
+        most -= sizes[position]
         if most < 0:
             break
         count += 1

@@ -172,11 +172,11 @@ class CheckpointFinder:
 
     def take(self, offset: int, value: bytes | None) -> FoundCheckpoint | None:
         """Read the next record; return the checkpoint that it completes."""
-        read = read_piece(self.partition, value)
-        if read is None:
+        piece_and_content = read_piece(self.partition, value)
+        if piece_and_content is None:
             self.unreadable += 1
             return None
-        piece, content = read
+        piece, content = piece_and_content
         place = place_of(piece)
         if piece.piece == 0:
             self._open.pop(place, None)
@@ -185,15 +185,15 @@ class CheckpointFinder:
             self._open[place] = offset, CheckpointDecoder(place, keep=False)
         if place not in self._open:
             return None  # its first piece was deleted, or it was dropped
-        first, decoder = self._open[place]
-        whole = decoder.take(piece, content)
+        first_offset, decoder = self._open[place]
+        checkpoint = decoder.take(piece, content)
         if piece.end is not None:
             del self._open[place]
-        if whole is None:
+        if checkpoint is None:
             return None
-        found = FoundCheckpoint(place, whole.now_ms, first, offset)
-        self.found.append(found)
-        return found
+        found_checkpoint = FoundCheckpoint(place, checkpoint.now_ms, first_offset, offset)
+        self.found.append(found_checkpoint)
+        return found_checkpoint
 
     @property
     def incomplete(self) -> int:
@@ -221,10 +221,10 @@ def matches_place(place: JournalPlace, value: bytes | None) -> bool:
     If not, the journal was deleted and created again after the checkpoint. An opening record has only the
     epoch; the number of the next batch is checked when it is read.
     """
-    found = read_record(value)
-    if isinstance(found, Refusal):
+    record_and_content = read_record(value)
+    if isinstance(record_and_content, Refusal):
         return False
-    record = found[0]
+    record = record_and_content[0]
     if record.opens:
         return place.epoch == place.offset
     ended = record.part == record.parts - 1

@@ -115,8 +115,9 @@ def batch(
 
 def _positions(rows: Sequence[RowChange]) -> dict[str, int]:
     """Return the input offsets from the partition's own row, for readers that need only the head."""
-    own = next((row.value for row in reversed(rows) if kind_of_key(row.key) == PARTITION), None)
-    positions: dict[str, int] = {} if own is None else orjson.loads(own)["offsets"]
+    values = (row.value for row in reversed(rows) if kind_of_key(row.key) == PARTITION)
+    newest = next(values, None)
+    positions: dict[str, int] = {} if newest is None else orjson.loads(newest)["offsets"]
     return positions
 
 
@@ -158,11 +159,11 @@ class JournalReader:
         Raises:
             JournalDamaged: the record cannot be read, or a batch before it is missing.
         """
-        found = self._read(offset, value)
+        record_and_content = self._read(offset, value)
         self.place = replace(self.place, offset=offset)
-        if found is None:
+        if record_and_content is None:
             return None
-        record, content = found
+        record, content = record_and_content
         if record.opens:
             self._parts = []
             self.place = replace(self.place, epoch=offset)
@@ -211,9 +212,9 @@ class JournalReader:
         self._passed_over.append(offset)
 
     def _whole(self, parts: list[Record]) -> JournalBatch:
-        first, offset = parts[0][0], self.place.offset
-        sequence = first.sequence
-        if [part.part for part, _ in parts] != list(range(first.parts)):
+        head, offset = parts[0][0], self.place.offset
+        sequence = head.sequence
+        if [part.part for part, _ in parts] != list(range(head.parts)):
             raise JournalDamaged(
                 self._partition,
                 f"journal offset {offset} ends batch {sequence}, of which parts are missing"

@@ -105,37 +105,37 @@ def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     Raises:
         DamagedTable: a packed row cannot be read.
     """
-    found: dict[str, bytes] = {}
+    unpacked: dict[str, bytes] = {}
     for key, value in rows:
         if kind_of_key(key) != PACKED:
-            found[key] = value
+            unpacked[key] = value
             continue
         try:
-            for each in orjson.loads(value)[_ITEMS]:
-                item = orjson.dumps(each, option=orjson.OPT_SORT_KEYS)
-                found[f"{key}/{each['pod']['uid']}"] = item
+            for item in orjson.loads(value)[_ITEMS]:
+                uid = item["pod"]["uid"]
+                unpacked[f"{key}/{uid}"] = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedTable(key, f"cannot be read: {error!r}") from error
-    return found
+    return unpacked
 
 
 def _pack_row(key: str, before: bytes | None, items: Mapping[str, bytes | None]) -> bytes | None:
     """Return a packed row with changed items; None: no item is left."""
-    kept: list[tuple[int, str, Any]] = []
+    entries: list[tuple[int, str, Any]] = []
     if before is not None:
         try:
-            for each in orjson.loads(decompress(before))[_ITEMS]:
-                uid = each["pod"]["uid"]
+            for entry in orjson.loads(decompress(before))[_ITEMS]:
+                uid = entry["pod"]["uid"]
                 if uid not in items:
-                    kept.append((each["place"], uid, each))
+                    entries.append((entry["place"], uid, entry))
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedTable(key, f"cannot be read: {error!r}") from error
     for uid, value in items.items():
         if value is not None:
-            kept.append((orjson.loads(value)["place"], uid, orjson.Fragment(value)))
-    if not kept:
+            entries.append((orjson.loads(value)["place"], uid, orjson.Fragment(value)))
+    if not entries:
         return None
     _, cluster, _, node = parse_row_key(key)
-    kept.sort(key=lambda item: item[0])
-    row = {"cluster": cluster, "node": node, _ITEMS: [each for _, _, each in kept]}
+    entries.sort(key=lambda entry: entry[0])
+    row = {"cluster": cluster, "node": node, _ITEMS: [entry for _, _, entry in entries]}
     return orjson.dumps({**row, "schema_version": 1}, option=orjson.OPT_SORT_KEYS)

@@ -68,11 +68,11 @@ class Estimator:
 
     def counts_like(self, other: "Estimator") -> bool:
         """Tell whether both compute the same estimates, over the same resources."""
-        mine, theirs = self.args, other.args
+        own_args, other_args = self.args, other.args
         return (
             self.resources == other.resources
             and self.follows_koordinator == other.follows_koordinator
-            and all(getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY)
+            and all(getattr(own_args, field) == getattr(other_args, field) for field in _COUNTED_BY)
         )
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
@@ -89,12 +89,12 @@ class Estimator:
         if custom:
             return _estimate(self._estimate_vector(custom, demand, of_class))
         key = id(demand), of_class
-        known = self._known.get(key)
-        if known is None:
-            known = demand, _estimate(self._estimate_vector({}, demand, of_class))
+        cached = self._known.get(key)
+        if cached is None:
+            cached = demand, _estimate(self._estimate_vector({}, demand, of_class))
             items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
-            self._known.put(key, known, _DEMAND_BYTES + items * _ITEM_BYTES)
-        return known[1]
+            self._known.put(key, cached, _DEMAND_BYTES + items * _ITEM_BYTES)
+        return cached[1]
 
     def _custom(self, pod: Pod) -> Mapping[str, int]:
         return read_scaling_factors(pod) if self.args.allow_customize_estimation else _NONE

@@ -50,16 +50,18 @@ def find_missing_usage(
     needed: list[_Needed] = []
     if vectors.unknown or aggregated is not None or usage.profile.aggregation is not None:
         needed = _list_needed(usage, filtered=filtered, scored=scored)
-    for kind, duration_ms, pods, places in needed:
+    for kind, duration_ms, pods, positions in needed:
         reading = vectors.read(kind, duration_ms)
         unknown = () if reading is None else reading.unknown
-        lacks = [(resources[place], "") for place in unknown if place in places]
+        lacks = [(resources[position], "") for position in unknown if position in positions]
         if kind is not None:
             replaced = (
-                [(place, ESTIMATES) for place in places] if reading is None else reading.instead
+                [(position, ESTIMATES) for position in positions]
+                if reading is None
+                else reading.instead
             )
             name = name_statistic(kind, duration_ms)
-            lacks += [(name, instead) for place, instead in replaced if place in places]
+            lacks += [(name, instead) for position, instead in replaced if position in positions]
         for lack in lacks:
             missing[lack] = missing.get(lack, 0) | pods
     for name in at_risk:
@@ -84,15 +86,15 @@ def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> l
     if filtered and profile.most is not None:
         of_prod_too = profile.most_prod is None or args.check_both
         pods = JUDGED | (JUDGED_PROD if of_prod_too else 0)
-        places = {i for i, most in enumerate(profile.most) if most != UNBOUNDED}
-        needed.append(_Needed(profile.aggregation, profile.aggregated_ms, pods, places))
+        positions = {i for i, most in enumerate(profile.most) if most != UNBOUNDED}
+        needed.append(_Needed(profile.aggregation, profile.aggregated_ms, pods, positions))
     if filtered and profile.most_prod is not None:
-        places = {i for i, most in enumerate(profile.most_prod) if most != UNBOUNDED}
-        needed.append(_Needed(None, 0, JUDGED_PROD, places))
+        positions = {i for i, most in enumerate(profile.most_prod) if most != UNBOUNDED}
+        needed.append(_Needed(None, 0, JUDGED_PROD, positions))
     if scored:
         prod = JUDGED_PROD | DAEMONS_PROD
         weights, total = args.resource_weights, profile.total
-        places = {
+        positions = {
             i
             for i, name in enumerate(usage.estimator.resources)
             if total[i] > 0 and (args.dominant_resource_weight or weights.get(name))
@@ -101,7 +103,7 @@ def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> l
         kind = (aggregated.score_aggregation_type or None) if aggregated else None
         duration_ms = aggregated.score_aggregated_duration_ms if aggregated else 0
         if args.score_according_prod_usage:
-            needed.append(_Needed(None, 0, prod, places))
+            needed.append(_Needed(None, 0, prod, positions))
             prod = 0
-        needed.append(_Needed(kind, duration_ms, JUDGED | DAEMONS | prod, places))
+        needed.append(_Needed(kind, duration_ms, JUDGED | DAEMONS | prod, positions))
     return needed

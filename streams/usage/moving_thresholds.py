@@ -32,9 +32,9 @@ class UsageHistory:
 
     def note(self, pool: str, means: Mapping[str, float], recent: RecentPast) -> None:
         """Add the means of a pool in a round, in percent by resource."""
-        known = self.means.get(pool, {})
+        before = self.means.get(pool, {})
         self.means[pool] = {
-            name: (*known.get(name, ()), _thousandths(means[name]))[-recent.rounds :]
+            name: (*before.get(name, ()), _thousandths(means[name]))[-recent.rounds :]
             for name in sorted(recent.at_least)
             if name in means
         }
@@ -56,19 +56,19 @@ class UsageHistory:
             return None
         mean = fsum(series) / len(series)
         deviation = sqrt(fsum((value - mean) ** 2 for value in series) / len(series))
-        wanted = (mean + recent.deviations * deviation) / _PER_PERCENT
+        unbounded = (mean + recent.deviations * deviation) / _PER_PERCENT
         least, most = recent.at_least[resource], recent.at_most[resource]
         text = (
             f"{resource}: mean {mean / _PER_PERCENT:.1f}% + {recent.deviations:g} x "
             f"{deviation / _PER_PERCENT:.1f} of {len(series)} rounds, within {least:g} and {most:g}"
         )
-        return min(max(wanted, least), most), text
+        return min(max(unbounded, least), most), text
 
 
-def _whole_percent(wanted: float, resource: str, recent: RecentPast) -> int:
+def _whole_percent(percent: float, resource: str, recent: RecentPast) -> int:
     # At least 1, because 0 means no threshold, unless the upper bound is below 1.
     least = max(ceil(recent.at_least[resource]), 1)
-    return min(max(int(wanted), least), int(recent.at_most[resource]))
+    return min(max(int(percent), least), int(recent.at_most[resource]))
 
 
 def _thousandths(percent: float) -> int:

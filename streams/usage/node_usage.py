@@ -296,18 +296,18 @@ class ExpectedNodeUsage:
         prod_usage: list[Vector] = []
         for assigned in self.assigned.values():
             pod = assigned.pod
-            known = measured.get((pod.namespace, pod.name))
+            measured_pod = measured.get((pod.namespace, pod.name))
             # Most pods have been measured for long; their estimates add nothing (`_share`).
             if (
-                known is None
+                measured_pod is None
                 or shown_since_ms is None
                 or shown_since_ms < assigned.timestamp_ms
                 or assigned.deadline_ms is not None
-                or (assigned.prod and not known[1])
+                or (assigned.prod and not measured_pod[1])
             ):
-                shares.append(self._share(assigned, known, zero))
+                shares.append(self._share(assigned, measured_pod, zero))
             elif assigned.prod:
-                prod_usage.append(known[0])
+                prod_usage.append(measured_pod[0])
         self.delta = total(zero, [share.delta for share in shares if share.delta is not zero])
         prod_usage += [share.prod_usage for share in shares if share.prod_usage is not zero]
         self.prod_usage = total(zero, prod_usage)
@@ -323,7 +323,7 @@ class ExpectedNodeUsage:
 def _without(usage: Vector, unknown: tuple[int, ...]) -> Vector:
     if not unknown:
         return usage
-    return tuple([UNKNOWN if place in unknown else used for place, used in enumerate(usage)])
+    return tuple([UNKNOWN if position in unknown else used for position, used in enumerate(usage)])
 
 
 def _can_count(pod: Pod) -> bool:

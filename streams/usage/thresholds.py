@@ -36,9 +36,9 @@ class NodeThresholds:
     prod: Mapping[str, int]
     aggregated: AggregatedThresholds | None
 
-    def vector(self, which: Mapping[str, int], resources: tuple[str, ...]) -> tuple[int, ...]:
+    def vector(self, thresholds: Mapping[str, int], resources: tuple[str, ...]) -> tuple[int, ...]:
         """Return thresholds in the order of `resources`; missing ones are 0."""
-        return tuple(which.get(resource, 0) for resource in resources)
+        return tuple(thresholds.get(resource, 0) for resource in resources)
 
 
 def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> NodeThresholds:
@@ -65,14 +65,14 @@ def read_node_thresholds(
     if text is None:
         return defaults
     try:
-        given = _Given()
-        given.read(decode(text))
+        annotation = _Given()
+        annotation.read(decode(text))
     except (ValueError, RecursionError):
         return defaults
     return NodeThresholds(
-        plain=given.plain or defaults.plain,
-        prod=given.prod or defaults.prod,
-        aggregated=given.aggregated.thresholds() or defaults.aggregated,
+        plain=annotation.plain or defaults.plain,
+        prod=annotation.prod or defaults.prod,
+        aggregated=annotation.aggregated.thresholds() or defaults.aggregated,
     )
 
 

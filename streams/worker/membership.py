@@ -70,14 +70,14 @@ class Membership:
         """Check every `LOOK_S` until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            found = await self._app.group_status()
-            if found.ended:
-                error = CoordinatorEnded(f"{self._describe(found.error)}; start the worker again")
+            status = await self._app.group_status()
+            if status.ended:
+                error = CoordinatorEnded(f"{self._describe(status.error)}; start the worker again")
                 await self._app.crash(error)
                 return
-            if found.error is not None:
-                self._report({_SUBJECT: self._describe(found.error)})
-            elif found.member:
+            if status.error is not None:
+                self._report({_SUBJECT: self._describe(status.error)})
+            elif status.member:
                 self._report({})
 
     def _report(self, sentences: dict[str, str]) -> None:

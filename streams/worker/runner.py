@@ -133,10 +133,10 @@ class StageRunner:
         ]
         if self._ticker is not None:
             work.append(self._ticker.run())
-        tasks = [asyncio.create_task(each) for each in work]
+        tasks = [asyncio.create_task(coroutine) for coroutine in work]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished:
                 task.result()
         except Exception as error:
             # Faust would restart the agent with a state that may be ahead of the durable one.

@@ -53,7 +53,7 @@ class _NamedTable(faust.Table[bytes, bytes]):
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         # Rows of partitions that were lost meanwhile are dropped.
         kept = self.kept
-        events = [each for each in batch if kept is None or each.message.partition in kept]
+        events = [event for event in batch if kept is None or event.message.partition in kept]
         rows = [event for event in events if not isinstance(event.message, PackedMessage)]
         super().apply_changelog_batch(rows)
         for event in events:
@@ -108,15 +108,15 @@ class RowTable:
         Raises:
             DamagedTable: a key is invalid, or chunks of a row are missing.
         """
-        found: dict[int, dict[str, bytes]] = {partition: {} for partition in partitions}
+        by_partition: dict[int, dict[str, bytes]] = {partition: {} for partition in partitions}
         self._chunks = {}
-        for raw, kept in self._table.data.items():
+        for raw, value in self._table.data.items():
             partition, key = self._place(raw)
             if is_chunk(key):
                 self._chunks.setdefault(row_key_of_chunk(key), []).append(key)
-            elif partition in found:
-                found[partition][key] = join_chunks(key, kept, self._value)
-        return found
+            elif partition in by_partition:
+                by_partition[partition][key] = join_chunks(key, value, self._value)
+        return by_partition
 
     def row(self, key: str) -> bytes | None:
         value = self._value(key.encode())
@@ -130,8 +130,8 @@ class RowTable:
         """
         prefix = f"{partition}/{cluster}/".encode()
         return {
-            key: join_chunks(key, kept, self._value)
-            for raw, kept in self._table.data.items()
+            key: join_chunks(key, value, self._value)
+            for raw, value in self._table.data.items()
             if raw.startswith(prefix) and not is_chunk(key := raw.decode())
         }
 
@@ -172,8 +172,8 @@ class RowTable:
                 data[raw] = compress(change.value)
 
     def _value(self, raw: bytes) -> bytes | None:
-        kept = self._table.data.get(raw)
-        return None if kept is None else decompress(kept)
+        value = self._table.data.get(raw)
+        return None if value is None else decompress(value)
 
     def _note_chunk(self, row: str, change: RowChange) -> None:
         chunks = self._chunks.setdefault(row, [])

@@ -147,8 +147,8 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
             if row is None:
                 continue
             charged = tuple(other for other in row.charged if other != uid)
-            taken = (*row.gone, uid) if gone else row.gone
-            self._put(row.model_copy(update={"charged": charged, "gone": taken}))
+            gone_uids = (*row.gone, uid) if gone else row.gone
+            self._put(row.model_copy(update={"charged": charged, "gone": gone_uids}))
 
     def take(self, row: DisruptionBudgetRow) -> None:
         self._put(row)

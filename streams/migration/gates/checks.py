@@ -211,14 +211,15 @@ class Gates:
 
     def _count_ahead(self, pod: Pod, replicas: Replicas | None) -> dict[str, int]:
         """Count waiting migrations of the pod's workload and namespace that come first, by scope."""
-        own = self.registry.find_by_pod(pod.uid)
-        own_id = "" if own is None else own.migration_id
+        row = self.registry.find_by_pod(pod.uid)
+        own_migration_id = "" if row is None else row.migration_id
         groups = {
             "workload": self.registry.owner_group("" if replicas is None else replicas.owner),
             "namespace": self.registry.namespace_group(pod.namespace),
         }
         return {
-            scope: len(group.untried) - (own_id in group.untried) for scope, group in groups.items()
+            scope: len(group.untried) - (own_migration_id in group.untried)
+            for scope, group in groups.items()
         }
 
     def _explain_reserved(self, pod: Pod) -> str | None:
@@ -226,9 +227,9 @@ class Gates:
         row = self.budgets.find_charged(pod)
         if row is None:
             return None
-        own = self.registry.find_by_pod(pod.uid)
+        migration = self.registry.find_by_pod(pod.uid)
         waiting = self._count_waiting(pod.namespace)[row.budget.name]
-        waiting -= own is not None and not own.attempts
+        waiting -= migration is not None and not migration.attempts
         if count_left(row) > waiting:
             return None
         budget = row.budget
@@ -269,13 +270,13 @@ class Gates:
 
     # --- mode -----------------------------------------------------------------------------------
 
-    def choose_mode(self, held: Held, wanted: Mode | None) -> Mode | Gate:
+    def choose_mode(self, held: Held, requested: Mode | None) -> Mode | Gate:
         """Return how a pod is to be migrated, or the gate that stops it.
 
         Room is reserved only for pods that loadstream will place again: their scheduler is one of
         `schedulerNames`, or loadstream has placed them before. Bare pods have no replacement.
         """
-        mode = wanted or self.inventory.policy.migration.default_job_mode
+        mode = requested or self.inventory.policy.migration.default_job_mode
         if mode == "EvictDirectly" or held.pod.controller is None:
             return "EvictDirectly"
         names = self.inventory.policy.migration.scheduler_names
@@ -284,10 +285,10 @@ class Gates:
         if self.inventory.policy.other_schedulers == "evictDirectly":
             return "EvictDirectly"
         scheduler = held.pod.scheduler or "default-scheduler"
-        named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         return Gate(
             "OtherScheduler",
-            f"the pod's scheduler {scheduler} is not among migration.schedulerNames ({named}); "
+            f"the pod's scheduler {scheduler} is not among migration.schedulerNames ({listed}); "
             "otherSchedulers is refuse",
         )
 

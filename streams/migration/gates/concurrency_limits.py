@@ -49,10 +49,10 @@ class ConcurrencyLimits:
         count.
         """
         args, registry = self.args, self.registry
-        own = registry.find_by_pod(pod.uid)
+        migration = registry.find_by_pod(pod.uid)
         under_way = len(registry) if waiting_too else registry.moving
-        under_way -= own is not None and (waiting_too or is_moving(own))
-        own_id = "" if own is None else own.migration_id
+        under_way -= migration is not None and (waiting_too or is_moving(migration))
+        own_id = "" if migration is None else migration.migration_id
         group = registry.node_group(node)
 
         def others(group: MigrationGroup) -> int:
@@ -137,10 +137,10 @@ class ConcurrencyLimits:
         if replicas.count > 1 and replicas.count not in (migrating, unavailable):
             return None
         limits = ((migrating, "migrate"), (unavailable, "be unavailable"))
-        whole = [f"{most} {what}" for most, what in limits if most >= replicas.count]
-        named = " and ".join(whole).replace(" ", " may ", 1)
+        exceeded = [f"{most} {verb}" for most, verb in limits if most >= replicas.count]
+        listed = " and ".join(exceeded).replace(" ", " may ", 1)
         text = (
-            f"{replicas} is too small: {named} at once, which is all of them; "
+            f"{replicas} is too small: {listed} at once, which is all of them; "
             "skipCheckExpectedReplicas is false"
         )
         return Gate("ExpectedReplicas", text)

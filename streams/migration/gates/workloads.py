@@ -97,12 +97,12 @@ class Workloads(TrackedRows[str, WorkloadRow]):
         """Remove workloads that a full list lacks, if it has some or is `complete` in workloads."""
         if not complete and not any(row.workload.list_id == list_id for row in self.rows.values()):
             return
-        gone = [
+        removed = [
             uid
             for uid, row in self.rows.items()
             if row.workload.list_id != list_id and row.sequence < begin
         ]
-        for uid in gone:
+        for uid in removed:
             self.drop(uid)
 
     def find_replicas(self, pod: Pod) -> Replicas | None:

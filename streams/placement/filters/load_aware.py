@@ -96,10 +96,10 @@ class LoadAwareFilter(Filter):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         limits = self._limits(node.usage, now_ms)
-        known = self._rows[row]
+        before = self._rows[row]
         self._rows[row] = limits
         prod, other = limits
-        if known is None or known[PROD].why != prod.why or known[OTHER].why != other.why:
+        if before is None or before[PROD].why != prod.why or before[OTHER].why != other.why:
             self._why[PROD, :, row], self._why[OTHER, :, row] = prod.why, other.why
         column = self._headroom
         try:
@@ -200,22 +200,24 @@ def _room(most: Vector, used: Vector) -> Vector:
     )
 
 
-def _both(one: _Limits, other: _Limits) -> _Limits:
+def _both(first: _Limits, second: _Limits) -> _Limits:
     """Return the smaller headroom of each resource, with its cause."""
-    if _STALE in one.why or _STALE in other.why:
-        return one if _STALE in one.why else other
+    if _STALE in first.why or _STALE in second.why:
+        return first if _STALE in first.why else second
     tighter = [
         (a, why) if a <= b else (b, why_not)
-        for a, b, why, why_not in zip(one.headroom, other.headroom, one.why, other.why, strict=True)
+        for a, b, why, why_not in zip(
+            first.headroom, second.headroom, first.why, second.why, strict=True
+        )
     ]
     headroom, whys = zip(*tighter, strict=True)
-    return _Limits(tuple(headroom), tuple(whys), min(one.spare, other.spare))
+    return _Limits(tuple(headroom), tuple(whys), min(first.spare, second.spare))
 
 
 def _spare(most: Vector, used: Vector) -> float:
-    left = [
+    shares = [
         (limit - amount) / max(limit, 1)
         for limit, amount in zip(most, used, strict=True)
         if limit != UNBOUNDED and amount != UNKNOWN
     ]
-    return max(min(left, default=1.0), _LEAST_SPARE)
+    return max(min(shares, default=1.0), _LEAST_SPARE)

@@ -82,11 +82,11 @@ class NodePorts(SingleReasonFilter):
         return marks_against((port.protocol, port.port, port.host_ip) for port in ports)
 
     def mask(self, prepared: frozenset[Port]) -> BoolArray | None:
-        taken = [self._rows[mark] for mark in prepared if mark in self._rows]
-        if not taken:
+        rows_in_use = [self._rows[mark] for mark in prepared if mark in self._rows]
+        if not rows_in_use:
             return None
         free = np.ones(len(self._marks), dtype=np.bool_)
-        for rows in taken:
+        for rows in rows_in_use:
             free[np.fromiter(rows, dtype=np.int64, count=len(rows))] = False
         return free
 

@@ -34,11 +34,11 @@ class Tolerations:
         """Keys and effects."""
         self._equal: set[tuple[str, str, str]] = set()
         """Keys, effects and values."""
-        for each in tolerations:
-            if each.operator == "Exists":
-                self._exists.add((each.key, each.effect))
+        for toleration in tolerations:
+            if toleration.operator == "Exists":
+                self._exists.add((toleration.key, toleration.effect))
             else:
-                self._equal.add((each.key, each.effect, each.value))
+                self._equal.add((toleration.key, toleration.effect, toleration.value))
 
     def covers(self, taint: Taint) -> bool:
         key, effect, exists, equal = taint.key, taint.effect, self._exists, self._equal

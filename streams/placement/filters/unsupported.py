@@ -68,7 +68,11 @@ def _of_koordinator(pod: Pod) -> Iterator[str]:
         yield "a reservation of Koordinator"
     if labels.get(_QOS_LABEL) in _BOUND_CLASSES or _asks_for_cpus(annotations):
         yield "cpu binding of Koordinator"
-    if any(name.startswith(_DEVICE_PREFIX) for each in pod.containers for name in each.requests):
+    if any(
+        name.startswith(_DEVICE_PREFIX)
+        for container in pod.containers
+        for name in container.requests
+    ):
         yield "devices of Koordinator"
 
 

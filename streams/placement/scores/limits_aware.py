@@ -92,8 +92,8 @@ class LimitsAwareScore(Score):
     def scores(self, prepared: _Prepared) -> FloatArray:
         raw: FloatArray = np.zeros(self._left.shape[1])
         for index, limit in enumerate(prepared.limits):
-            taken = self._default[index] if limit is None else limit
-            raw += self._left[index] - self._per_unit[index] * taken
+            amount = self._default[index] if limit is None else limit
+            raw += self._left[index] - self._per_unit[index] * amount
         raw *= _STEPS
         np.rint(raw, out=raw)
         raw /= _STEPS

@@ -139,20 +139,20 @@ class OverutilizationRiskScore(Score):
         if node.statistics is not None:
             self._fleet = node.statistics.fleet.figures
             figures = node.statistics.figures()
-        unknown = {each.what for each in node.missing if not each.instead}
-        given = [
+        unknown = {missing.what for missing in node.missing if not missing.instead}
+        inputs = [
             (node.capacity.get(resource, 0), mean, variance, node.fresh and resource not in unknown)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)
         ]
-        if given == self._given[row]:
+        if inputs == self._given[row]:
             return  # most metrics change nothing
-        self._given[row] = given
+        self._given[row] = inputs
         if len(self._cached):
             self._changed.append(row)
             if len(self._changed) > len(self._rows):
                 self._forget()
         rows = self._rows[row] = []
-        for index, (capacity, mean, variance, known) in enumerate(given):
+        for index, (capacity, mean, variance, is_known) in enumerate(inputs):
             per_unit = 1.0 / (float(max(capacity, 0)) or 1.0)
             square = per_unit * per_unit
             share = (mean * per_unit - self._hot[index]) * self._scale.mean
@@ -160,7 +160,7 @@ class OverutilizationRiskScore(Score):
             per_unit, square = per_unit * self._scale.mean, square * self._scale.variance
             # `TIE` applies to all usage: to the share above the hot share, and to the hot share.
             before = self._cost(share, spread) - TIE * self._hot[index]
-            if not known:
+            if not is_known:
                 before -= UNKNOWN_COST
             self._mean[index, row], self._variance[index, row] = share, spread
             self._before[index, row] = before
@@ -175,8 +175,8 @@ class OverutilizationRiskScore(Score):
 
     def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:
         """Return mean and variance of an unmeasured pod by resource."""
-        last = self._last
-        if last is None or last[0] is not prepared or last[1] is not self._fleet:
+        cached = self._last
+        if cached is None or cached[0] is not prepared or cached[1] is not self._fleet:
             expected = [
                 (
                     amount * fleet.usage_ppm / _MILLION,
@@ -184,36 +184,36 @@ class OverutilizationRiskScore(Score):
                 )
                 for amount, fleet in zip(prepared, self._fleet, strict=True)
             ]
-            last = self._last = prepared, self._fleet, expected
-        return last[2]
+            cached = self._last = prepared, self._fleet, expected
+        return cached[2]
 
     def scores(self, prepared: Prepared) -> FloatArray:
-        total, *others = [
+        total, *other_increases = [
             self._negative_increases(index, mean, variance)
             for index, (mean, variance) in enumerate(self._expected(prepared))
         ]
-        for increases in others:
+        for increases in other_increases:
             total = total + increases
         # A new array, because `total` may be a cached one.
         total = np.minimum(total, self._most)
         return np.divide(-1.0, total, out=total)
 
     def score(self, prepared: Prepared, row: int) -> float:
-        figures = self._rows[row]
-        assert figures is not None  # noqa: S101 - every row is refreshed before it is read
+        row_figures = self._rows[row]
+        assert row_figures is not None  # noqa: S101 - every row is refreshed before it is read
         increase = 0.0
-        for weight, (mean, variance), own in zip(
-            self._weights, self._expected(prepared), figures, strict=True
+        for weight, (mean, variance), resource_figures in zip(
+            self._weights, self._expected(prepared), row_figures, strict=True
         ):
-            increase += self._increase(own, mean, variance) * weight
+            increase += self._increase(resource_figures, mean, variance) * weight
         return 1.0 / max(increase, self._least)
 
     def _increase(
         self, figures: tuple[float, float, float, float, float], mean: float, variance: float
     ) -> float:
-        share, own, before, per_unit, square = figures
+        share, own_variance, before, per_unit, square = figures
         after = per_unit * mean + share
-        return self._cost(after, square * variance + own) + self._tie * after - before
+        return self._cost(after, square * variance + own_variance) + self._tie * after - before
 
     def _negative_increases(self, index: int, mean: float, variance: float) -> FloatArray:
         """Return -increase of one resource for all nodes, shape (nodes,).

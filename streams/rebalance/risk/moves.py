@@ -63,25 +63,25 @@ class RiskMoves:
         self.pod_filter = PodFilter(policy.rebalance)
         self.resources = tuple(resource.name for resource in self.score.resources)
 
-    def round(self, given: RoundInput, outcome: RoundOutcome) -> None:
+    def round(self, inputs: RoundInput, outcome: RoundOutcome) -> None:
         """Plan moves after those that the round has already planned."""
-        if given.paused or outcome.ended:
+        if inputs.paused or outcome.ended:
             return
-        made = _Round(self, given, outcome)
-        outcome.pools.append(made.record.outcome)
-        made.run()
+        risk_round = _Round(self, inputs, outcome)
+        outcome.pools.append(risk_round.record.outcome)
+        risk_round.run()
 
 
 class _Round:
     """One round by risk."""
 
-    def __init__(self, moves: RiskMoves, given: RoundInput, whole: RoundOutcome) -> None:
-        self.args, self.given, self.whole = moves.args, given, whole
+    def __init__(self, moves: RiskMoves, inputs: RoundInput, outcome: RoundOutcome) -> None:
+        self.args, self.given, self.whole = moves.args, inputs, outcome
         self.pod_filter = moves.pod_filter
         self.resources = moves.resources
-        columns = given.columns
+        columns = inputs.columns
         fresh = columns.looked_at & find_measured(
-            columns, moves.rebalance, given.now_ms, self.resources
+            columns, moves.rebalance, inputs.now_ms, self.resources
         )
         self.rows = np.flatnonzero(fresh)
         self.readings = RiskReadings(columns, self.rows, moves.score.resources)
@@ -89,12 +89,12 @@ class _Round:
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
         pods = [columns.nodes[row].pods.held for row in self.rows.tolist()]
-        self.life_minutes = expect_life_minutes(pods, given.now_ms)
+        self.life_minutes = expect_life_minutes(pods, inputs.now_ms)
         self.gain = self.args.min_saved_minutes / self.life_minutes
         """Least gain of a move."""
-        self.leaving = {*given.rules.leaving, *(move.held.pod.uid for move in whole.moves)}
+        self.leaving = {*inputs.rules.leaving, *(move.held.pod.uid for move in outcome.moves)}
         cooling = [
-            self.place[name] for name in given.rules.list_cooling_nodes() if name in self.place
+            self.place[name] for name in inputs.rules.list_cooling_nodes() if name in self.place
         ]
         self.open: BoolArray = columns.schedulable[self.rows].copy()
         """Nodes that may get pods, shape (nodes,)."""
@@ -129,11 +129,11 @@ class _Round:
     def _include_planned(self) -> None:
         """Include the moves that the round has planned before."""
         for move in self.whole.moves:
-            left = self.place.get(move.node)
-            if left is not None:
-                self.open[left] = False
-            node = self.given.columns.row(move.node)
-            source = None if node is None else self.given.columns.nodes[node].node
+            source_position = self.place.get(move.node)
+            if source_position is not None:
+                self.open[source_position] = False
+            source_row = self.given.columns.row(move.node)
+            source = None if source_row is None else self.given.columns.nodes[source_row].node
             target = self.place.get(move.target or "")
             if target is None:
                 continue
@@ -152,8 +152,8 @@ class _Round:
             self.record.outcome.ended = (
                 f"no node has a cost of {self.gain:.3f} or more: {self._price}"
             )
-        for place in self._select_nodes(at_risk.tolist()):
-            self._rank_pods(place)
+        for position in self._select_nodes(at_risk.tolist()):
+            self._rank_pods(position)
         self._limit_comparisons()
         while not self._find_end() and (pod := self.pods.pop_first()) is not None:
             if pod.costs is not None:
@@ -174,7 +174,7 @@ class _Round:
     def _select_nodes(self, at_risk: list[int]) -> list[int]:
         """Return the nodes to search for pods, in descending order of cost."""
         costs = self.risk.costs
-        at_risk.sort(key=lambda place: (-float(costs[place]), place))
+        at_risk.sort(key=lambda position: (-float(costs[position]), position))
         chosen = Budget(SOURCES_MAX, self.given.now_ms).choose([1] * len(at_risk))
         return [at_risk[index] for index in sorted(chosen)]
 
@@ -186,32 +186,32 @@ class _Round:
             return f"{self.begun} pods leave by risk in this round; maxMovesPerRound is {self.args.max_moves_per_round}"
         return ""
 
-    def _rank_pods(self, place: int) -> None:
+    def _rank_pods(self, position: int) -> None:
         """Rank the pods of a node; pods that are already leaving count as gone."""
-        node = self.nodes[place]
+        node = self.nodes[position]
         if node is None or node.statistics is None:
             return
-        before = float(self.risk.costs[place])
-        figures = self.given.columns.nodes[int(self.rows[place])]
+        before = float(self.risk.costs[position])
+        figures = self.given.columns.nodes[int(self.rows[position])]
         staying = []
         for index, held in enumerate(figures.pods.held):
             if not figures.pods.bound[index]:
                 continue
-            pod = RiskPod(held, place, node.statistics.compute_figures(held))
+            pod = RiskPod(held, position, node.statistics.compute_figures(held))
             leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
             if leaves and not is_overdue(held.pod, self.given.now_ms):
-                self.risk.remove(place, pod.figures)
+                self.risk.remove(position, pod.figures)
             else:
                 staying.append(pod)
-        hot = self.record.add_hot_node(place, before)
-        if place in self.targets:
+        hot = self.record.add_hot_node(position, before)
+        if position in self.targets:
             hot.ended = GETS_PODS
             return
-        self.pods.add(place, staying)
-        if float(self.risk.costs[place]) < self.gain:
-            hot.ended = f"its cost is {float(self.risk.costs[place]):.3f} without the pods that are already leaving"
+        self.pods.add(position, staying)
+        if float(self.risk.costs[position]) < self.gain:
+            hot.ended = f"its cost is {float(self.risk.costs[position]):.3f} without the pods that are already leaving"
             return
-        self.pods.rank(place)
+        self.pods.rank(position)
 
     def _limit_comparisons(self) -> None:
         """Drop pods if more wait than may be compared.
@@ -225,8 +225,8 @@ class _Round:
         self.later = LATER
         by_saved = iter(waiting)
         chosen = self._count_movable(by_saved, self.left // 2)
-        rest = list(by_saved)
-        in_turn = iter(rotate(rest, self.given.now_ms))
+        others = list(by_saved)
+        in_turn = iter(rotate(others, self.given.now_ms))
         self._count_movable(in_turn, self.left - chosen)
         for pod in in_turn:
             self.pods.drop(pod)
@@ -284,9 +284,9 @@ class _Round:
 
     def _find_gate(self, pod: RiskPod) -> tuple[str, str] | None:
         """Return gate and message of the first gate before the choice of a target."""
-        held, given = pod.held, self.given
+        held, inputs = pod.held, self.given
         since_ms = held.pod.scheduled_at_ms
-        age_ms = given.now_ms - (held.assigned_at_ms if since_ms is None else since_ms)
+        age_ms = inputs.now_ms - (held.assigned_at_ms if since_ms is None else since_ms)
         if age_ms < self.args.min_pod_age_minutes * _MINUTE_MS:
             minutes = max(0, age_ms) // _MINUTE_MS
             least = self.args.min_pod_age_minutes
@@ -295,13 +295,13 @@ class _Round:
             stopped = self.pod_filter(held)
             if stopped is not None:
                 return stopped
-        protected = given.rules.explain_protection(held)
+        protected = inputs.rules.explain_protection(held)
         if protected is not None:
             return "filter", protected
-        why = given.rules.explain_rest(
+        resting = inputs.rules.explain_rest(
             held, self.names[pod.source], self.args.rest_minutes * _MINUTE_MS
         )
-        return None if why is None else ("resting", why)
+        return None if resting is None else ("resting", resting)
 
     def _find_targets(self, pod: RiskPod) -> BoolArray:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
@@ -357,8 +357,8 @@ class _Round:
         self.pods.note_move(pod.source, target)
 
     def _explain_end(self) -> None:
-        why = self._find_end() or self.later
-        for place, hot in self.record.hot.items():
-            if not hot.ended and float(self.risk.costs[place]) >= self.gain:
+        reason = self._find_end() or self.later
+        for position, hot in self.record.hot.items():
+            if not hot.ended and float(self.risk.costs[position]) >= self.gain:
                 further = f"no other pod that may leave gains {self.gain:.3f}"
-                hot.ended = GETS_PODS if place in self.targets else why or further
+                hot.ended = GETS_PODS if position in self.targets else reason or further

@@ -32,9 +32,9 @@ class RiskReadings:
         self.names: list[str] = columns.names[rows].tolist()
         self.positions = {name: position for position, name in enumerate(self.names)}
         self._resources = resources
-        which = [columns.universe.index[resource.name] for resource in resources]
-        self._used = columns.usage[which][:, rows]
-        self._capacity = columns.capacity[which][:, rows]
+        indexes = [columns.universe.index[resource.name] for resource in resources]
+        self._used = columns.usage[indexes][:, rows]
+        self._capacity = columns.capacity[indexes][:, rows]
 
     def get_standing(self, position: int) -> NodeStanding:
         used, limit, capacity = {}, {}, {}
@@ -77,10 +77,10 @@ class RiskRecord:
         self.hot: dict[int, HotNodeOutcome] = {}
         """Nodes that were searched for pods, by position."""
 
-    def add_hot_node(self, place: int, cost: float) -> HotNodeOutcome:
-        reading = self._readings.get_standing(place)
+    def add_hot_node(self, position: int, cost: float) -> HotNodeOutcome:
+        reading = self._readings.get_standing(position)
         hot = HotNodeOutcome(
-            name=self._readings.names[place],
+            name=self._readings.names[position],
             phase="node",
             rounds=0,
             acting=True,
@@ -89,7 +89,7 @@ class RiskRecord:
             capacity=reading.capacity,
             cost=cost,
         )
-        self.hot[place] = hot
+        self.hot[position] = hot
         self.outcome.hot.append(hot)
         return hot
 

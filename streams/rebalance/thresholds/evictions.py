@@ -96,7 +96,9 @@ class Evictions:
             strict=True,
         )
         prod_low = self._sum_room("prod", self.targets_in["prod"] & ~both)
-        self.room_in_all = [own + min(share) for own, share in zip(prod_low, shares, strict=True)]
+        self.room_in_all = [
+            amount + min(share) for amount, share in zip(prod_low, shares, strict=True)
+        ]
         self._run_phase("prod")
 
     def _sum_room(self, phase: Phase, which: BoolArray) -> list[int]:
@@ -113,36 +115,36 @@ class Evictions:
         columns, budget = self.given.columns, self.given.budget
         rows = self.pool.nodes.rows[acting].tolist()
         sizes = [len(columns.nodes[row].pods.held) for row in rows]
-        places = budget.choose(sizes, ORDERED_PER_CHECKED)
-        for place in set(range(len(hot))).difference(places):
-            hot[place].ended = LATER
-        hot = [hot[place] for place in places]
-        chosen = [acting[place] for place in places]
-        figures = [columns.nodes[rows[place]] for place in places]
-        own_leaving = self.differences.leaving_pods_are_gone
+        positions = budget.choose(sizes, ORDERED_PER_CHECKED)
+        for position in set(range(len(hot))).difference(positions):
+            hot[position].ended = LATER
+        hot = [hot[position] for position in positions]
+        chosen = [acting[position] for position in positions]
+        figures = [columns.nodes[rows[position]] for position in positions]
+        subtracts_leaving = self.differences.leaving_pods_are_gone
         pods = HotPods(
             figures,
             self.pool.nodes.which,
             columns.universe,
-            self.given.rules.leaving if own_leaving else (),
+            self.given.rules.leaving if subtracts_leaving else (),
             self.given.now_ms,
         )
         used = self.pool.readings.used(phase)[:, chosen].copy()
-        if own_leaving:
-            for index, place in pods.leaving.items():
+        if subtracts_leaving:
+            for index, position in pods.leaving.items():
                 if phase == "node" or pods.prod[index]:
-                    less = used[:, place] - pods.amounts[index]
-                    used[:, place] = np.maximum(less, -TOTAL_MAX)
+                    remaining = used[:, position] - pods.amounts[index]
+                    used[:, position] = np.maximum(remaining, -TOTAL_MAX)
         limits = self.pool.readings.high(phase)[:, chosen]
         order = pods.order((used - limits).astype(np.float64), self.weights)
         end = 0
-        for place, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):
+        for position, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):
             begin, end = end, end + len(node.pods.held)
             if self.outcome.ended or budget.is_spent:
                 hot_node.ended = self.outcome.ended or CHECKED_MAX
                 continue
-            turn = _HotNode(self, hot_node, pods, chosen[place], limits[:, place].tolist())
-            turn.run(used[:, place].tolist(), order[begin:end], range(begin, end))
+            checks = _HotNode(self, hot_node, pods, chosen[position], limits[:, position].tolist())
+            checks.run(used[:, position].tolist(), order[begin:end], range(begin, end))
 
 
 class _HotNode:
@@ -343,8 +345,8 @@ class _HotNode:
         avoided = self.given.rules.list_avoided_nodes(held)
         if evictions.names[best] not in avoided:
             return best
-        places = [place for place, name in enumerate(evictions.names) if name in avoided]
-        return evictions.targets.find_target(amounts, group, phase, prod=prod, avoided=places)
+        positions = [position for position, name in enumerate(evictions.names) if name in avoided]
+        return evictions.targets.find_target(amounts, group, phase, prod=prod, avoided=positions)
 
     def _class_without_target(self, held: Held) -> str | None:
         """Return the class of a pod that may leave without a target now; None if it needs one."""

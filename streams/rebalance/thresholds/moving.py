@@ -71,18 +71,18 @@ def record_means(
 ) -> None:
     """Record mean usage of pools, and of the `whole` cluster in percent, if thresholds depend on it."""
     moving = policy.moving_thresholds
-    asked = set()
+    recorded = set()
     if moving.filter is not None and moving.filter.recent_past is not None:
-        asked.add(WHOLE_CLUSTER)
+        recorded.add(WHOLE_CLUSTER)
         if whole:
             history.note(WHOLE_CLUSTER, whole, moving.filter.recent_past)
     for pool, means in outcome.means.items():
         entry = moving.of_pool(pool)
         if entry is not None and entry.recent_past is not None:
-            asked.add(pool)
+            recorded.add(pool)
             if means:
                 history.note(pool, means, entry.recent_past)
-    history.keep(asked)
+    history.keep(recorded)
 
 
 def watched_resources(policy: Policy) -> set[str]:

@@ -112,12 +112,12 @@ class HotPods:
         Pods whose uids are in `leaving` are leaving, unless they should have terminated before `now_ms`.
         """
         self._figures = figures
-        whole = np.concatenate([node.used for node in figures])
-        self._rows: list[list[int]] = whole.tolist()
+        used = np.concatenate([node.used for node in figures])
+        self._rows: list[list[int]] = used.tolist()
         self._names = universe.resources
-        self.used: IntArray = whole[:, which]
+        self.used: IntArray = used[:, which]
         """Usage or `UNMEASURED`, shape (pods, resources of the pool)."""
-        amounts = np.maximum(whole, 0)
+        amounts = np.maximum(used, 0)
         amounts[:, universe.pods] = 1
         self.amounts: list[list[int]] = amounts[:, which].tolist()
         """Usage that the move of each pod removes from its node."""
@@ -129,23 +129,23 @@ class HotPods:
         """False if room is only reserved for the pod."""
         self.leaving: dict[int, int] = {}
         """Pods that are already leaving, with the position of their node."""
-        for place, node in enumerate(figures):
+        for position, node in enumerate(figures):
             pods, begin = node.pods, len(self.held)
             self.metered += node.metered
             self.held += pods.held
             self.prod += pods.prod
             self.bound += pods.bound
-            gone = pods.terminating
+            leaving_indexes = pods.terminating
             if leaving:
-                gone = [
+                leaving_indexes = [
                     index
                     for index, pod in enumerate(pods.pods)
                     if pod.deleting_at_ms is not None or pod.uid in leaving
                 ]
             self.leaving.update(
                 {
-                    begin + index: place
-                    for index in gone
+                    begin + index: position
+                    for index in leaving_indexes
                     if pods.bound[index] and not is_overdue(pods.pods[index], now_ms)
                 }
             )

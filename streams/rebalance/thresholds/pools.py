@@ -113,8 +113,8 @@ def _make_pool(index: int, pool: NodePool, complete_weights: bool) -> Pool:
     )
     weights = dict(pool.resource_weights or {})
     if complete_weights:
-        named = sorted({*thresholds.high, *thresholds.prod_high})
-        weights = {**dict.fromkeys(named, 1), **weights}
+        resources = sorted({*thresholds.high, *thresholds.prod_high})
+        weights = {**dict.fromkeys(resources, 1), **weights}
     return Pool(
         index=index,
         name=pool.name,

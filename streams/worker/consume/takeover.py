@@ -87,7 +87,7 @@ class Takeover:
         partitions.recovered = False
         partitions.assigned_at_s = time.monotonic()
         owned = partitions.select(assigned)
-        for partition in [each for each in partitions.stages if each not in owned]:
+        for partition in [number for number in partitions.stages if number not in owned]:
             self._close(partition)
         standby: set[int] = set()
         for table in self._tables.values():
@@ -155,12 +155,14 @@ class Takeover:
         """Build the stage of each partition; return False if the generation is over."""
         with without_garbage_collection():
             for partition in sorted(owned):
-                known = rows[partition]
-                redone = await self._durability.open(partition, known, self._watch.state_ids)
+                table_rows = rows[partition]
+                newest_rows = await self._durability.open(
+                    partition, table_rows, self._watch.state_ids
+                )
                 if self._is_over(generation):
                     self._close(partition)
                     return False
-                self._partitions.stages[partition] = self._build(partition, redone)
+                self._partitions.stages[partition] = self._build(partition, newest_rows)
                 await asyncio.sleep(0)  # heartbeats between large partitions
         return not self._is_over(generation)
 
@@ -186,8 +188,8 @@ class Takeover:
         positions = {tp: self._partitions.position(tp.topic, tp.partition) for tp in self._inputs()}
         if positions:
             ask = partial(self._app.consumer.highwaters, *positions)
-            what = f"{self._partitions.stage}: the ends of its inputs"
-            check_ends(positions, await ask_until_answered(ask, what))
+            subject = f"{self._partitions.stage}: the ends of its inputs"
+            check_ends(positions, await ask_until_answered(ask, subject))
 
     def _inputs(self) -> list[Any]:
         actives = self._app.assignor.assigned_actives()

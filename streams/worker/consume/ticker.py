@@ -102,8 +102,12 @@ class Ticker:
         pending = await self._take_ticks()
         read_at_s = time.monotonic() + PATIENCE_S
         while not self._is_over(generation):
-            due = [each for each, tick in pending.items() if not self._find_unapplied(each, tick)]
-            await self._write({each: pending.pop(each) for each in due})
+            ready = [
+                partition
+                for partition, tick in pending.items()
+                if not self._find_unapplied(partition, tick)
+            ]
+            await self._write({partition: pending.pop(partition) for partition in ready})
             if not pending:
                 return
             if time.monotonic() >= read_at_s:
@@ -180,8 +184,8 @@ class Ticker:
         owned = sorted(self._partitions.stages)
         # The time first: all records written until then are before the ends.
         now_ms, now_s = time.time_ns() // 1_000_000, time.monotonic()
-        places = {(topic, partition) for topic in KNOWN_FIRST for partition in owned}
-        spans = await self.brokers.spans(places) if owned else {}
+        topic_partitions = {(topic, partition) for topic in KNOWN_FIRST for partition in owned}
+        spans = await self.brokers.spans(topic_partitions) if owned else {}
         if spans is None:
             return {}
         ticks = {}
@@ -199,16 +203,16 @@ class Ticker:
             )
         records = [tick_record(partition, self._written_ms[partition]) for partition in ticks]
         offsets = await self._publisher.publish(records)
-        self._written_at_s.update((each, tick.taken_at_s) for each, tick in ticks.items())
-        return {each: offset + 1 for each, offset in zip(ticks, offsets, strict=True)}
+        self._written_at_s.update((partition, tick.taken_at_s) for partition, tick in ticks.items())
+        return {partition: offset + 1 for partition, offset in zip(ticks, offsets, strict=True)}
 
 
 def _find_clocks_ahead(partitions: Partitions) -> dict[str, str]:
     """Return a sentence by partition whose time is ahead of the worker's clock."""
-    own_ms = time.time_ns() // 1_000_000
+    worker_ms = time.time_ns() // 1_000_000
     ahead = {}
     for partition, stage in partitions.stages.items():
-        ahead_ms = (stage.now_ms or 0) - own_ms
+        ahead_ms = (stage.now_ms or 0) - worker_ms
         if ahead_ms > AHEAD_MAX_MS:
             subject = f"the clock of partition {partition}"
             ahead[subject] = (

@@ -73,7 +73,7 @@ class Health:
             for partitions, _ in self._stages
             if partitions.recovered
             and not self._counted.issuperset(
-                (partitions.stage, each) for each in tuple(partitions.stages)
+                (partitions.stage, partition) for partition in tuple(partitions.stages)
             )
         ]
 

@@ -180,7 +180,7 @@ class Metrics:
                 self._wait.labels(stage)
                 self._start_cluster_stage(stage)
         self._topic_partitions.labels(stage).set(partitions)
-        for each in (
+        for metric in (
             self._batch,
             self._seconds,
             self._recovery,
@@ -188,7 +188,7 @@ class Metrics:
             self._copies,
             self._in_flight,
         ):
-            each.labels(stage)
+            metric.labels(stage)
 
     def _start_cluster_stage(self, stage: str) -> None:
         for result in ("written", "stopped", "failed"):

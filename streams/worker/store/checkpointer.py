@@ -172,14 +172,14 @@ def _rows_of(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> 
         return dict(zip(keys, values, strict=True))
 
     def chunk(key: bytes) -> bytes | None:
-        kept = all_rows().get(key)
-        return None if kept is None else decompress(kept)
+        value = all_rows().get(key)
+        return None if value is None else decompress(value)
 
-    for raw, kept in zip(keys, values, strict=True):
+    for raw, value in zip(keys, values, strict=True):
         if raw.startswith(prefix):
             key = raw.decode()
             if key != position and not is_chunk(key):
-                yield key, join_chunks(key, decompress(kept), chunk)
+                yield key, join_chunks(key, decompress(value), chunk)
 
 
 def _now_ms(row: bytes | None) -> int | None:

@@ -52,15 +52,15 @@ class WriteThrough:
             self._settings, changelog, partition, recovered + 1, claimed[changelog]
         )
         self._table.store([self._change(entry) for entry in entries])
-        found = self._table.rows([partition])[partition]
+        newest = self._table.rows([partition])[partition]
         changes = self._table.remove_orphans(partition)
         key = row_key(partition, "", "topics")
-        known = _ids(key, found.pop(key, None))
-        check_ids(known, topic_ids, self._settings.partitions)
-        if known != topic_ids:
+        stored_ids = _ids(key, newest.pop(key, None))
+        check_ids(stored_ids, topic_ids, self._settings.partitions)
+        if stored_ids != topic_ids:
             changes.append(RowChange(key, encode(TopicIds(ids=dict(topic_ids)))))
         await self._put(partition, changes)
-        return found
+        return newest
 
     async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
         """Return nothing: there is no journal."""
