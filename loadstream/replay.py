@@ -62,7 +62,7 @@ def verify(
     something differs; 3: it is not known, since a part of the history is gone.
     """
     with as_messages():
-        from streams.replay.report import as_lines, as_object, exit_code
+        from streams.replay.report import build_object, exit_code, format_lines
 
         window = _window(start, end, cluster)
         connection = connect_as_configured()
@@ -72,9 +72,9 @@ def verify(
             result = _replay_partition(connection, number, partitions, window)
             results.append(result)
             if json:
-                print_json(as_object(result))
+                print_json(build_object(result))
             else:
-                echo("\n".join(as_lines(result)))
+                echo("\n".join(format_lines(result)))
         code = exit_code(results)
         if code == NOTHING_FOUND and not json and all(each.word == "empty" for each in results):
             echo("nothing was compared: no batch of the journal is in this time", err=True)
@@ -201,7 +201,7 @@ def _replay_from(
         verification = Verification(number, partitions, window, checkpoint)
         summary, beginning = verification.summary, verification.beginning
         history.begin(beginning.following)
-        first, (_, end) = beginning.place.offset + 1, history.extent(TOPIC)
+        first, (_, end) = beginning.position.offset + 1, history.extent(TOPIC)
         entries = history.read(TOPIC, first, end - 1)
         difference = verification.verify(Recording(number, entries, history, beginning))
     except (JournalDamaged, NotReplayable) as error:

@@ -30,7 +30,7 @@ def _ranks(count: int, percents: tuple[int, ...]) -> list[int]:
     return [nearest_rank(count, percent) for percent in percents]
 
 
-def within(values: Figures, most: int) -> bool:
+def all_within(values: Figures, most: int) -> bool:
     """Tell whether every value was measured, and none is above `most`."""
     # As an unsigned number, -1 is larger than any amount.
     return int(np.maximum.reduce(values.view(np.uint64), axis=None, initial=0)) <= most
@@ -64,7 +64,7 @@ def means(values: Figures) -> list[int | None]:
     """Return the mean of each column, rounded down; None if nothing was measured."""
     if not len(values):
         return [None] * values.shape[1]
-    if within(values, INT64_MAX // len(values)):
+    if all_within(values, INT64_MAX // len(values)):
         return (values.sum(axis=0) // len(values)).tolist()  # type: ignore[no-any-return]
     return [
         total // count if count else None

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.aggregate.lifetimes import MemberLifetimes, extend_member_lifetimes
-from streams.aggregate.percentile import INT64_MAX, UNKNOWN, Figures, counts, sums, within
+from streams.aggregate.percentile import INT64_MAX, UNKNOWN, Figures, all_within, counts, sums
 from streams.aggregate.samples import Amounts, Member
 
 #: Time (ms), table row, matrix of shape (members, 1 + resources).
@@ -210,7 +210,7 @@ class PodWindow:
         if order is None or not figures.size:
             return None
         most = INT64_MAX // len(stack)
-        if within(figures, most):
+        if all_within(figures, most):
             mean_lines = (np.add.reduce(figures) // len(stack)).tolist()
             return _named(order, mean_lines, resources)
         if int(figures.max()) > most:
@@ -252,7 +252,7 @@ class PodWindow:
         starts, figures = bounds[:-1], ordered[:, 1:]
         members = number[starts]
         reported = self._order(members, members.tobytes())
-        if reported is not None and figures.size and within(figures, INT64_MAX // len(figures)):
+        if reported is not None and figures.size and all_within(figures, INT64_MAX // len(figures)):
             divisors = np.diff(bounds)[:, np.newaxis]
             mean_lines = (np.add.reduceat(figures, starts) // divisors).tolist()
             return _named(reported, mean_lines, resources)

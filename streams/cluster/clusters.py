@@ -34,7 +34,7 @@ from streams.cluster.tables import (
     rows_by_cluster,
     settle,
 )
-from streams.stage.cause import Cause, as_of
+from streams.stage.cause import Cause, build_as_of
 from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable, RowChange
 
@@ -243,7 +243,7 @@ class Clusters:
         # A round's message, because `cluster why-not` shows it.
         if record.now_ms is None:
             return
-        source, found_in = record.record, as_of(self._partition, record.offsets)
+        source, found_in = record.record, build_as_of(self._partition, record.offsets)
         cause = Cause(
             cluster, source.topic, self._partition, source.offset, record.now_ms, found_in
         )

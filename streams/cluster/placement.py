@@ -43,7 +43,7 @@ from streams.placement.pending import (
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.placement.reservations import Reservations
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of, share_parts
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
@@ -96,7 +96,7 @@ class Placement:
         uid = request.pod.uid
         if request.withdrawn:
             return self.withdraw(uid, cause, "the request was withdrawn")
-        if self.inventory.held(uid) is not None:
+        if self.inventory.find_held(uid) is not None:
             return []  # the pod already has a reservation or runs on a node
         if self.inventory.context.begun and not self.pending.deferred:
             return self._handle_new(request, cause)
@@ -121,14 +121,14 @@ class Placement:
         if outcome.pod_gone:
             # A uid is never used again, so this holds even if the outcome is of an older decision.
             return self.withdraw(outcome.pod.uid, cause, "the pod no longer exists")
-        node_and_held = self.inventory.held(outcome.pod.uid)
+        node_and_held = self.inventory.find_held(outcome.pod.uid)
         if outcome.command != "bind" or node_and_held is None:
             return []
         node, held = node_and_held
         if held.decision_id != outcome.command_id or held.expires_at_ms is None:
             return []
         if outcome.result == "done":
-            self.inventory.keep(outcome.pod.uid, None)
+            self.inventory.set_expiry(outcome.pod.uid, None)
             return []
         self.inventory.release(outcome.pod.uid)
         if outcome.result == "dry":
@@ -143,7 +143,7 @@ class Placement:
         waiting = self._remove_waiting(uid)
         if waiting is not None:
             return self._report_withdrawn(cause, waiting.request.pod, reason)
-        node_and_held = self.inventory.held(uid)
+        node_and_held = self.inventory.find_held(uid)
         if node_and_held is None or node_and_held[1].expires_at_ms is None:
             return []
         node, held = node_and_held
@@ -229,7 +229,7 @@ class Placement:
         self._wake(self._take_openings())
 
     def _take_openings(self) -> dict[str, int]:
-        opened, self.inventory.opened = self.inventory.opened, {}
+        opened, self.inventory.openings = self.inventory.openings, {}
         return opened
 
     def _wake(self, opened: Mapping[str, int]) -> None:
@@ -385,7 +385,7 @@ class Placement:
             expires_at_ms=expires_at_ms,
             excluded=excluded,
         )
-        held = Held(
+        held = HeldPod(
             pod=share_parts(request.pod, waiting.kind),
             demand=waiting.kind.demand,
             assigned_at_ms=cause.now_ms,
@@ -481,7 +481,9 @@ class Placement:
             note=note,
         )
 
-    def _retry_after_backoff(self, held: Held, cause: Cause, problem: str) -> list[OutputMessage]:
+    def _retry_after_backoff(
+        self, held: HeldPod, cause: Cause, problem: str
+    ) -> list[OutputMessage]:
         """Let a pod whose reservation failed wait for its own back-off."""
         pod = held.pod.model_copy(update={"node": None})
         since_ms = held.requested_at_ms or held.assigned_at_ms

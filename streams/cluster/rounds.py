@@ -6,7 +6,7 @@ from typing import Any
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX
 from streams.rebalance import outcome as results
-from streams.stage.cause import Cause, reference_fields
+from streams.stage.cause import Cause, pod_ref_fields
 from streams.stage.records import OutputMessage
 
 _GATE_MAX = 500
@@ -16,13 +16,13 @@ _VERDICTS_CHARACTERS_MAX = VALUE_BYTES_MAX // 4
 _VERDICT_CHARACTERS, _AMOUNT_CHARACTERS = 300, 24
 
 #: Ids of the migrations that a round began, by the pod's uid.
-Begun = Mapping[str, str]
+MigrationIds = Mapping[str, str]
 #: Fields of a part of the message.
 Fields = dict[str, Any]
 
 
 def build_round(
-    cause: Cause, outcome: results.RoundOutcome, begun: Begun, *, dry_run: bool
+    cause: Cause, outcome: results.RoundOutcome, begun: MigrationIds, *, dry_run: bool
 ) -> OutputMessage:
     """Build the message about a round."""
     room = HOT_NODES_MAX
@@ -58,7 +58,7 @@ def _record(cause: Cause, gate: str, pools: list[Fields], dry_run: bool) -> Outp
 class _Verdicts:
     """Verdicts on pods, as many as fit into one message."""
 
-    def __init__(self, begun: Begun) -> None:
+    def __init__(self, begun: MigrationIds) -> None:
         self._begun = begun
         self._room = _VERDICTS_CHARACTERS_MAX
 
@@ -130,17 +130,17 @@ def _hot(node: results.HotNodeOutcome, verdicts: _Verdicts) -> Fields:
         "gate": node.ended[:_GATE_MAX],
         "leaving": node.moved,
         "pods": pods,
-        "pods_left_out": node.looked_at - len(pods),
+        "pods_left_out": node.checked - len(pods),
     }
     if node.cost is not None:
         fields["cost"] = _clip(node.cost)
     return fields
 
 
-def _verdict(verdict: results.Verdict, begun: Begun) -> Fields:
+def _verdict(verdict: results.Verdict, begun: MigrationIds) -> Fields:
     pod = verdict.pod
     fields: Fields = {
-        "pod": reference_fields(pod),
+        "pod": pod_ref_fields(pod),
         "gate": verdict.message[:_GATE_MAX],
         "usage": dict(verdict.usage),
     }

@@ -98,7 +98,7 @@ def compute_figures(state: ClusterState) -> ClusterFigures:
         cluster=state.cluster,
         nodes=nodes,
         stale_nodes=stale,
-        pods=len(state.inventory.where),
+        pods=len(state.inventory.node_of_pod),
         pending_requests=len(state.placement.pending),
         hot_nodes=state.rebalancer.balancer.hot_nodes,
         migrations=sum(map(is_live, state.migrations.lifecycle.registry)),

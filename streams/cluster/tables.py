@@ -106,7 +106,7 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     # Restoring later rows may have changed nodes and pods that were restored before.
     for tracked in state.inventory_rows:
         tracked.changed.clear()
-    inventory.opened.clear()
+    inventory.openings.clear()
     return state
 
 

@@ -23,7 +23,7 @@ from streams.stage.records import InputRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ProducedRecord:
     """A record of a producer."""
 
     topic: str
@@ -45,7 +45,7 @@ class LocalPipeline:
         self._policies: list[InputRecord] = []
         """Collect policies that the aggregate stage has not read yet."""
 
-    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
+    def apply(self, records: Sequence[ProducedRecord]) -> list[tuple[str, bytes]]:
         """Apply records in order; return topic and value of each output.
 
         Raises ValueError for a topic that neither stage reads.

@@ -6,7 +6,7 @@ from schemas.base.message import EPOCH_MS_MAX
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of, share_parts
 
 
@@ -14,7 +14,7 @@ from streams.pods.kind import kind_of, share_parts
 class PodChange:
     """A pod before and after a record."""
 
-    before: Held | None
+    before: HeldPod | None
     """None if no node held the pod."""
     after: Pod
     arrived: bool
@@ -27,10 +27,10 @@ def is_over(record: PodLifecycle) -> bool:
     return record.event in ("deleted", "finished") or record.pod.has_finished
 
 
-def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
+def find_pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
     """Return what a record changes; call before `observe`."""
     pod = record.pod
-    node, before = inventory.held(pod.uid) or (None, None)
+    node, before = inventory.find_held(pod.uid) or (None, None)
     over = is_over(record)
     was_here = (
         node is not None
@@ -46,10 +46,10 @@ def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
     )
 
 
-def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
+def apply_lifecycle(inventory: Inventory, lifecycle: PodLifecycle) -> None:
     """Apply a lifecycle record."""
     pod = lifecycle.pod
-    node_and_held = inventory.held(pod.uid)
+    node_and_held = inventory.find_held(pod.uid)
     if is_over(lifecycle):
         if lifecycle.event != "seen":
             inventory.release(pod.uid)
@@ -70,7 +70,7 @@ def _nominate(
     inventory: Inventory,
     lifecycle: PodLifecycle,
     name: str,
-    node_and_held: tuple[Node, Held] | None,
+    node_and_held: tuple[Node, HeldPod] | None,
 ) -> None:
     """Reserve room for a pod that another scheduler has nominated, unless loadstream has placed it."""
     if node_and_held is not None and not node_and_held[1].is_nominated:
@@ -84,12 +84,12 @@ def _hold(
     inventory: Inventory,
     lifecycle: PodLifecycle,
     name: str,
-    before: Held | None,
+    before: HeldPod | None,
     expires_at_ms: int | None = None,
 ) -> None:
     pod = lifecycle.pod
     kind = kind_of(pod)
-    held = Held(
+    held = HeldPod(
         pod=share_parts(pod, kind),
         demand=kind.demand,
         assigned_at_ms=inventory.now_ms if before is None else before.assigned_at_ms,

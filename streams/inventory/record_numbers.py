@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Bits for the pods of one record in `Held.place`.
+#: Bits for the pods of one record in `HeldPod.place`.
 _PLACES_PER_RECORD_BITS = 20
 
 
@@ -31,7 +31,7 @@ class RecordNumbers:
         self.sequence = self._sequence + 1
 
     @contextmanager
-    def on_first_use(self) -> Iterator[None]:
+    def number_on_first_use(self) -> Iterator[None]:
         """Number a record on first use within this context."""
         self._due = True
         yield

@@ -13,10 +13,10 @@ from streams.inventory.node import Node
 from streams.migration.gates.checks import find_pool
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Gate
 from streams.stage.budget import Budget
-from streams.stage.cause import Cause, reference_fields
+from streams.stage.cause import Cause, pod_ref_fields
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
@@ -107,8 +107,8 @@ class Drains(TrackedRows[str, DrainRow]):
     def _continue_dry(
         self,
         row: DrainRow,
-        leaving: list[Held],
-        staying: list[tuple[Held, str]],
+        leaving: list[HeldPod],
+        staying: list[tuple[HeldPod, str]],
         begun: int,
         cause: Cause,
     ) -> int:
@@ -129,7 +129,7 @@ class Drains(TrackedRows[str, DrainRow]):
             self._report(row, "Drained", len(leaving), staying, cause)
         return begun
 
-    def _migrate(self, row: DrainRow, held: Held, cause: Cause) -> bool:
+    def _migrate(self, row: DrainRow, held: HeldPod, cause: Cause) -> bool:
         terminating = held.pod.deleting_at_ms is not None
         if terminating or self.lifecycle.registry.find_by_pod(held.pod.uid) is not None:
             return False
@@ -152,7 +152,7 @@ class Drains(TrackedRows[str, DrainRow]):
 
     def _split_pods(
         self, row: DrainRow, node: Node, now_ms: int
-    ) -> tuple[list[Held], list[tuple[Held, str]]]:
+    ) -> tuple[list[HeldPod], list[tuple[HeldPod, str]]]:
         """Return the pods that must leave, and those that stay with the reason."""
         leaving, staying = [], []
         for held in node.held.values():
@@ -166,7 +166,7 @@ class Drains(TrackedRows[str, DrainRow]):
                 staying.append((held, gate.text))
         return leaving, staying
 
-    def _find_protection(self, row: DrainRow, held: Held, now_ms: int) -> Gate | None:
+    def _find_protection(self, row: DrainRow, held: HeldPod, now_ms: int) -> Gate | None:
         gate = self.lifecycle.gates.check_lasting(held, row.node, now_ms)
         if gate is not None:
             return gate
@@ -174,7 +174,12 @@ class Drains(TrackedRows[str, DrainRow]):
         return mode if isinstance(mode, Gate) else None
 
     def _report(
-        self, row: DrainRow, phase: str, leaving: int, staying: list[tuple[Held, str]], cause: Cause
+        self,
+        row: DrainRow,
+        phase: str,
+        leaving: int,
+        staying: list[tuple[HeldPod, str]],
+        cause: Cause,
     ) -> None:
         fields = {
             "schema_version": 1,
@@ -185,7 +190,7 @@ class Drains(TrackedRows[str, DrainRow]):
             "pods_left": leaving,
             "pods_protected": len(staying),
             "protected": [
-                {"pod": reference_fields(held.pod), "reason": reason[:_REASON_MAX]}
+                {"pod": pod_ref_fields(held.pod), "reason": reason[:_REASON_MAX]}
                 for held, reason in staying[:PROTECTED_NAMED_MAX]
             ],
             "dry_run": row.dry_run,
@@ -206,5 +211,5 @@ class Drains(TrackedRows[str, DrainRow]):
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
 
 
-def _uid(held: Held) -> str:
+def _uid(held: HeldPod) -> str:
     return held.pod.uid

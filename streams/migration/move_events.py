@@ -8,7 +8,7 @@ from schemas.messages.moves import FollowedEvictionRow
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.moves.memory import MoveMemory
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 
 
 class MoveEvents:
@@ -20,7 +20,7 @@ class MoveEvents:
         if row.trigger == "rebalance" and row.attempts == 1:
             self._left(row, replicas, dry_run=row.dry_run)
 
-    def record_dry_turn(self, row: MigrationRow, replicas: int) -> None:
+    def record_became_dry(self, row: MigrationRow, replicas: int) -> None:
         """Replace the recorded move by a dry one."""
         if row.trigger == "rebalance":
             moves, now_ms = self._memory.moves, self._inventory.now_ms
@@ -61,16 +61,16 @@ class MoveEvents:
         if row.mode == "EvictDirectly":
             replacement = self._find_replacement(row, commanded_at_ms)
         elif row.replacement is not None:
-            replacement = self._inventory.held(row.replacement.uid)
+            replacement = self._inventory.find_held(row.replacement.uid)
         if replacement is not None and replacement[1].expires_at_ms is None:
             node, held = replacement
             followed.note_arrival(row.owner, held.pod, node.name)
 
-    def _find_replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
+    def _find_replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, HeldPod] | None:
         """Return the owner's first pod since a time that has a node and replaces no other pod."""
         replacements, earliest = self._memory.followed.list_replacements(row.owner), None
         for uid in self._inventory.owners.pods(row.owner):
-            node_and_held = self._inventory.held(uid)
+            node_and_held = self._inventory.find_held(uid)
             if node_and_held is None or uid == row.pod.uid or uid in replacements:
                 continue
             held = node_and_held[1]

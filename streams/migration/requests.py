@@ -60,7 +60,7 @@ class UserRequests:
         lifecycle = self.lifecycle
         if request.pod is None:
             return _refuse(request, "pod is missing")
-        node_and_held = lifecycle.inventory.held(request.pod.uid)
+        node_and_held = lifecycle.inventory.find_held(request.pod.uid)
         if node_and_held is None or node_and_held[1].pod.node is None:
             return _refuse(request, f"pod {request.pod.name} is not known to run on a node")
         node, held = node_and_held

@@ -113,7 +113,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         update: dict[str, object] = {"moves": moves, "touched_at_ms": now_ms}
         if row.frozen_by == "count" and row.frozen_at_ms == move.left_at_ms:
             # This move caused the freeze.
-            update |= _thawed(row.freezes - 1)
+            update |= _thaw_fields(row.freezes - 1)
         self._put(owner, row.model_copy(update=update))
 
     def record_arrival(self, owner: str, node: str, now_ms: int) -> None:
@@ -295,7 +295,7 @@ def _sources(row: RecentMovesRow | None) -> dict[str, None]:
     return dict.fromkeys(move.source for move in moves if not move.dry_run)
 
 
-def _thawed(freezes: int) -> dict[str, object]:
+def _thaw_fields(freezes: int) -> dict[str, object]:
     return {
         "freezes": freezes,
         "frozen_until_ms": 0,
@@ -313,5 +313,5 @@ def _without_dry(row: RecentMovesRow) -> RecentMovesRow | None:
         return row
     update: dict[str, object] = {"moves": moves}
     if row.frozen_dry:
-        update |= _thawed(0)
+        update |= _thaw_fields(0)
     return row.model_copy(update=update) if moves or not row.frozen_dry else None

@@ -66,7 +66,7 @@ class Ranking:
         self._relevant_filters = [
             (number, plugin.reason, prepared)
             for number, (plugin, prepared) in enumerate(self._filters, start=1)
-            if plugin.concerns(prepared)
+            if plugin.can_refuse(prepared)
         ]
         """Filters that may refuse this kind, with their positions among all filters, from 1."""
         self.strict: Ranking | None = None

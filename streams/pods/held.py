@@ -15,7 +15,7 @@ def is_overdue(pod: Pod, now_ms: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldPod:
     """A pod with its room on a node."""
 
     pod: Pod

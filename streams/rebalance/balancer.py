@@ -95,7 +95,7 @@ class Balancer:
         by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
         self.risk_moves = RiskMoves(policy) if by_risk else None
         columns_key = (
-            self.rounds.universe,
+            self.rounds.reading_rules,
             list_selectors(policy),
             policy.descheduling.node_selector,
         )

@@ -45,7 +45,7 @@ class Mismatch:
 
     kind: str
     """output, dead letter or row."""
-    place: int | str
+    index_or_key: int | str
     """Index among the batch's outputs or dead letters, or key of a row."""
     recorded: Any
     """Recorded JSON value, or `NOTHING`."""
@@ -103,11 +103,11 @@ def find_culprit(
     possible: list[tuple[int, str]] = []
     touched: list[int] = []
     for mismatch in mismatches:
-        if isinstance(mismatch.place, int):
-            certain += makers[mismatch.kind][mismatch.place : mismatch.place + 1]
+        if isinstance(mismatch.index_or_key, int):
+            certain += makers[mismatch.kind][mismatch.index_or_key : mismatch.index_or_key + 1]
             certain += _recorded_maker(mismatch, applied)
             continue
-        row, kind = mismatch.place, kind_of_key(mismatch.place)
+        row, kind = mismatch.index_or_key, kind_of_key(mismatch.index_or_key)
         writers = [index for index, step in enumerate(steps) if row in step.rows]
         if mismatch.recorded is NOTHING:
             certain += writers[:1]

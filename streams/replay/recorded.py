@@ -56,7 +56,7 @@ class Inputs(Protocol):
 class Beginning:
     """Where a recording begins: with the first batch, or after a checkpoint."""
 
-    place: journal.JournalPlace = field(default_factory=journal.JournalPlace)
+    position: journal.JournalPosition = field(default_factory=journal.JournalPosition)
     """Position in the journal; the next record is the first one to read."""
     following: Mapping[str, int] = field(default_factory=dict)
     """Next offset of each input topic; default: 0."""
@@ -85,7 +85,7 @@ class Recording:
     ) -> None:
         """Args:
         partition: number of the partition.
-        entries: offset and value of the journal's records after `beginning.place`, in order.
+        entries: offset and value of the journal's records after `beginning.position`, in order.
         inputs: records of the input topics from `beginning.following` on.
         beginning: default: the first batch.
         """
@@ -93,7 +93,7 @@ class Recording:
         self._partition = partition
         self._entries = iter(entries)
         self._inputs = inputs
-        self._reader = journal.JournalReader(beginning.place, partition)
+        self._reader = journal.JournalReader(beginning.position, partition)
         self._following = dict(beginning.following)
         self.foreign = 0
         """Number of skipped records that do not belong to the journal."""

@@ -46,7 +46,7 @@ def exit_code(results: list[ReplayResult]) -> int:
     return EQUAL if "equal" in words and "unknown" not in words else UNKNOWN
 
 
-def as_lines(result: ReplayResult) -> list[str]:
+def format_lines(result: ReplayResult) -> list[str]:
     """Return the result as text."""
     head, summary = f"partition {result.partition}:", result.summary
     began = ""
@@ -73,7 +73,7 @@ def as_lines(result: ReplayResult) -> list[str]:
     return [f"{head} equal: {equal}"]
 
 
-def as_object(result: ReplayResult) -> dict[str, Any]:
+def build_object(result: ReplayResult) -> dict[str, Any]:
     """Return the result as a JSON object, with both complete sides of a difference."""
     fields: dict[str, Any] = {
         "partition": result.partition,
@@ -137,9 +137,9 @@ def _mismatch_lines(mismatch: Mismatch) -> list[str]:
 
 
 def _named(mismatch: Mismatch) -> str:
-    if isinstance(mismatch.place, int):
-        return f"{mismatch.kind} {mismatch.place + 1} of the batch"
-    return f"row {mismatch.place}"
+    if isinstance(mismatch.index_or_key, int):
+        return f"{mismatch.kind} {mismatch.index_or_key + 1} of the batch"
+    return f"row {mismatch.index_or_key}"
 
 
 def _mismatch(mismatch: Mismatch) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from streams.stage.checkpoint import (
     CheckpointDecoder,
     CheckpointFinder,
     FoundCheckpoint,
-    matches_place,
+    matches_position,
     read_piece,
 )
 from streams.stage.journal_records import read_record
@@ -32,7 +32,7 @@ from streams.stage.journal_records import read_record
 _FIRST_READ = 1_000
 
 
-class Stored(Protocol):
+class StoredTopics(Protocol):
     """The topics of one partition."""
 
     def extent(self, topic: str) -> tuple[int, int]:
@@ -46,7 +46,7 @@ class Stored(Protocol):
         ...
 
 
-def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Checkpoint | None:
+def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) -> Checkpoint | None:
     """Return the checkpoint to start from, for a comparison since a time; None: the first batch.
 
     Raises:
@@ -72,7 +72,7 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
             f"{missing}, and there is no usable checkpoint before {time_text(from_ms)}. A replay is possible from "
             f"{time_text(oldest.now_ms)} on: choose a later time, or none"
         )
-    in_journal = [found for found in finder.found if first <= found.place.offset < end]
+    in_journal = [found for found in finder.found if first <= found.position.offset < end]
     raise NotReplayable(
         f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
         f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
@@ -81,12 +81,12 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
     )
 
 
-def find_oldest_checkpoint(stored: Stored, partition: int) -> Checkpoint | None:
+def find_oldest_checkpoint(stored: StoredTopics, partition: int) -> Checkpoint | None:
     """Return the oldest usable checkpoint, or None; for a history with missing inputs."""
     return _find_oldest(stored, CheckpointFinder(partition))
 
 
-def _find_oldest(stored: Stored, finder: CheckpointFinder) -> Checkpoint | None:
+def _find_oldest(stored: StoredTopics, finder: CheckpointFinder) -> Checkpoint | None:
     first, end = stored.extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
         found = finder.take(offset, value)
@@ -96,7 +96,7 @@ def _find_oldest(stored: Stored, finder: CheckpointFinder) -> Checkpoint | None:
     return None
 
 
-def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint | None:
+def _find_newest(stored: StoredTopics, partition: int, before_ms: int) -> Checkpoint | None:
     """Return the newest usable checkpoint before a time; reads backwards in growing steps."""
     first, _ = stored.extent(checkpoint.TOPIC)
     end = _end_before(stored, partition, before_ms)
@@ -106,7 +106,7 @@ def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint |
         finder = CheckpointFinder(partition)
         for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
             finder.take(offset, value)
-        for found in sorted(finder.found, key=lambda found: found.place.offset, reverse=True):
+        for found in sorted(finder.found, key=lambda found: found.position.offset, reverse=True):
             if found.now_ms is None or found.now_ms < before_ms:
                 usable = _read_usable(stored, partition, found)
                 if usable is not None:
@@ -116,7 +116,7 @@ def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint |
         size *= 4
 
 
-def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
+def _end_before(stored: StoredTopics, partition: int, before_ms: int) -> int:
     """Return the offset in topic `checkpoints` of the first piece at or after a time, by bisection."""
     low, high = stored.extent(checkpoint.TOPIC)
     while low < high:
@@ -133,7 +133,7 @@ def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
     return low
 
 
-def _begins_with_first_batch(stored: Stored, end: int) -> bool:
+def _begins_with_first_batch(stored: StoredTopics, end: int) -> bool:
     """Tell whether the journal begins with batch 0; after a reset, batches begin with 1."""
     for _, value in stored.read(journal.TOPIC, 0, end - 1):
         record = read_record(value)
@@ -142,22 +142,24 @@ def _begins_with_first_batch(stored: Stored, end: int) -> bool:
     return True
 
 
-def _read_usable(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
+def _read_usable(stored: StoredTopics, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
     """Return the checkpoint with its rows; None: it is not usable."""
     first, end = stored.extent(journal.TOPIC)
-    offset = found.place.offset
+    offset = found.position.offset
     if not first <= offset < end:
         return None
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
-    if not values or not matches_place(found.place, values[0]):
+    if not values or not matches_position(found.position, values[0]):
         return None
     complete = _read_checkpoint(stored, partition, found)
     return complete if complete is not None and _has_inputs(stored, complete) else None
 
 
-def _read_checkpoint(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
+def _read_checkpoint(
+    stored: StoredTopics, partition: int, found: FoundCheckpoint
+) -> Checkpoint | None:
     """Return the checkpoint; None: a part of it was deleted meanwhile."""
-    decoder = CheckpointDecoder(found.place)
+    decoder = CheckpointDecoder(found.position)
     for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):
         piece = read_piece(partition, value)
         complete = None if piece is None else decoder.take(*piece)
@@ -166,7 +168,7 @@ def _read_checkpoint(stored: Stored, partition: int, found: FoundCheckpoint) -> 
     return None
 
 
-def _has_inputs(stored: Stored, complete: Checkpoint) -> bool:
+def _has_inputs(stored: StoredTopics, complete: Checkpoint) -> bool:
     """Tell whether all inputs after the checkpoint exist."""
     clocks = [value for key, value in complete.rows if kind_of_key(key) == PARTITION]
     row = decode_as(PartitionRow, clocks[0]) if len(clocks) == 1 else None

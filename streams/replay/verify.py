@@ -114,7 +114,7 @@ class Verification:
             self._restore(checkpoint)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        place = checkpoint.place
+        position = checkpoint.position
         try:
             stage = ClusterStage.restore(
                 self.partition, self._partitions, dict(checkpoint.rows), self._recall
@@ -122,14 +122,14 @@ class Verification:
             rows = unpack_rows(checkpoint.rows)
         except DamagedTable as damaged:
             raise NotReplayable(
-                f"the checkpoint at journal offset {place.offset} cannot be restored: "
+                f"the checkpoint at journal offset {position.offset} cannot be restored: "
                 f"row {damaged.row}: {damaged.problem}"
             ) from damaged
         self._stage, self._rows = stage, rows
         following = {topic: offset + 1 for topic, offset in stage.positions.items()}
-        self.beginning = Beginning(place, following)
-        self.summary.first_batch = place.sequence + 1
-        self.summary.checkpoint_offset, self.summary.checkpoint_ms = place.offset, stage.now_ms
+        self.beginning = Beginning(position, following)
+        self.summary.first_batch = position.sequence + 1
+        self.summary.checkpoint_offset, self.summary.checkpoint_ms = position.offset, stage.now_ms
 
     def _recall(self, cluster: str | None = None) -> dict[str, bytes]:
         """Return the rows in the form of tables; of one cluster, if given."""

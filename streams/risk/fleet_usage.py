@@ -31,7 +31,7 @@ from schemas.messages.pods import Pod
 from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from schemas.storage.usage_statistics import FleetFigures
 from streams.pods.demand import PodDemand
-from streams.pods.priority import FLAT, find_request, priority_class, resolve_demand
+from streams.pods.priority import DEFAULT_DEMAND, find_request, priority_class, resolve_demand
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,
@@ -166,7 +166,7 @@ class Fleet:
             self.figures = get_prior_usage(args)
         else:
             self.figures, self.renewed_at_ms = before.figures, before.renewed_at_ms
-        self._least = tuple((name, max(1, FLAT.get(name, 0))) for name in self.resources)
+        self._least = tuple((name, max(1, DEFAULT_DEMAND.get(name, 0))) for name in self.resources)
 
     def is_due(self, now_ms: int) -> bool:
         return self.renewed_at_ms is None or now_ms - self.renewed_at_ms >= RECOMPUTE_INTERVAL_MS

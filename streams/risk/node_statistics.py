@@ -20,7 +20,7 @@ from operator import add, sub
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.pods import Pod
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.risk import usage_shares as shares
 from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, measure_pod
 from streams.risk.lifetimes import (
@@ -78,14 +78,14 @@ class NodeStatistics:
             self._figures, self._figures_of = shares.compute_figures(sums, fleet), (sums, fleet)
         return self._figures
 
-    def compute_figures(self, held: Held) -> list[tuple[float, float]]:
+    def compute_figures(self, held: HeldPod) -> list[tuple[float, float]]:
         """Return what one pod of the node adds to mean and variance."""
         share = self._share(held, self.fleet.resolve_demand(held.pod, held.demand))
         return shares.compute_figures(share, self.fleet.figures)
 
     # --- pods -----------------------------------------------------------------------------------
 
-    def add(self, held: Held) -> None:
+    def add(self, held: HeldPod) -> None:
         usage = None if held.pod.uid in self.lifetimes else self._find_usage(held.pod)
         share, fleet_sums, tiny_request_sums = self._count(held, usage)
         self._sums = tuple(map(add, self._sums, share))
@@ -94,7 +94,7 @@ class NodeStatistics:
         if tiny_request_sums:
             self.tiny_request_sums = tuple(map(add, self.tiny_request_sums, tiny_request_sums))
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldPod) -> None:
         demand = self.fleet.resolve_demand(held.pod, held.demand)
         self._sums = tuple(map(sub, self._sums, self._share(held, demand)))
         lifetime = self.lifetimes.get(held.pod.uid)
@@ -107,7 +107,7 @@ class NodeStatistics:
             self.tiny_request_sums = tuple(map(sub, self.tiny_request_sums, tiny_request_sums))
 
     def _count(
-        self, held: Held, usage: Sequence[int] | None
+        self, held: HeldPod, usage: Sequence[int] | None
     ) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Return what a pod adds to the node's sums, to `fleet_sums` and to `tiny_request_sums`.
 
@@ -123,7 +123,7 @@ class NodeStatistics:
                 self._young[held.pod.uid] = start_lifetime(minutes, usage)
         return self._share(held, demand), (), ()
 
-    def _share(self, held: Held, demand: Sequence[int]) -> tuple[int, ...]:
+    def _share(self, held: HeldPod, demand: Sequence[int]) -> tuple[int, ...]:
         """Return what a pod adds to the node's sums; depends on pod, lifetime and metric only."""
         if self.whole and self._is_within_whole(held):
             return shares.compute_whole_node_share(demand, self._expect(SYSTEM))
@@ -137,7 +137,7 @@ class NodeStatistics:
         lifetime = self.lifetimes.get(key)
         return None if lifetime is None else expect_usage(lifetime)
 
-    def _is_within_whole(self, held: Held) -> bool:
+    def _is_within_whole(self, held: HeldPod) -> bool:
         """Tell whether a pod's usage is part of the lifetime of the whole node.
 
         This lasts until the next window, even if the newest metric measures the pod: otherwise its usage
@@ -149,7 +149,7 @@ class NodeStatistics:
         return held.pod.uid in self.lifetimes or _minutes_in_window(held, at_ms) > 0
 
     def _measure_for_fleet(
-        self, held: Held, lifetime: Lifetime, demand: Sequence[int]
+        self, held: HeldPod, lifetime: Lifetime, demand: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int]]:
         """Return what a pod adds to `fleet_sums` and to `tiny_request_sums`, which may be empty."""
         sums: list[int] = []
@@ -164,7 +164,7 @@ class NodeStatistics:
     def measure(
         self,
         metric: NodeMetric | None,
-        held: Iterable[Held],
+        held: Iterable[HeldPod],
         gone: Sequence[Mapping[str, int]] = (),
         *,
         extend: bool,
@@ -200,7 +200,7 @@ class NodeStatistics:
                 self.add(pod)
         return extend
 
-    def set_fleet(self, fleet: Fleet, metric: NodeMetric | None, held: Iterable[Held]) -> bool:
+    def set_fleet(self, fleet: Fleet, metric: NodeMetric | None, held: Iterable[HeldPod]) -> bool:
         """Apply other arguments with the same resources; return whether recent averages were dropped."""
         self.fleet = fleet
         forgotten = self._forget_recent()
@@ -210,7 +210,7 @@ class NodeStatistics:
 
     def restore(
         self,
-        held: Iterable[Held],
+        held: Iterable[HeldPod],
         lifetimes: dict[str, Lifetime],
         extended_at_ms: int,
         *,
@@ -223,7 +223,7 @@ class NodeStatistics:
         self._forget_recent()
         self.sum_up(held)
 
-    def sum_up(self, held: Iterable[Held]) -> None:
+    def sum_up(self, held: Iterable[HeldPod]) -> None:
         """Recompute all sums."""
         self._young = {}
         system = shares.compute_system_share(self._expect(SYSTEM), len(self.fleet.resources))
@@ -292,7 +292,7 @@ class NodeStatistics:
     def _extend(
         self,
         metric: NodeMetric,
-        held: Sequence[Held],
+        held: Sequence[HeldPod],
         gone: Sequence[Mapping[str, int]],
         reported: Mapping[_PodName, Lifetime],
     ) -> None:
@@ -402,7 +402,7 @@ def _is_whole(metric: NodeMetric | None) -> bool:
     )
 
 
-def _minutes_in_window(held: Held, now_ms: int) -> int:
+def _minutes_in_window(held: HeldPod, now_ms: int) -> int:
     return max(0, min(held.compute_age_minutes(now_ms), WINDOW_MINUTES))
 
 

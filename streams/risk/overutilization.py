@@ -12,7 +12,7 @@ The first term is the probability of being hot. The second term is the expected 
 as a share of the node; without it, more pods would cost nothing on a node that is already hot. Figures are
 shares of the node: `mean` is mu / C - h, and `variance` is var / C^2 + 0.02^2.
 
-Mean and variance are scaled (`Scale`), so that z is in steps of the table and the standard deviation
+Mean and variance are scaled (`MEAN_SCALE`), so that z is in steps of the table and the standard deviation
 includes the weight. This saves numpy operations over all nodes.
 
 The cost of one node and the costs of all nodes are computed by the same operations in the same order,
@@ -22,7 +22,7 @@ so they are equal, on every machine (see `normal_table`).
 from collections.abc import Callable
 from functools import cache
 from math import floor, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,30 +31,18 @@ from streams.stage.arrays import FloatArray
 
 #: Standard deviation of a node's usage besides that of its pods, as a share of the node.
 NODE_DEVIATION = 0.02
-#: Weight of usage beyond the hot share, against the probability of being hot.
+#: Weight of the expected usage above the hot share, relative to the probability of being hot; a power of 2.
 EXCESS_WEIGHT = 4.0
-#: Cost of a whole node's mean usage: decides where there is no risk.
+#: Cost of a whole node's mean usage: the decision between nodes without risk.
 TIE = 0.0001
 
 _ZERO, _LAST = float(ZERO), float(LAST)
 #: Over a step, G grows by half a step times Phi at both ends, so G is counted in half steps.
 _HALF_STEPS = 2.0 * STEPS
-
-
-class Scale(NamedTuple):
-    """Factors by which mean and variance are multiplied before costs are computed."""
-
-    mean: float
-    variance: float
-
-
-def scale_of(excess_weight: float) -> Scale:
-    """Return the scale for a weight of excess.
-
-    If the weight is a power of 2, so are the factors, and scaling is exact.
-    """
-    deviation = (excess_weight or 1.0) / _HALF_STEPS
-    return Scale(STEPS * deviation, deviation * deviation)
+_DEVIATION_SCALE = EXCESS_WEIGHT / _HALF_STEPS
+#: Factors by which mean and variance are multiplied before costs are computed. They are powers of 2, so
+#: scaling is exact.
+MEAN_SCALE, VARIANCE_SCALE = STEPS * _DEVIATION_SCALE, _DEVIATION_SCALE * _DEVIATION_SCALE
 
 
 @cache
@@ -72,7 +60,7 @@ def _lists() -> tuple[list[float], list[float], list[float]]:
     return table.distribution.tolist(), table.step.tolist(), _excess().tolist()
 
 
-def cost_function(excess_weight: float) -> Callable[[float, float], float]:
+def cost_function() -> Callable[[float, float], float]:
     """Return the cost of one node as a function of scaled mean and variance."""
     distribution, growth, excess = _lists()
 
@@ -85,8 +73,6 @@ def cost_function(excess_weight: float) -> Callable[[float, float], float]:
             index = 0
         at_point = distribution[index]
         hot = growth[index] * remainder + at_point
-        if not excess_weight:
-            return hot
         return ((at_point + hot) * remainder + excess[index]) * deviation + hot
 
     return cost
@@ -95,8 +81,7 @@ def cost_function(excess_weight: float) -> Callable[[float, float], float]:
 class CostArrays:
     """Costs of many nodes at once. Working arrays are reused: allocating takes longer than computing."""
 
-    def __init__(self, excess_weight: float) -> None:
-        self.excess_weight = excess_weight
+    def __init__(self) -> None:
         self._table, self._excess = normal_table(), _excess()
         self._allocate((0,))
 
@@ -122,8 +107,6 @@ class CostArrays:
         hot *= remainder
         self._table.distribution.take(index, None, self._distribution, "clip")
         hot += self._distribution
-        if not self.excess_weight:
-            return hot
         np.add(self._distribution, hot, out=point)
         point *= remainder
         self._excess.take(index, None, remainder, "clip")

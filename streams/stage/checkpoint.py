@@ -19,7 +19,7 @@ from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX, split_pie
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.topics.codec import decode_as
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.journal_records import read_record
 
 TOPIC = "checkpoints"
@@ -37,7 +37,7 @@ Row = tuple[str, bytes]
 class FoundCheckpoint:
     """A complete checkpoint in topic `checkpoints`."""
 
-    place: JournalPlace
+    position: JournalPosition
     """The journal position that its rows reflect."""
     now_ms: int | None
     """Log time; None: before the first clock tick."""
@@ -49,7 +49,7 @@ class FoundCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    place: JournalPlace
+    position: JournalPosition
     """The journal position that the rows reflect."""
     now_ms: int | None
     """Log time; None: before the first clock tick."""
@@ -63,7 +63,7 @@ class CheckpointEncoder:
     def __init__(
         self,
         partition: int,
-        place: JournalPlace,
+        position: JournalPosition,
         now_ms: int | None,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
@@ -71,9 +71,9 @@ class CheckpointEncoder:
         self._head: dict[str, Any] = {
             "schema_version": 1,
             "partition": partition,
-            "epoch": place.epoch,
-            "sequence": place.sequence,
-            "offset": place.offset,
+            "epoch": position.epoch,
+            "sequence": position.sequence,
+            "offset": position.offset,
         }
         if now_ms is not None:
             self._head["now_ms"] = now_ms
@@ -114,9 +114,9 @@ class CheckpointEncoder:
 class CheckpointDecoder:
     """Joins the pieces of one checkpoint, and ignores those of others."""
 
-    def __init__(self, place: JournalPlace, *, keep: bool = True) -> None:
+    def __init__(self, position: JournalPosition, *, keep: bool = True) -> None:
         """Without `keep`, only check whether the checkpoint is complete, and return no rows."""
-        self._place = place
+        self._place = position
         self._keep = keep
         self._begin()
 
@@ -127,7 +127,7 @@ class CheckpointDecoder:
 
     def take(self, piece: CheckpointPiece, content: bytes) -> Checkpoint | None:
         """Add the next piece; return the checkpoint if it completes it."""
-        if place_of(piece) != self._place:
+        if get_position(piece) != self._place:
             return None
         if piece.piece == 0:
             self._begin()  # also if a writer has begun again after a failure
@@ -164,7 +164,7 @@ class CheckpointFinder:
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self._open: dict[JournalPlace, tuple[int, CheckpointDecoder]] = {}
+        self._open: dict[JournalPosition, tuple[int, CheckpointDecoder]] = {}
         self.found: list[FoundCheckpoint] = []
         """Complete checkpoints, in the order of their last pieces."""
         self.unreadable = 0
@@ -177,21 +177,21 @@ class CheckpointFinder:
             self.unreadable += 1
             return None
         piece, content = piece_and_content
-        place = place_of(piece)
+        position = get_position(piece)
         if piece.piece == 0:
-            self._open.pop(place, None)
+            self._open.pop(position, None)
             while len(self._open) >= OPEN_MAX:
                 del self._open[next(iter(self._open))]
-            self._open[place] = offset, CheckpointDecoder(place, keep=False)
-        if place not in self._open:
+            self._open[position] = offset, CheckpointDecoder(position, keep=False)
+        if position not in self._open:
             return None  # its first piece was deleted, or it was dropped
-        first_offset, decoder = self._open[place]
+        first_offset, decoder = self._open[position]
         checkpoint = decoder.take(piece, content)
         if piece.end is not None:
-            del self._open[place]
+            del self._open[position]
         if checkpoint is None:
             return None
-        found_checkpoint = FoundCheckpoint(place, checkpoint.now_ms, first_offset, offset)
+        found_checkpoint = FoundCheckpoint(position, checkpoint.now_ms, first_offset, offset)
         self.found.append(found_checkpoint)
         return found_checkpoint
 
@@ -210,13 +210,13 @@ def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, by
     return piece, content
 
 
-def place_of(piece: CheckpointPiece) -> JournalPlace:
+def get_position(piece: CheckpointPiece) -> JournalPosition:
     """Return the journal position that the rows reflect."""
-    return JournalPlace(piece.epoch, piece.sequence, piece.offset)
+    return JournalPosition(piece.epoch, piece.sequence, piece.offset)
 
 
-def matches_place(place: JournalPlace, value: bytes | None) -> bool:
-    """Tell whether the journal record at the place's offset belongs to the place.
+def matches_position(position: JournalPosition, value: bytes | None) -> bool:
+    """Tell whether the journal record at the position's offset belongs to the position.
 
     If not, the journal was deleted and created again after the checkpoint. An opening record has only the
     epoch; the number of the next batch is checked when it is read.
@@ -226,6 +226,6 @@ def matches_place(place: JournalPlace, value: bytes | None) -> bool:
         return False
     record = record_and_content[0]
     if record.opens:
-        return place.epoch == place.offset
+        return position.epoch == position.offset
     ended = record.part == record.parts - 1
-    return ended and (record.epoch, record.sequence) == (place.epoch, place.sequence)
+    return ended and (record.epoch, record.sequence) == (position.epoch, position.sequence)

@@ -30,7 +30,7 @@ class Reading(NamedTuple):
     usage: Vector
     unknown: tuple[int, ...] = ()
     """Positions of resources that the metric lacks; their usage is 0."""
-    instead: tuple[tuple[int, str], ...] = ()
+    replacements: tuple[tuple[int, str], ...] = ()
     """Positions of resources with another statistic than the requested one, and its name."""
 
 
@@ -127,7 +127,7 @@ class MetricVectors:
         names.append("mean")
         sources.append(self._metric.usage or {})
         is_measured = bool(lengths) and (not duration_ms or lengths[0] == duration_ms)
-        usage, unknown, instead = [], [], []
+        usage, unknown, replacements = [], [], []
         for position, resource in enumerate(self.resources):
             index = next((i for i, source in enumerate(sources) if resource in source), None)
             if index is None:
@@ -136,8 +136,8 @@ class MetricVectors:
                 continue
             usage.append(sources[index][resource])
             if index or not is_measured:
-                instead.append((position, names[index]))
-        return Reading(tuple(usage), tuple(unknown), tuple(instead))
+                replacements.append((position, names[index]))
+        return Reading(tuple(usage), tuple(unknown), tuple(replacements))
 
     def _statistics(self) -> dict[tuple[str, int], Mapping[str, int]]:
         if self._aggregated is None:

@@ -24,9 +24,9 @@ ESTIMATES = "estimates"
 class MissingUsage(NamedTuple):
     """Usage of a node that its metric lacks."""
 
-    what: str
+    subject: str
     """A resource, or a statistic such as "p95 over 30m"."""
-    instead: str
+    replacement: str
     """The replacement; empty if the usage of the resource is unknown."""
     pods: int
     """Pods whose decisions need the usage, as bits."""
@@ -58,10 +58,12 @@ def find_missing_usage(
             replaced = (
                 [(position, ESTIMATES) for position in positions]
                 if reading is None
-                else reading.instead
+                else reading.replacements
             )
             name = name_statistic(kind, duration_ms)
-            lacks += [(name, instead) for position, instead in replaced if position in positions]
+            lacks += [
+                (name, replacement) for position, replacement in replaced if position in positions
+            ]
         for lack in lacks:
             missing[lack] = missing.get(lack, 0) | pods
     for name in at_risk:
@@ -83,13 +85,13 @@ class _Needed(NamedTuple):
 def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> list[_Needed]:
     args, profile = usage.estimator.args, usage.profile
     needed: list[_Needed] = []
-    if filtered and profile.most is not None:
-        of_prod_too = profile.most_prod is None or args.check_both
+    if filtered and profile.usage_max is not None:
+        of_prod_too = profile.prod_usage_max is None or args.check_both
         pods = JUDGED | (JUDGED_PROD if of_prod_too else 0)
-        positions = {i for i, most in enumerate(profile.most) if most != UNBOUNDED}
+        positions = {i for i, most in enumerate(profile.usage_max) if most != UNBOUNDED}
         needed.append(_Needed(profile.aggregation, profile.aggregated_ms, pods, positions))
-    if filtered and profile.most_prod is not None:
-        positions = {i for i, most in enumerate(profile.most_prod) if most != UNBOUNDED}
+    if filtered and profile.prod_usage_max is not None:
+        positions = {i for i, most in enumerate(profile.prod_usage_max) if most != UNBOUNDED}
         needed.append(_Needed(None, 0, JUDGED_PROD, positions))
     if scored:
         prod = JUDGED_PROD | DAEMONS_PROD

@@ -76,7 +76,7 @@ def _thousandths(percent: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterInForce:
+class FilterThresholds:
     """Current thresholds of nodes without an annotation."""
 
     thresholds: NodeThresholds
@@ -84,12 +84,14 @@ class FilterInForce:
     """Fields of `LoadThresholds` in decisions; None if the thresholds are fixed or the filter is off."""
 
 
-def compute_filter_thresholds(policy: Policy, history: UsageHistory, now_ms: int) -> FilterInForce:
+def compute_filter_thresholds(
+    policy: Policy, history: UsageHistory, now_ms: int
+) -> FilterThresholds:
     """Return the thresholds of the load-aware filter at a log time; 0 before the first clock tick."""
     configured = read_policy_thresholds(policy.load_aware)
     moving = policy.moving_thresholds.filter
     if moving is None or not policy.plugins.filters(LOAD_AWARE):
-        return FilterInForce(configured, None)
+        return FilterThresholds(configured, None)
     source = "configured"
     plain, prod = dict(configured.plain), dict(configured.prod)
     aggregated = configured.aggregated
@@ -112,7 +114,7 @@ def compute_filter_thresholds(policy: Policy, history: UsageHistory, now_ms: int
         if aggregated is not None:
             merged = {**aggregated.thresholds, **window.aggregated_usage_thresholds}
             aggregated = replace(aggregated, thresholds=merged)
-    return FilterInForce(
+    return FilterThresholds(
         NodeThresholds(plain, prod, aggregated),
         {
             "usage": plain,

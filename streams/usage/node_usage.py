@@ -105,7 +105,7 @@ class ExpectedNodeUsage:
     def set_estimator(self, estimator: Estimator) -> bool:
         """Apply another policy; return whether estimates may change. The caller sets the profile."""
         before, self.estimator = self.estimator, estimator
-        if before.counts_like(estimator):
+        if before.estimates_like(estimator):
             return False
         if self.metric is not None and (
             before.resources != estimator.resources

@@ -134,13 +134,13 @@ class NodeProfile:
 
     total: Vector
     """Capacity of the node."""
-    most: Vector | None
+    usage_max: Vector | None
     """Largest usage that the thresholds for all pods allow; None if nothing is checked. `UNBOUNDED` for
     resources without a threshold or capacity."""
-    most_prod: Vector | None
+    prod_usage_max: Vector | None
     """Largest usage of prod pods; None if prod pods are judged as all other pods."""
     aggregation: str | None
-    """Statistic that `most` limits; None for mean usage."""
+    """Statistic that `usage_max` limits; None for mean usage."""
     aggregated_ms: int
     """Duration of that statistic; 0 for the longest measured duration."""
 
@@ -158,8 +158,8 @@ def build_profile(
     checked = thresholds.plain if aggregated is None else aggregated.thresholds
     return NodeProfile(
         total=total,
-        most=_most(total, thresholds.vector(checked, resources)),
-        most_prod=_most(total, thresholds.vector(thresholds.prod, resources)),
+        usage_max=_most(total, thresholds.vector(checked, resources)),
+        prod_usage_max=_most(total, thresholds.vector(thresholds.prod, resources)),
         aggregation=None if aggregated is None else aggregated.aggregation,
         aggregated_ms=0 if aggregated is None else aggregated.duration_ms,
     )

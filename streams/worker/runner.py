@@ -35,7 +35,7 @@ from streams.worker.report.metrics import Metrics
 from streams.worker.store.journal_first import JournalFirst
 from streams.worker.store.pipeline import AHEAD_MAX, Pipeline
 from streams.worker.store.publisher import Publisher
-from streams.worker.store.topic_watch import TopicWatch, written_by
+from streams.worker.store.topic_watch import TopicWatch, list_written_topics
 from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
 
@@ -103,7 +103,7 @@ class StageRunner:
         self._ticker = None if ticks is None else Ticker(settings, self.intake, ticks)
         self._undelivered = UndeliveredWatch(settings, self.intake)
         state = {*topics, *durability.topics, *(table.changelog for table in tables)}
-        self._watch = TopicWatch(settings, state, written_by(name))
+        self._watch = TopicWatch(settings, state, list_written_topics(name))
         self.takeover = Takeover(
             app,
             self.partitions,

@@ -31,7 +31,7 @@ from streams.worker.packed_messages import PackedMessage
 READ_ROWS_MAX = 1_000
 
 
-class _NamedTable(faust.Table[bytes, bytes]):
+class _SharedNameTable(faust.Table[bytes, bytes]):
     """A table whose changelog has the same name for all values of LOADSTREAM_WORKER_STAGES.
 
     It remembers how far its changelog was read, which Faust's memory store does not. So reading of a
@@ -81,7 +81,7 @@ class RowTable:
         """Declare the table before the app starts."""
         self.name = name
         # In memory: rows on disk could be outdated after a restart.
-        table = _NamedTable(
+        table = _SharedNameTable(
             app,
             name=name,
             key_type=bytes,

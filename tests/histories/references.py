@@ -140,7 +140,7 @@ class ClusterReference(Reference):
         try:
             verification = Verification(PARTITION, PARTITIONS, None, self._checkpoint)
             beginning = verification.beginning
-            first = beginning.place.offset + 1
+            first = beginning.position.offset + 1
             inputs = ReplayInputs(self._log, beginning.following)
             entries = enumerate(worker.journal[first:], first)
             difference = verification.verify(Recording(PARTITION, entries, inputs, beginning))

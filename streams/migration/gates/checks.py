@@ -27,8 +27,8 @@ from streams.migration.gates.rate_limits import Limiters
 from streams.migration.gates.workloads import Replicas, Workloads
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
-from streams.placement.filters.unsupported import refusal
-from streams.pods.held import Held
+from streams.placement.filters.unsupported import explain_unsupported
+from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Gate
 
 #: Gate of pods for whose replacement no node can be chosen.
@@ -83,7 +83,7 @@ class Gates:
 
     # --- lasting gates --------------------------------------------------------------------------
 
-    def check_lasting(self, held: Held, node: str, now_ms: int) -> Gate | None:
+    def check_lasting(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
         """Return the lasting gate that stops the eviction of a pod; None if there is none."""
         protection = self.protections.explain(held)
         if protection is not None:
@@ -247,7 +247,7 @@ class Gates:
         if counts is None:
             counts = self._waiting[namespace] = Counter()
             for uid in self.registry.namespace_group(namespace).untried.values():
-                node_and_held = self.inventory.held(uid)
+                node_and_held = self.inventory.find_held(uid)
                 if node_and_held is not None:
                     counts.update(self.budgets.find_covering_names(node_and_held[1].pod))
         return counts
@@ -270,7 +270,7 @@ class Gates:
 
     # --- mode -----------------------------------------------------------------------------------
 
-    def choose_mode(self, held: Held, requested: Mode | None) -> Mode | Gate:
+    def choose_mode(self, held: HeldPod, requested: Mode | None) -> Mode | Gate:
         """Return how a pod is to be migrated, or the gate that stops it.
 
         Room is reserved only for pods that loadstream will place again: their scheduler is one of
@@ -294,7 +294,7 @@ class Gates:
 
     def check_reservable(self, pod: Pod) -> Gate | None:
         """Return the gate of a pod for whose replacement no node can be chosen; None if one can."""
-        unsupported = refusal(pod)
+        unsupported = explain_unsupported(pod)
         if unsupported is None:
             return None
         return Gate(

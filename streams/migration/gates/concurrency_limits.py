@@ -78,7 +78,7 @@ class ConcurrencyLimits:
         uids = group.select(waiting_too=waiting_too)
         if self._as_koordinator or not limit or len(uids) < limit:
             return 0
-        pods = map(self.inventory.held, uids.values())
+        pods = map(self.inventory.find_held, uids.values())
         now_ms = self.inventory.now_ms
         return sum(pod is not None and is_overdue(pod[1].pod, now_ms) for pod in pods)
 

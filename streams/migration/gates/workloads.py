@@ -20,7 +20,7 @@ WORKLOADS_MAX = 200_000
 #: removes pods itself. Autoscalers wait as long by default before they lower replicas again.
 LOWERED_LASTS_MS = 5 * 60_000
 #: Kinds whose number of pods may fall without scaling down.
-_FALLING = ("Job", "DaemonSet")
+_SHRINKING_KINDS = ("Job", "DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Workloads(TrackedRows[str, WorkloadRow]):
             )
         lowered_at_ms = None if before is None else before.lowered_at_ms
         if before is not None and state.replicas < before.workload.replicas:
-            lowered_at_ms = None if state.owner_kind in _FALLING else now_ms
+            lowered_at_ms = None if state.owner_kind in _SHRINKING_KINDS else now_ms
         self.put(
             WorkloadRow(
                 cluster=self.cluster, workload=state, lowered_at_ms=lowered_at_ms, sequence=sequence

@@ -118,7 +118,7 @@ class NodeAffinity(SingleReasonFilter):
         terms = None if prepared is None else prepared.terms
         return sum(map(len, terms or ())) // _EXPRESSIONS_PER_UNIT
 
-    def concerns(self, prepared: RequiredAffinity | None) -> bool:
+    def can_refuse(self, prepared: RequiredAffinity | None) -> bool:
         return prepared is not None
 
     def reason(self, prepared: RequiredAffinity | None, row: int) -> str | None:

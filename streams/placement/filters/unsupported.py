@@ -41,10 +41,10 @@ def find_obstacle(pod: Pod) -> str | None:
         return "the pod has finished"
     if pod.deleting_at_ms is not None:
         return "the pod is being deleted"
-    return refusal(pod) or find_exceeded_limit(pod)
+    return explain_unsupported(pod) or find_exceeded_limit(pod)
 
 
-def refusal(pod: Pod) -> str | None:
+def explain_unsupported(pod: Pod) -> str | None:
     """Return why a pod's requirements cannot be evaluated; None if they can."""
     names = list_requirements(pod)
     if not names:
@@ -55,10 +55,10 @@ def refusal(pod: Pod) -> str | None:
 
 def list_requirements(pod: Pod) -> list[str]:
     """Return the requirements of a pod that loadstream does not evaluate, sorted."""
-    return sorted({*pod.unsupported, *_of_koordinator(pod)})
+    return sorted({*pod.unsupported, *_list_koordinator_features(pod)})
 
 
-def _of_koordinator(pod: Pod) -> Iterator[str]:
+def _list_koordinator_features(pod: Pod) -> Iterator[str]:
     labels, annotations = pod.labels, pod.annotations
     if any(label in labels for label in _GANG_LABELS) or _GANG_ANNOTATION in annotations:
         yield "a gang of Koordinator"

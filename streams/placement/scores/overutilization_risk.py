@@ -28,12 +28,12 @@ from streams.pods.kind import Kind
 from streams.pods.priority import resolve_demand
 from streams.risk.fleet_usage import FleetUsage, get_prior_usage
 from streams.risk.overutilization import (
-    EXCESS_WEIGHT,
+    MEAN_SCALE,
     NODE_DEVIATION,
     TIE,
+    VARIANCE_SCALE,
     CostArrays,
     cost_function,
-    scale_of,
 )
 from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
@@ -86,9 +86,8 @@ class OverutilizationRiskScore(Score):
         self._fleet: tuple[FleetUsage, ...] = get_prior_usage(args)
         self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
         """A pod, the fleet's figures, and what they say it uses: asked for row by row."""
-        self._cost, self._costs = cost_function(EXCESS_WEIGHT), CostArrays(EXCESS_WEIGHT)
-        self._scale = scale_of(EXCESS_WEIGHT)
-        self._tie = TIE / self._scale.mean
+        self._cost, self._costs = cost_function(), CostArrays()
+        self._tie = TIE / MEAN_SCALE
         self._ties: FloatArray = np.array(self._tie)
         """The same with shape (): the fastest operand for numpy."""
         shape = (len(self._resources), 0)
@@ -125,8 +124,7 @@ class OverutilizationRiskScore(Score):
         work: FloatArray = np.empty((len(self._resources) + 1, size))
         self._spread: FloatArray = work[-1]
         columns = self._mean, self._variance, self._before, self._per_unit, self._square, work[:-1]
-        self._lines: list[tuple[FloatArray, ...]] = list(zip(*columns, strict=True))
-        """Five columns and a working array per resource."""
+        self._columns_by_resource: list[tuple[FloatArray, ...]] = list(zip(*columns, strict=True))
         # An array, because comparing with a number takes numpy twice as long.
         self._most: FloatArray = np.full(size, -self._least)
 
@@ -139,7 +137,7 @@ class OverutilizationRiskScore(Score):
         if node.statistics is not None:
             self._fleet = node.statistics.fleet.figures
             figures = node.statistics.figures()
-        unknown = {missing.what for missing in node.missing if not missing.instead}
+        unknown = {missing.subject for missing in node.missing if not missing.replacement}
         inputs = [
             (node.capacity.get(resource, 0), mean, variance, node.fresh and resource not in unknown)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)
@@ -155,9 +153,9 @@ class OverutilizationRiskScore(Score):
         for index, (capacity, mean, variance, is_known) in enumerate(inputs):
             per_unit = 1.0 / (float(max(capacity, 0)) or 1.0)
             square = per_unit * per_unit
-            share = (mean * per_unit - self._hot[index]) * self._scale.mean
-            spread = (variance * square + _OWN_VARIANCE) * self._scale.variance
-            per_unit, square = per_unit * self._scale.mean, square * self._scale.variance
+            share = (mean * per_unit - self._hot[index]) * MEAN_SCALE
+            spread = (variance * square + _OWN_VARIANCE) * VARIANCE_SCALE
+            per_unit, square = per_unit * MEAN_SCALE, square * VARIANCE_SCALE
             # `TIE` applies to all usage: to the share above the hot share, and to the hot share.
             before = self._cost(share, spread) - TIE * self._hot[index]
             if not is_known:
@@ -232,7 +230,7 @@ class OverutilizationRiskScore(Score):
                     cached.values[row] = -(increase * self._weights[index])
                 cached.position = len(self._changed)
                 return cached.values
-        means, variances, before, per_unit, square, after = self._lines[index]
+        means, variances, before, per_unit, square, after = self._columns_by_resource[index]
         spread = self._spread
         np.multiply(per_unit, mean, out=after)
         after += means

@@ -76,16 +76,16 @@ class _Round:
     """One round by risk."""
 
     def __init__(self, moves: RiskMoves, inputs: RoundInput, outcome: RoundOutcome) -> None:
-        self.args, self.given, self.whole = moves.args, inputs, outcome
+        self.args, self.inputs, self.outcome = moves.args, inputs, outcome
         self.pod_filter = moves.pod_filter
         self.resources = moves.resources
         columns = inputs.columns
-        fresh = columns.looked_at & find_measured(
+        fresh = columns.included & find_measured(
             columns, moves.rebalance, inputs.now_ms, self.resources
         )
         self.rows = np.flatnonzero(fresh)
         self.readings = RiskReadings(columns, self.rows, moves.score.resources)
-        self.names, self.place = self.readings.names, self.readings.positions
+        self.names, self.position_of = self.readings.names, self.readings.positions
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
         pods = [columns.nodes[row].pods.held for row in self.rows.tolist()]
@@ -94,7 +94,9 @@ class _Round:
         """Least gain of a move."""
         self.leaving = {*inputs.rules.leaving, *(move.held.pod.uid for move in outcome.moves)}
         cooling = [
-            self.place[name] for name in inputs.rules.list_cooling_nodes() if name in self.place
+            self.position_of[name]
+            for name in inputs.rules.list_cooling_nodes()
+            if name in self.position_of
         ]
         self.open: BoolArray = columns.schedulable[self.rows].copy()
         """Nodes that may get pods, shape (nodes,)."""
@@ -107,7 +109,7 @@ class _Round:
         self.record = RiskRecord(
             self.readings,
             moves.score.resources,
-            columns.names[columns.looked_at].tolist(),
+            columns.names[columns.included].tolist(),
             self._codes(),
             targets=int(self.open.sum()),
         )
@@ -120,21 +122,21 @@ class _Round:
         self.begun = 0
 
     def _codes(self) -> NDArray[np.int8]:
-        looked_at = self.given.columns.looked_at
-        codes = np.full(int(looked_at.sum()), SKIPPED, dtype=np.int8)
-        at = np.searchsorted(np.flatnonzero(looked_at), self.rows)
+        included = self.inputs.columns.included
+        codes = np.full(int(included.sum()), SKIPPED, dtype=np.int8)
+        at = np.searchsorted(np.flatnonzero(included), self.rows)
         codes[at] = np.where(self.risk.costs >= self.gain, HIGH, NORMAL)
         return codes
 
     def _include_planned(self) -> None:
         """Include the moves that the round has planned before."""
-        for move in self.whole.moves:
-            source_position = self.place.get(move.node)
+        for move in self.outcome.moves:
+            source_position = self.position_of.get(move.node)
             if source_position is not None:
                 self.open[source_position] = False
-            source_row = self.given.columns.row(move.node)
-            source = None if source_row is None else self.given.columns.nodes[source_row].node
-            target = self.place.get(move.target or "")
+            source_row = self.inputs.columns.row(move.node)
+            source = None if source_row is None else self.inputs.columns.nodes[source_row].node
+            target = self.position_of.get(move.target or "")
             if target is None:
                 continue
             self.targets.add(target)
@@ -175,13 +177,13 @@ class _Round:
         """Return the nodes to search for pods, in descending order of cost."""
         costs = self.risk.costs
         at_risk.sort(key=lambda position: (-float(costs[position]), position))
-        chosen = Budget(SOURCES_MAX, self.given.now_ms).choose([1] * len(at_risk))
+        chosen = Budget(SOURCES_MAX, self.inputs.now_ms).choose([1] * len(at_risk))
         return [at_risk[index] for index in sorted(chosen)]
 
     def _find_end(self) -> str:
         """Return why no other pod may leave; empty if pods may leave."""
-        if self.whole.ended:
-            return self.whole.ended
+        if self.outcome.ended:
+            return self.outcome.ended
         if self.begun >= self.args.max_moves_per_round:
             return f"{self.begun} pods leave by risk in this round; maxMovesPerRound is {self.args.max_moves_per_round}"
         return ""
@@ -192,14 +194,14 @@ class _Round:
         if node is None or node.statistics is None:
             return
         before = float(self.risk.costs[position])
-        figures = self.given.columns.nodes[int(self.rows[position])]
+        figures = self.inputs.columns.nodes[int(self.rows[position])]
         staying = []
         for index, held in enumerate(figures.pods.held):
             if not figures.pods.bound[index]:
                 continue
             pod = RiskPod(held, position, node.statistics.compute_figures(held))
             leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
-            if leaves and not is_overdue(held.pod, self.given.now_ms):
+            if leaves and not is_overdue(held.pod, self.inputs.now_ms):
                 self.risk.remove(position, pod.figures)
             else:
                 staying.append(pod)
@@ -226,7 +228,7 @@ class _Round:
         by_saved = iter(waiting)
         chosen = self._count_movable(by_saved, self.left // 2)
         others = list(by_saved)
-        in_turn = iter(rotate(others, self.given.now_ms))
+        in_turn = iter(rotate(others, self.inputs.now_ms))
         self._count_movable(in_turn, self.left - chosen)
         for pod in in_turn:
             self.pods.drop(pod)
@@ -284,7 +286,7 @@ class _Round:
 
     def _find_gate(self, pod: RiskPod) -> tuple[str, str] | None:
         """Return gate and message of the first gate before the choice of a target."""
-        held, inputs = pod.held, self.given
+        held, inputs = pod.held, self.inputs
         since_ms = held.pod.scheduled_at_ms
         age_ms = inputs.now_ms - (held.assigned_at_ms if since_ms is None else since_ms)
         if age_ms < self.args.min_pod_age_minutes * _MINUTE_MS:
@@ -307,9 +309,9 @@ class _Round:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
         allowed = self.fit.group(pod.held, "node").fitting() & self.open
         allowed[pod.source] = False
-        avoided = self.given.rules.list_avoided_nodes(pod.held)
-        allowed[[self.place[name] for name in avoided if name in self.place]] = False
-        refused = self.given.rules.find_refusing_nodes(pod.held)
+        avoided = self.inputs.rules.list_avoided_nodes(pod.held)
+        allowed[[self.position_of[name] for name in avoided if name in self.position_of]] = False
+        refused = self.inputs.rules.find_refusing_nodes(pod.held)
         if refused is not None:
             allowed &= ~refused[self.rows]
         return allowed
@@ -331,7 +333,7 @@ class _Round:
         """Plan the move that gains most, unless a gate stops it."""
         target, hot = pod.target, self.record.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
-        rules, source = self.given.rules, self.names[pod.source]
+        rules, source = self.inputs.rules, self.names[pod.source]
         refused = rules.hold_back(pod.held, source, POOL)
         candidate = self.record.build_candidate(pod, target, costs)
         refused = refused or rules.gate(candidate)
@@ -341,7 +343,7 @@ class _Round:
                 hot.ended = refused.text
                 self.pods.close_node(pod.source)
             if refused.scope == "round":
-                self.whole.ended = refused.text
+                self.outcome.ended = refused.text
             return
         self.begun += 1
         self.record.note_move(pod, candidate, costs)

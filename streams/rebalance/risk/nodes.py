@@ -13,11 +13,11 @@ import numpy as np
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.node import Node
 from streams.risk.overutilization import (
-    EXCESS_WEIGHT,
+    MEAN_SCALE,
     NODE_DEVIATION,
+    VARIANCE_SCALE,
     CostArrays,
     cost_function,
-    scale_of,
 )
 from streams.stage.arrays import FloatArray
 
@@ -42,8 +42,7 @@ class RiskNodes:
         resources = [resource.name for resource in args.resources]
         most = max(resource.weight for resource in args.resources)
         self._weights = [resource.weight / most for resource in args.resources]
-        self._cost, self._costs = cost_function(EXCESS_WEIGHT), CostArrays(EXCESS_WEIGHT)
-        self._scale = scale_of(EXCESS_WEIGHT)
+        self._cost, self._costs = cost_function(), CostArrays()
         hot = [resource.hot_share for resource in args.resources]
         rows = [_row(node, resources, hot) for node in nodes]
         shape = (len(nodes), len(resources), 3)
@@ -56,8 +55,7 @@ class RiskNodes:
         """Shape (nodes,)."""
 
     def _weighted_costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        scale = self._scale
-        costs = self._costs.costs(mean * scale.mean, variance * scale.variance)
+        costs = self._costs.costs(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
         total: FloatArray = costs[0] * self._weights[0]
         for index in range(1, len(self._weights)):
             total += costs[index] * self._weights[index]
@@ -92,7 +90,7 @@ class RiskNodes:
     def _changed(self, position: int, figures: Figures, sign: float) -> float:
         total = 0.0
         for index, (mean, variance) in enumerate(self._after(position, figures, sign)):
-            cost = self._cost(mean * self._scale.mean, variance * self._scale.variance)
+            cost = self._cost(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
             total += cost * self._weights[index]
         return total
 

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.outcome import Costs
 from streams.rebalance.risk.nodes import Figures, RiskNodes
 
@@ -20,7 +20,7 @@ HORIZON_MINUTES = 60
 AGED_NODES_MAX = 64
 
 
-def expect_life_minutes(nodes: Sequence[Iterable[Held]], now_ms: int) -> int:
+def expect_life_minutes(nodes: Sequence[Iterable[HeldPod]], now_ms: int) -> int:
     """Return the minutes that a pod of the cluster is expected to run on.
 
     This is the median age of the pods on a part of the nodes, from 1 to `HORIZON_MINUTES`: in a steady
@@ -39,7 +39,7 @@ def expect_life_minutes(nodes: Sequence[Iterable[Held]], now_ms: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class RiskPod:
-    held: Held
+    held: HeldPod
     source: int
     """Position of the pod's node."""
     figures: Figures

@@ -41,7 +41,7 @@ class PoolNodes:
         self.columns = columns
         self.rows = rows
         self.resources = tuple(resources)
-        index = columns.universe.index
+        index = columns.reading_rules.index
         self.which: IntArray = np.array([index[name] for name in resources], dtype=np.int64)
         """Positions of the pool's resources in the columns."""
         at = np.ix_(self.which, rows)

@@ -16,9 +16,9 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from schemas.base.message import INT64_MAX
-from streams.pods.held import Held, is_overdue
+from streams.pods.held import HeldPod, is_overdue
 from streams.rebalance.candidates import Phase
-from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe
+from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, ReadingRules
 from streams.rebalance.thresholds.limits import PoolNodes
 from streams.stage.arrays import FloatArray, IntArray
 
@@ -103,7 +103,7 @@ class HotPods:
         self,
         figures: Sequence[NodeFigures],
         which: IntArray,
-        universe: Universe,
+        reading_rules: ReadingRules,
         leaving: Collection[str],
         now_ms: int,
     ) -> None:
@@ -114,16 +114,16 @@ class HotPods:
         self._figures = figures
         used = np.concatenate([node.used for node in figures])
         self._rows: list[list[int]] = used.tolist()
-        self._names = universe.resources
+        self._names = reading_rules.resources
         self.used: IntArray = used[:, which]
         """Usage or `UNMEASURED`, shape (pods, resources of the pool)."""
         amounts = np.maximum(used, 0)
-        amounts[:, universe.pods] = 1
+        amounts[:, reading_rules.pods] = 1
         self.amounts: list[list[int]] = amounts[:, which].tolist()
         """Usage that the move of each pod removes from its node."""
         self.metered: list[bool] = []
         """Whether the metric has each pod, perhaps with other resources only."""
-        self.held: list[Held] = []
+        self.held: list[HeldPod] = []
         self.prod: list[bool] = []
         self.bound: list[bool] = []
         """False if room is only reserved for the pod."""

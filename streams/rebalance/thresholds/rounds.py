@@ -9,7 +9,7 @@ import numpy as np
 from schemas.policy import Policy
 from streams.rebalance.differences import get_differences
 from streams.rebalance.inputs import PodFilter, RoundInput, find_judgeable, find_measured
-from streams.rebalance.node_arrays import Universe
+from streams.rebalance.node_arrays import ReadingRules
 from streams.rebalance.outcome import HIGH, RoundOutcome
 from streams.rebalance.risk.nodes import risk_resources
 from streams.rebalance.thresholds.counters import Counters
@@ -32,7 +32,7 @@ class ThresholdRounds:
         pools = self.pools.pools
         names = {name for pool in pools for name in list_resources(pool.thresholds)}
         names |= {"memory", "pods", *watched_resources(policy), *risk_resources(policy)}
-        self.universe = Universe(
+        self.reading_rules = ReadingRules(
             tuple(sorted(names)), differences, policy.rebalance.min_samples or 0
         )
         self.counters = Counters(cluster, policy, pools)
@@ -88,7 +88,7 @@ class ThresholdRounds:
         (docs/reference/upstream.md B2.5, B5.7).
         """
         columns = inputs.columns
-        members: BoolArray = columns.members[pool.index] & columns.looked_at
+        members: BoolArray = columns.members[pool.index] & columns.included
         if pool.selector is None and not self.differences.first_match_pools:
             return members
         return members & ~handled

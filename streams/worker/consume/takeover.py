@@ -116,7 +116,7 @@ class Takeover:
     async def _open(self, generation: int) -> None:
         partitions = self._partitions
         owned = partitions.select(self._app.assignor.assigned_actives())
-        while not await self._watch.look():
+        while not await self._watch.check_once():
             if self._is_over(generation):
                 return
             await asyncio.sleep(_ASK_AGAIN_S)

@@ -19,9 +19,9 @@ from streams.worker.store.topic_watch import check_ends
 logger = logging.getLogger(__name__)
 
 #: Time between two checks, in seconds.
-LOOK_S = 5.0
+CHECK_INTERVAL_S = 5.0
 #: Number of successive checks without progress after which records are read.
-LOOKS = 2
+CHECKS_WITHOUT_PROGRESS = 2
 #: Longest time of one read, in seconds.
 READ_MAX_S = 60.0
 
@@ -34,20 +34,20 @@ class UndeliveredWatch:
         self.brokers = Brokers(kafka)
         self._intake = intake
         self._partitions = intake.partitions
-        self._stood: dict[Place, tuple[int, int]] = {}
+        self._stalled: dict[Place, tuple[int, int]] = {}
         """Next offset of each partition that was behind its end, and number of checks since then."""
 
     async def run(self) -> None:
-        """Check every `LOOK_S` until cancelled."""
+        """Check every `CHECK_INTERVAL_S` until cancelled."""
         try:
             while True:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_INTERVAL_S)
                 if self._partitions.recovered:
-                    await self.look()
+                    await self.check_once()
         finally:
             await self.brokers.leave()
 
-    async def look(self) -> None:
+    async def check_once(self) -> None:
         """Check once, and read records that were not delivered in time.
 
         Raises:
@@ -65,14 +65,14 @@ class UndeliveredWatch:
             return
         following = {place: partitions.following(*place) for place in sorted(places)}
         behind = {place: at for place, at in following.items() if at < spans[place][1]}
-        self._stood = {place: self._looks(place, at) for place, at in behind.items()}
+        self._stalled = {place: self._count_checks(place, at) for place, at in behind.items()}
         for place in behind:
-            if self._stood[place][1] >= LOOKS:
+            if self._stalled[place][1] >= CHECKS_WITHOUT_PROGRESS:
                 await self._read(generation, place, spans[place][1])
 
-    def _looks(self, place: Place, following: int) -> tuple[int, int]:
-        before, looks = self._stood.get(place, (-1, 0))
-        return following, looks + 1 if before == following else 1
+    def _count_checks(self, place: Place, following: int) -> tuple[int, int]:
+        before, checks = self._stalled.get(place, (-1, 0))
+        return following, checks + 1 if before == following else 1
 
     async def _read(self, generation: int, place: Place, end: int) -> None:
         topic, partition = place

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 #: Time between two heartbeats of the event loop, in seconds.
 BEAT_S = 1.0
 #: Time between two snapshots, in seconds; `BEAT_S` after a takeover.
-LOOK_S = 5.0
+CHECK_INTERVAL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Observer:
 
     async def run(self) -> None:
         """Take snapshots until cancelled."""
-        looking = asyncio.create_task(self._look_on())
+        looking = asyncio.create_task(self._take_snapshots())
         try:
             while True:
                 self._health.beat()
@@ -138,18 +138,18 @@ class Observer:
     async def stop(self) -> None:
         await self._brokers.leave()
 
-    async def _look_on(self) -> None:
+    async def _take_snapshots(self) -> None:
         while True:
             try:
-                await self.look()
+                await self.take_snapshot()
             except Exception:
                 logger.exception("the stages could not be observed")
-            due_s = time.monotonic() + LOOK_S
+            due_s = time.monotonic() + CHECK_INTERVAL_S
             await asyncio.sleep(BEAT_S)
             while time.monotonic() < due_s and not self._health.find_uncounted():
                 await asyncio.sleep(BEAT_S)
 
-    async def look(self) -> None:
+    async def take_snapshot(self) -> None:
         """Take a snapshot."""
         inputs = [
             (owned, topic, partition)

@@ -29,7 +29,7 @@ from streams.worker.partitions import Partitions
 logger = logging.getLogger(__name__)
 
 #: Time between two checks, in seconds.
-LOOK_S = 5.0
+CHECK_INTERVAL_S = 5.0
 #: Timeout of a request, in seconds.
 ANSWER_S = 5.0
 #: The id that a broker without topic ids returns.
@@ -40,7 +40,7 @@ class TopicChanged(RuntimeError):
     """A topic was changed or replaced: the worker must stop."""
 
 
-def written_by(stage: str) -> list[str]:
+def list_written_topics(stage: str) -> list[str]:
     """Return the topics that a stage writes, except changelogs."""
     return [topic.name for topic in TOPICS if topic.is_written_by(stage)]
 
@@ -81,13 +81,13 @@ class TopicWatch:
         return {name: topic_id for name, topic_id in self.ids.items() if name in self._state}
 
     async def run(self, partitions: Partitions) -> None:
-        """Check every `LOOK_S` until cancelled, and report problems. Raises TopicChanged."""
+        """Check every `CHECK_INTERVAL_S` until cancelled, and report problems. Raises TopicChanged."""
         while True:
-            if await self.look(in_sync=True):
+            if await self.check_once(in_sync=True):
                 partitions.problems.report("topics", self._find_problems())
             if self._short:
                 partitions.writes_refused_at_s = time.monotonic()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     def _find_problems(self) -> dict[str, str]:
         short = [
@@ -101,7 +101,7 @@ class TopicWatch:
             "The worker waits for the other replicas"
         }
 
-    async def look(self, *, in_sync: bool = False) -> bool:
+    async def check_once(self, *, in_sync: bool = False) -> bool:
         """Check once; return False if no broker answered in time. Raises TopicChanged.
 
         `in_sync`: check replicas as well, which takes longer.

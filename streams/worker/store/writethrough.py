@@ -16,7 +16,7 @@ from schemas.settings.connection import KafkaSettings
 from schemas.storage.percentiles import TopicIds
 from schemas.storage.tables import row_key
 from schemas.topics.codec import encode
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange, read_row
 from streams.worker.store.fence import FencedPublisher
@@ -62,12 +62,12 @@ class WriteThrough:
         await self._put(partition, changes)
         return newest
 
-    async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPosition]:
         """Return nothing: there is no journal."""
         return []
 
     async def commit(
-        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
+        self, batches: Sequence[AppliedBatch], positions: Sequence[JournalPosition] = ()
     ) -> None:
         """Publish outputs, then write rows. Raises LostOwnership."""
         await self._publisher.publish(

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.records import AppliedBatch, StageResult
 from streams.worker.store.pipeline import AHEAD_MAX, PendingBatch, Pipeline, StageEnded
 from tests.streams.worker.parts import NoBroker
@@ -21,7 +21,7 @@ class _Slow(NoBroker):
         self.allowed = asyncio.Event()
 
     async def commit(
-        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
+        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPosition] = ()
     ) -> None:
         await self.allowed.wait()
         await super().commit(batches, places)
