@@ -76,7 +76,7 @@ def verify(
             else:
                 echo("\n".join(format_lines(result)))
         code = exit_code(results)
-        if code == NOTHING_FOUND and not json and all(each.word == "empty" for each in results):
+        if code == NOTHING_FOUND and not json and all(each.verdict == "empty" for each in results):
             echo("nothing was compared: no batch of the journal is in this time", err=True)
         if cluster is not None and not code:
             code = _code_of_cluster(connection, cluster)
@@ -174,7 +174,7 @@ def _replay_partition(
         except NotReplayable as error:
             return ReplayResult(number, ReplaySummary(), problem=str(error))
         result = _replay_from(begun_at, history, number, partitions, window)
-        if not result.gone or begun_at is not None or window.from_ms is not None:
+        if not result.history_missing or begun_at is not None or window.from_ms is not None:
             return result
         later = find_oldest_checkpoint(history, number)
         if later is None:
@@ -206,7 +206,7 @@ def _replay_from(
         difference = verification.verify(Recording(number, entries, history, beginning))
     except (JournalDamaged, NotReplayable) as error:
         gone = isinstance(error, NotReplayable)
-        return ReplayResult(number, summary, problem=str(error), gone=gone)
+        return ReplayResult(number, summary, problem=str(error), history_missing=gone)
     return ReplayResult(number, summary, difference)
 
 

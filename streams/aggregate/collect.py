@@ -230,10 +230,10 @@ class ClusterPolicies:
             RowChange(numbered_key(partition, "collect_policies", sequence), None)
             for sequence in self._removed
         ]
-        self.settle()
+        self.mark_written()
         return written, removed
 
-    def settle(self) -> None:
+    def mark_written(self) -> None:
         """Mark all changes as written."""
         self._written, self._removed = {}, {}
 

@@ -31,7 +31,7 @@ def _ranks(count: int, percents: tuple[int, ...]) -> list[int]:
 
 
 def all_within(values: Figures, most: int) -> bool:
-    """Tell whether every value was measured, and none is above `most`."""
+    """Tell whether every value was measured and is at most `most`."""
     # As an unsigned number, -1 is larger than any amount.
     return int(np.maximum.reduce(values.view(np.uint64), axis=None, initial=0)) <= most
 

@@ -201,6 +201,6 @@ def _matrix(pods: RecoveredPods, resources: list[str], known_numbers: Ints) -> F
         column = pods.usage.get(resource)
         if column is not None:
             matrix[:, 1 + index] = column
-    # A worker that lost the partition unnoticed may have replaced the row of names by an older one. Pods
-    # without a name are dropped.
+    # A worker that lost the partition without noticing may have replaced the row of names by an older one.
+    # Pods without a name are dropped.
     return matrix[np.isin(pods.number, known_numbers)]

@@ -93,7 +93,7 @@ class RowLog(Generic[E]):
         self._changed[self.sequence] = self._open
 
     def hold(self, row: int) -> None:
-        """Keep a row, as another needed sample does."""
+        """Keep a row until one more `release`."""
         self.live[row] += 1
 
     def release(self, rows: Iterable[int]) -> None:
@@ -111,7 +111,7 @@ class RowLog(Generic[E]):
             if row not in self._emptied
         ]
 
-    def settle(self) -> list[int]:
+    def mark_written(self) -> list[int]:
         """Mark pending rows as written; return the rows to remove, ascending."""
         removed = sorted(self._emptied)
         for row in removed:

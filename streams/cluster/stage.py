@@ -155,12 +155,10 @@ class ClusterStage:
     # --- metrics ----------------------------------------------------------------------------------
 
     def take_counts(self) -> Counts:
-        """Return the counts since the last call."""
         counts, self.counts = self.counts, Counts()
         return counts
 
     def figures(self) -> Figures:
-        """Return figures of all clusters."""
         clusters = tuple(self._figures())
         nodes = sum(cluster.nodes for cluster in clusters)
         return Figures(self.now_ms, nodes, clusters, len(self._clusters.failures.list_apart()))

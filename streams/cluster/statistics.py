@@ -76,7 +76,6 @@ def describe_policy(state: ClusterState) -> str:
 
 
 def compute_figures(state: ClusterState) -> ClusterFigures:
-    """Return the figures of one cluster."""
     now_ms = state.now_ms
     nodes = stale = estimated = 0
     newest_ms: int | None = None

@@ -66,11 +66,11 @@ def last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
         yield RowChange(row_key(partition, state.cluster, kind), None)
 
 
-def settle(state: ClusterState) -> None:
+def mark_written(state: ClusterState) -> None:
     """Mark all changes as written, if rows are not kept."""
     state.policy_changed = False
     for tracked in state.tracked_rows:
-        tracked.settle()
+        tracked.mark_written()
 
 
 def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:

@@ -26,7 +26,13 @@ class Freshness:
         """Current time of each node; other entries of the heap are stale."""
 
     def apply_policy(self, *, filtered: bool, scored: bool, at_risk: tuple[str, ...]) -> None:
-        """Start again under another policy, which filters or scores by load, or by risk of resources."""
+        """Forget all nodes, and apply what another policy needs.
+
+        Args:
+            filtered: whether it filters by load.
+            scored: whether it scores by load.
+            at_risk: resources that it scores by risk.
+        """
         self._filtered, self._scored, self._at_risk = filtered, scored, at_risk
         self._expiries, self._expected = [], {}
         self.nodes = 0

@@ -66,9 +66,9 @@ class Inventory:
         self.held_pods = 0
         """Number of held pods; a pod that two nodes hold counts twice."""
         self.touched: dict[str, None] = {}
-        """Nodes that have changed since rebalancing read them last."""
+        """Nodes that have changed since rebalancing last read them."""
         self.openings: dict[str, int] = {}
-        """Changes, by node, that may let the node accept more pods, since placement read them last."""
+        """Changes since placement last read them, by node, after which the node may accept more pods."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)

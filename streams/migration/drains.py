@@ -156,7 +156,7 @@ class Drains(TrackedRows[str, DrainRow]):
         """Return the pods that must leave, and those that stay with the reason."""
         leaving, staying = [], []
         for held in node.held.values():
-            if held.for_replacement or held.pod.node is None:
+            if held.is_placeholder or held.pod.node is None:
                 continue
             moving = self.lifecycle.registry.find_by_pod(held.pod.uid) is not None
             gate = None if moving else self._find_protection(row, held, now_ms)

@@ -68,7 +68,7 @@ class Execution:
                 ready.append((row, node_and_held[1]))
         self._commands = 0
         for index in Budget(STEPS_PER_TICK_MAX, cause.now_ms).choose([1] * len(ready)):
-            self._step(*ready[index], cause)
+            self._execute(*ready[index], cause)
             if self._commands >= COMMANDS_PER_TICK_MAX:
                 break
 
@@ -84,7 +84,7 @@ class Execution:
             if row.retry_at_ms > latest_ms:
                 registry.put(row.model_copy(update={"retry_at_ms": latest_ms}))
 
-    def _step(self, row: MigrationRow, held: HeldPod, cause: Cause) -> None:
+    def _execute(self, row: MigrationRow, held: HeldPod, cause: Cause) -> None:
         lifecycle = self.lifecycle
         protection = lifecycle.gates.protections.explain(held)
         if protection is not None:

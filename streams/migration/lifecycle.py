@@ -285,7 +285,7 @@ class MigrationProgress(TrackedRows[str, MigrationStateRow]):
         self.arbitrated_at_ms = 0
         """Log time of the last arbitration."""
         self.created = 0
-        """Number of migrations that were created."""
+
         self.passed = 0
         """Number of migrations that passed arbitration."""
 

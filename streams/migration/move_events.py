@@ -18,16 +18,16 @@ class MoveEvents:
     def record_command(self, row: MigrationRow, replicas: int) -> None:
         """Record a move at the first command; further commands repeat it."""
         if row.trigger == "rebalance" and row.attempts == 1:
-            self._left(row, replicas, dry_run=row.dry_run)
+            self._record_departure(row, replicas, dry_run=row.dry_run)
 
     def record_became_dry(self, row: MigrationRow, replicas: int) -> None:
         """Replace the recorded move by a dry one."""
         if row.trigger == "rebalance":
             moves, now_ms = self._memory.moves, self._inventory.now_ms
             moves.cancel_departure(row.owner, row.source_node, now_ms, dry_run=False)
-            self._left(row, replicas, dry_run=True)
+            self._record_departure(row, replicas, dry_run=True)
 
-    def _left(self, row: MigrationRow, replicas: int, *, dry_run: bool) -> None:
+    def _record_departure(self, row: MigrationRow, replicas: int, *, dry_run: bool) -> None:
         self._memory.moves.record_departure(
             row.owner,
             row.source_node,

@@ -27,7 +27,8 @@ class UserRequests:
     def apply(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
         if not cause.now_ms:
             return _refuse(
-                request, "the cluster has no log time yet; send it again after a clock tick"
+                request,
+                "the cluster has no log time yet; send the request again after a clock tick",
             )
         if request.action == "migrate":
             return self._migrate(request, cause)
@@ -37,7 +38,7 @@ class UserRequests:
         if row is None:
             subject = request.migration_id or (request.pod.name if request.pod else None)
             if subject is None:
-                return _refuse(request, "migration_id and pod are missing; allowed is one of them")
+                return _refuse(request, "migration_id and pod are missing; give one of them")
             return _refuse(request, f"no migration of {subject} is under way")
         if request.action == "pause":
             return self._pause(row, request, cause)

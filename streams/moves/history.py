@@ -18,7 +18,7 @@ from schemas.messages.moves import HISTORY_MAX, RecentMove, RecentMovesRow
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.moves.cooldown import Cooldown
-from streams.moves.deadlines import Deadlines, doubling_ms, seconds
+from streams.moves.deadlines import Deadlines, ceil_seconds, doubling_ms
 from streams.moves.loops import find_loop
 from streams.stage.tracked_rows import TrackedRows
 
@@ -184,10 +184,17 @@ class Moves(TrackedRows[str, RecentMovesRow]):
     def explain_rest(
         self, owner: str, node: str, since_ms: int, rest_ms: int, now_ms: int
     ) -> str | None:
-        """Return why a pod that is on a node since `since_ms` is not moved; None unless a move brought it lately.
+        """Return why a pod must stay, because a recent move brought it to its node; None if there was no such move.
 
-        A pod that came to the target of a move after its departure counts as the replacement. It rests for
-        `rest_ms`, and for `loopWindowSeconds` at most.
+        Args:
+            owner: owner of the pod.
+            node: node of the pod.
+            since_ms: time since when the pod is on the node.
+            rest_ms: how long the pod stays after the move.
+            now_ms: log time.
+
+        A pod that came to the target of a move after its departure counts as the replacement. It stays for at
+        most `loopWindowSeconds`.
         """
         row = self.rows.get(owner)
         if row is None or not self.enabled:
@@ -200,7 +207,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             window_end_ms = move.left_at_ms + self.args.loop_window_seconds * 1000
             remaining_ms = min(arrived_ms + rest_ms, window_end_ms) - now_ms
             if remaining_ms > 0:
-                ago_s, remaining_s = seconds(now_ms - arrived_ms), seconds(remaining_ms)
+                ago_s, remaining_s = ceil_seconds(now_ms - arrived_ms), ceil_seconds(remaining_ms)
                 return f"a move brought the pod {ago_s} s ago; it rests for {remaining_s} s more"
         return None
 
@@ -209,7 +216,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         row = self.rows.get(owner)
         if row is None or not self.enabled or row.frozen_until_ms <= now_ms:
             return None
-        remaining_s = seconds(row.frozen_until_ms - now_ms)
+        remaining_s = ceil_seconds(row.frozen_until_ms - now_ms)
         times = f", freeze {row.freezes} in a row" if row.freezes > 1 else ""
         return f"the owner is frozen for {remaining_s} s more{times}: {row.frozen_for}"
 

@@ -31,7 +31,7 @@ _NO_ROWS: frozenset[int] = frozenset()
 class ExcludedNodes:
     """Rows of nodes that a pod must not be placed on."""
 
-    left: frozenset[int] = _NO_ROWS
+    left_by_owner: frozenset[int] = _NO_ROWS
     """Nodes that pods of its owner left."""
     repelling: frozenset[int] = _NO_ROWS
     """Nodes with pods whose anti-affinity selects the pod."""
@@ -41,7 +41,7 @@ class ExcludedNodes:
 
     @cached_property
     def rows(self) -> frozenset[int]:
-        return self.left | self.repelling
+        return self.left_by_owner | self.repelling
 
     def best(self, ranking: Ranking) -> int | None:
         """Return the row with the highest total that is not excluded; None if there is none."""
@@ -56,7 +56,7 @@ class ExcludedNodes:
         repelling = sum(ranking.passes(row) for row in self.repelling)
         if repelling:
             yield *ANTI_AFFINITY, repelling
-        left = sum(ranking.passes(row) for row in self.left - self.repelling)
+        left = sum(ranking.passes(row) for row in self.left_by_owner - self.repelling)
         if left:
             yield *MOVES, left
 

@@ -37,7 +37,7 @@ class HeldPod:
     """Order of arrival among the pods of a cluster; 0 before the pod is held."""
 
     @property
-    def for_replacement(self) -> bool:
+    def is_placeholder(self) -> bool:
         """Whether the room is for a replacement that does not exist yet, so no full list contains it."""
         return self.expires_at_ms is not None and self.decision_id is None and not self.is_nominated
 

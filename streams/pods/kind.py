@@ -61,13 +61,13 @@ class Kind:
 
 
 #: Kinds by the properties as they are written: several spellings may mean one kind.
-_KNOWN: SizedCache[tuple[object, ...], Kind] = SizedCache(
+_KINDS: SizedCache[tuple[object, ...], Kind] = SizedCache(
     bytes_max=32 * 1024 * 1024, entries_max=8_192
 )
 #: Bytes that a pod takes in memory per character of its JSON text.
 _BYTES_PER_CHARACTER = 12
 #: Labels and owners that pods share in memory.
-_FIRST: SizedCache[tuple[object, ...], Any] = SizedCache(
+_SHARED_PARTS: SizedCache[tuple[object, ...], Any] = SizedCache(
     bytes_max=64 * 1024 * 1024, entries_max=65_536
 )
 _NO_ANNOTATIONS: dict[str, str] = {}
@@ -89,10 +89,10 @@ def kind_of(pod: Pod) -> Kind:
         pod.qos_class,
         daemon,
     )
-    kind = _KNOWN.get(written)
+    kind = _KINDS.get(written)
     if kind is None:
         kind = _build_kind(pod, daemon)
-        _KNOWN.put(written, kind, kind.size)
+        _KINDS.put(written, kind, kind.size)
     return kind
 
 
@@ -151,8 +151,8 @@ def share_parts(pod: Pod, kind: Kind) -> Pod:
 
 
 def _intern(key: tuple[object, ...], value: Any) -> Any:
-    shared = _FIRST.get(key)
+    shared = _SHARED_PARTS.get(key)
     if shared is None:
-        _FIRST.put(key, value, _BYTES_PER_CHARACTER * len(str(key)))
+        _SHARED_PARTS.put(key, value, _BYTES_PER_CHARACTER * len(str(key)))
         return value
     return shared

@@ -1,8 +1,8 @@
 """Limits of one pod, which bound the time that one record takes.
 
-Kubernetes limits the size of a pod (1.5 MiB in etcd), but not the number of its parts. Such a pod may name
-50,000 labels, and each of them costs time on every node. Real pods stay far below these limits. With them,
-the slowest record takes less than 250 ms on 5,000 nodes (`make bench
+Kubernetes limits the size of a pod (1.5 MiB in etcd), but not the number of its parts. A pod of this size may
+name 50,000 labels, and each of them costs time on every node. Real pods stay far below the limits of this
+module. With these limits, the slowest record takes less than 250 ms on 5,000 nodes (`make bench
 ONLY=worst_record_ms.request_affinity`). A request that exceeds a limit is refused by a decision, and a
 running pod becomes a dead letter.
 """

@@ -4,7 +4,7 @@
     round(now_ms, …)  when a round is due: find hot nodes, and the pods that should leave them
     tracked_rows      counters of hot rounds, and the history of usage
 
-`Rules` say which pods may leave, to which nodes, and which gate stops them. A gate may stop one pod, all
+`Rules` decide which pods may leave, to which nodes, and which gate stops them. A gate may stop one pod, all
 pods of a node, or the round. A round changes counters, history and `hot_nodes`; `Rules` create
 migrations.
 

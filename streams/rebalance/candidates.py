@@ -1,6 +1,6 @@
 """A pod that may leave its node, and the rules that may stop it.
 
-Rounds make candidates. `streams.cluster.round_rules` has the rules of migrations and earlier moves.
+Rounds create candidates. `streams.cluster.rebalancer` has the rules of migrations and earlier moves.
 """
 
 from collections.abc import Collection, Mapping

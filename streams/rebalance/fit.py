@@ -63,7 +63,7 @@ class Fit:
         """Free amounts of the targets by resource, less planned moves; shape (targets,)."""
         self._groups: dict[tuple[Phase, int, int, int, int], TargetGroup] = {}
         self._units = 0
-        self._asked: list[HeldPod] = []
+        self._kept_alive: list[HeldPod] = []
         """Keeps the objects alive whose ids are in the keys of `_groups`."""
 
     def group(self, held: HeldPod, phase: Phase) -> TargetGroup:
@@ -81,7 +81,7 @@ class Fit:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = self._make(held, phase)
-            self._asked.append(held)
+            self._kept_alive.append(held)
         return group
 
     def take_units(self) -> int:

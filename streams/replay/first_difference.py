@@ -4,10 +4,11 @@ The journal has the results of a batch, not of each input. So the batch is appli
 which shows the input of every replayed output and row. A recorded decision shows its input by `as_of`, and
 a dead letter names its input. These inputs are certain.
 
-If both sides have changed a row, the replay shows the last input that changed the differing part. On the
-recorded side another input may have changed it. So this input is considered only if the first certain
-input cannot explain the row, because it was applied and changes no row of that kind. If an input hides
-the change of an earlier one in the same batch, the later input is reported.
+If both sides have changed a row, the replay shows the last input that changed the differing part, but the
+recorded change may come from another input. So this input is not certain. It is considered only if the first
+certain input cannot explain the row, because that input was applied and changes no row of this kind.
+
+If an input hides the change of an earlier input in the same batch, the later input is reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

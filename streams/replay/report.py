@@ -25,11 +25,11 @@ class ReplayResult:
     difference: Difference | None = None
     problem: str | None = None
     """Why the partition cannot be replayed completely."""
-    gone: bool = False
+    history_missing: bool = False
     """Whether the problem is that records are missing."""
 
     @property
-    def word(self) -> str:
+    def verdict(self) -> str:
         """equal, different, unknown, or empty (no batch was compared)."""
         if self.difference is not None:
             return "different"
@@ -40,7 +40,7 @@ class ReplayResult:
 
 def exit_code(results: list[ReplayResult]) -> int:
     """Return the exit code for all partitions: `DIFFERENT` before `UNKNOWN` before `EQUAL`."""
-    words = {result.word for result in results}
+    words = {result.verdict for result in results}
     if "different" in words:
         return DIFFERENT
     return EQUAL if "equal" in words and "unknown" not in words else UNKNOWN
@@ -55,7 +55,7 @@ def format_lines(result: ReplayResult) -> list[str]:
             f"; started with batch {summary.first_batch} after the checkpoint of {time_text(summary.checkpoint_ms)} "
             f"at journal offset {summary.checkpoint_offset}"
         )
-    if result.word == "empty":
+    if result.verdict == "empty":
         return [f"{head} nothing to compare; {summary.folded_batches} batches were applied{began}"]
     equal = (
         f"{summary.batches} batches, {summary.inputs} inputs, {summary.outputs} outputs, "
@@ -77,7 +77,7 @@ def build_object(result: ReplayResult) -> dict[str, Any]:
     """Return the result as a JSON object, with both complete sides of a difference."""
     fields: dict[str, Any] = {
         "partition": result.partition,
-        "verdict": result.word,
+        "verdict": result.verdict,
         **asdict(result.summary),
     }
     if result.problem is not None:

@@ -49,9 +49,9 @@ class NodeStatistics:
         """By uid of the pod, or `SYSTEM`; includes pods that have left since the last window."""
         self.extended_at_ms: int | None = None
         """Update time of the metric that extended the lifetimes last."""
-        self.whole = False
+        self.extended_by_whole_node = False
         """Whether the whole node was the system part in that metric."""
-        self.reported = False
+        self.extended_by_report = False
         """Whether that metric had lifetimes of pods."""
         self._young: dict[str, Lifetime] = {}
         """Usage of pods without a lifetime in the newest metric."""
@@ -60,7 +60,7 @@ class NodeStatistics:
         self._metric_pods: Sequence[PodMetric] = ()
         self._lacking: Sequence[str] = ()
         """Resources that the newest metric lacks."""
-        self._whole = False
+        self._metric_is_whole_node = False
         """Whether the whole node is the system part in the newest metric."""
         self._sums = (0,) * (shares.SUMS * len(fleet.resources))
         self._figures: list[tuple[float, float]] = []
@@ -125,7 +125,7 @@ class NodeStatistics:
 
     def _share(self, held: HeldPod, demand: Sequence[int]) -> tuple[int, ...]:
         """Return what a pod adds to the node's sums; depends on pod, lifetime and metric only."""
-        if self.whole and self._is_within_whole(held):
+        if self.extended_by_whole_node and self._is_within_whole(held):
             return shares.compute_whole_node_share(demand, self._expect(SYSTEM))
         uid = held.pod.uid
         lifetime = self._expect(uid) or self._young.get(uid)
@@ -144,7 +144,7 @@ class NodeStatistics:
         would count twice.
         """
         at_ms = self.extended_at_ms or 0
-        if self._whole:
+        if self._metric_is_whole_node:
             at_ms = max(at_ms, self._metric_ms or 0)
         return held.pod.uid in self.lifetimes or _minutes_in_window(held, at_ms) > 0
 
@@ -178,14 +178,14 @@ class NodeStatistics:
             extend: False if the lifetimes already include the metric.
         """
         pods = list(held)
-        whole = _is_whole(metric)
+        whole = _is_whole_node(metric)
         reported: Mapping[_PodName, Lifetime] = {}
         if metric is None or not extend:
             extend = False
         else:
             reported = read_lifetimes(metric, self.fleet.resources)
             extend = self._is_due(metric, reported)
-        if extend or whole or self._whole:
+        if extend or whole or self._metric_is_whole_node:
             self._set_metric(metric)
             if extend and metric is not None:
                 self._extend(metric, pods, gone, reported)
@@ -219,7 +219,7 @@ class NodeStatistics:
     ) -> None:
         """Restore lifetimes from a row."""
         self.lifetimes, self.extended_at_ms = lifetimes, extended_at_ms
-        self.whole, self.reported = whole, reported
+        self.extended_by_whole_node, self.extended_by_report = whole, reported
         self._forget_recent()
         self.sum_up(held)
 
@@ -251,7 +251,7 @@ class NodeStatistics:
         self._metric_ms = None if metric is None else metric.updated_at_ms
         self._metric_pods = () if metric is None else metric.pods
         self._lacking = () if metric is None else find_lacking(metric, self.fleet.resources)
-        self._whole = _is_whole(metric)
+        self._metric_is_whole_node = _is_whole_node(metric)
 
     def _read_usages(self) -> dict[_PodName, tuple[int, ...]]:
         """Return the usage of all pods in the newest metric; the last one of equal names counts."""
@@ -287,7 +287,7 @@ class NodeStatistics:
         if reported:
             return now_ms > last_ms
         # A node that reported lifetimes before will report them again, so wait one window longer.
-        return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.reported else 1)
+        return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.extended_by_report else 1)
 
     def _extend(
         self,
@@ -312,19 +312,27 @@ class NodeStatistics:
             if after is not None:
                 lifetimes[uid] = self._follow_recent(before, after, minutes, used)
         # A system part that includes pods is not comparable with one that does not.
-        before = self.lifetimes.get(SYSTEM) if self.whole == self._whole else None
+        before = (
+            self.lifetimes.get(SYSTEM)
+            if self.extended_by_whole_node == self._metric_is_whole_node
+            else None
+        )
         after, system = before, None
         if metric.usage is not None:
             names = {(pod.pod.namespace, pod.pod.name) for pod in held}
             pods = [part.usage for part in metric.pods if (part.namespace, part.name) in names]
             system = compute_system_usage(
-                metric, self.fleet.resources, [*pods, *gone], whole_node=self._whole
+                metric, self.fleet.resources, [*pods, *gone], whole_node=self._metric_is_whole_node
             )
             after = extend_lifetime(before, window, system)
         if after is not None:
             lifetimes[SYSTEM] = self._follow_recent(before, after, window, system)
         self.lifetimes = lifetimes
-        self.extended_at_ms, self.whole, self.reported = now_ms, self._whole, bool(reported)
+        self.extended_at_ms, self.extended_by_whole_node, self.extended_by_report = (
+            now_ms,
+            self._metric_is_whole_node,
+            bool(reported),
+        )
 
     def _follow_recent(
         self, before: Lifetime | None, after: Lifetime, minutes: int, used: Sequence[int] | None
@@ -393,7 +401,7 @@ def compute_system_usage(
     return system
 
 
-def _is_whole(metric: NodeMetric | None) -> bool:
+def _is_whole_node(metric: NodeMetric | None) -> bool:
     """Tell whether a metric has usage of the node and none of its pods."""
     return (
         metric is not None

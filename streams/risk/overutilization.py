@@ -12,8 +12,8 @@ The first term is the probability of being hot. The second term is the expected 
 as a share of the node; without it, more pods would cost nothing on a node that is already hot. Figures are
 shares of the node: `mean` is mu / C - h, and `variance` is var / C^2 + 0.02^2.
 
-Mean and variance are scaled (`MEAN_SCALE`), so that z is in steps of the table and the standard deviation
-includes the weight. This saves numpy operations over all nodes.
+Callers scale mean and variance (`MEAN_SCALE`, `VARIANCE_SCALE`), so that z is in steps of the table and the
+standard deviation includes the weight. This saves numpy operations over all nodes.
 
 The cost of one node and the costs of all nodes are computed by the same operations in the same order,
 so they are equal, on every machine (see `normal_table`).

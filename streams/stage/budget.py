@@ -34,18 +34,19 @@ class Budget:
     def spend(self, units: int = 1) -> None:
         self.left -= units
 
-    def choose(self, sizes: Sequence[int], excess: int = 1) -> list[int]:
+    def choose(self, sizes: Sequence[int], overcommit: int = 1) -> list[int]:
         """Return the positions of the items to work on, in order, at least one; spends nothing.
 
         Args:
             sizes: most units that each item takes.
-            excess: factor on the units that are left, for items that often take less than their size.
+            overcommit: by how many times the sizes may exceed the units that are left, for items that often
+                take less than their size.
         """
         positions = list(range(len(sizes)))
         if sum(sizes) > self.left:
             count = _count_fitting(sizes, positions, self.left // 2)
             positions = positions[:count] + rotate(positions[count:], self._seed)
-        return positions[: max(1, _count_fitting(sizes, positions, excess * self.left))]
+        return positions[: max(1, _count_fitting(sizes, positions, overcommit * self.left))]
 
 
 def rotate(items: list[T], seed: int) -> list[T]:

@@ -37,5 +37,4 @@ def pod_ref(pod: Pod) -> PodRef:
 
 
 def pod_ref_fields(pod: Pod | PodRef) -> dict[str, str]:
-    """Return the fields of the `PodRef` of a pod."""
     return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

@@ -3,8 +3,8 @@
     rows at a journal position ──▶ `CheckpointEncoder` ──▶ pieces; the last one has counts and a digest
     pieces ──▶ `CheckpointFinder` ──▶ complete checkpoints ──▶ `CheckpointDecoder` ──▶ rows of one checkpoint
 
-The rows are one content, which is split at any byte (`schemas.messages.checkpoints`). Pieces of two writers
-can be mixed, if one of them has lost the partition unnoticed. Each checkpoint is identified by its journal
+All rows are joined to one byte string, which is split at any byte (`schemas.messages.checkpoints`). If a
+worker has lost the partition without noticing, its pieces are mixed with those of the new owner. So each checkpoint is identified by its journal
 position, which has the writer's epoch. Incomplete checkpoints are ignored.
 """
 
@@ -126,7 +126,7 @@ class CheckpointDecoder:
         self._following = 0
 
     def take(self, piece: CheckpointPiece, content: bytes) -> Checkpoint | None:
-        """Add the next piece; return the checkpoint if it completes it."""
+        """Add the next piece; return the checkpoint if the piece completes it."""
         if get_position(piece) != self._place:
             return None
         if piece.piece == 0:

@@ -1,10 +1,10 @@
 """Converts a batch to journal records, and the tail of a journal to rows and outputs.
 
-- A batch becomes one record, or several if it is too large. It counts only when all of them are there.
+- A batch becomes one record, or several if it is too large. It counts only if all its records exist.
 - A new owner of the partition writes an opening record, whose offset is the number of its epoch. Later
   batches of earlier epochs come from a writer that has lost the partition, and do not count.
-- A record without the head of this journal is foreign: it was produced by mistake, and is skipped. So
-  are offsets without a record, such as markers of transactions.
+- A record without the head of this journal is foreign: it was produced by mistake, and is skipped.
+- Offsets without a record, such as markers of transactions, are skipped too.
 - Batches are numbered without gaps. A missing batch is an error, as is a record with the head of this
   journal that cannot be read.
 """
@@ -181,8 +181,8 @@ class JournalReader:
         elif record.epoch > self.position.epoch:
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} is of epoch {record.epoch}, of which no opening was read; "
-                f"the newest epoch that was opened is {self.position.epoch}",
+                f"journal offset {offset} has epoch {record.epoch}, but no record that opens this epoch was "
+                f"read; the newest opened epoch is {self.position.epoch}",
             )
         return None
 
@@ -223,7 +223,7 @@ class JournalReader:
         if [part.part for part, _ in parts] != list(range(head.parts)):
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} ends batch {sequence}, of which parts are missing"
+                f"journal offset {offset} ends batch {sequence}, but parts of this batch are missing"
                 f"{self._name_skipped()}",
             )
         if sequence != self.position.sequence + 1:
@@ -238,7 +238,7 @@ class JournalReader:
         except ValueError as error:
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} ends batch {sequence}, whose content cannot be read: {error}",
+                f"the content of batch {sequence}, which ends at journal offset {offset}, cannot be read: {error}",
             ) from error
 
     def _name_skipped(self) -> str:

@@ -94,7 +94,7 @@ def join_chunks(key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) 
         found_count = sum(part is not None for part in parts)
         raise DamagedTable(
             key,
-            f"{found_count} of its {len(parts)} chunks were found, or a chunk was changed",
+            f"chunks are missing or were changed: {found_count} of its {len(parts)} chunks were found",
         )
     return content
 

@@ -1,9 +1,9 @@
 """Packs pods, which the journal has one by one, into rows with all pods of a node.
 
 With one row per node, a large cluster is recovered from thousands of rows and not from hundreds of
-thousands. In the journal, a row of a node for each change of a pod would be too long. So the journal has
-the changed pod alone, with the key partition/cluster/kind/node/uid. Pods are packed when the table is
-written, once per node for many changes.
+thousands. The journal would grow too fast if each change of a pod wrote the row of its whole node. So the
+journal has only the changed pod, with the key partition/cluster/kind/node/uid. Pods are packed when the
+table is written, once per node for many changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -31,8 +31,8 @@ def split_item_key(key: str) -> tuple[str, str | None]:
 
 @dataclass(slots=True)
 class _RowState:
-    known: bool = False
-    """Whether `items` change the row `value`; otherwise they change the row in the table."""
+    is_replaced: bool = False
+    """Whether `items` are applied to `value`; otherwise they are applied to the row in the table."""
     value: bytes | None = None
     items: dict[str, bytes | None] = field(default_factory=dict)
 
@@ -56,13 +56,13 @@ class Changes:
         if item is not None:
             newest.items[item] = value
         else:
-            newest.known, newest.value = True, value
+            newest.is_replaced, newest.value = True, value
             newest.items.clear()
 
     def __iter__(self) -> Iterator[RowChange]:
         """Yield the newest changes, with items one by one."""
         for key, newest in self._rows.items():
-            if newest.known:
+            if newest.is_replaced:
                 yield RowChange(key, newest.value)
             for item, value in newest.items.items():
                 yield RowChange(f"{key}/{item}", value)
@@ -77,7 +77,7 @@ class Changes:
             DamagedTable: a packed row of the table cannot be read.
         """
         for key, newest in self._rows.items():
-            value = newest.value if newest.known else before(key)
+            value = newest.value if newest.is_replaced else before(key)
             if newest.items:
                 value = _pack_row(key, value, newest.items)
             yield RowChange(key, value)

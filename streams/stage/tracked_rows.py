@@ -68,7 +68,7 @@ class TrackedRows(Generic[K, V]):
     def note_changed(self) -> None:
         """Add keys to `changed`, in subclasses whose state does not do so itself."""
 
-    def settle(self) -> None:
+    def mark_written(self) -> None:
         """Mark all changes as written."""
         self.note_changed()
         self.changed.clear()

@@ -12,10 +12,10 @@ from streams.usage.metric import name_statistic
 from streams.usage.node_usage import ExpectedNodeUsage
 from streams.usage.rounding import UNBOUNDED
 
-#: Pods whose decisions need the usage, as bits. The filter does not apply to pods of DaemonSets. Prod pods
-#: may be judged by the usage of prod pods, of which only the mean is known.
-JUDGED, JUDGED_PROD, DAEMONS, DAEMONS_PROD = 1, 2, 4, 8
-ALL_PODS = JUDGED | JUDGED_PROD | DAEMONS | DAEMONS_PROD
+#: Kinds of pods whose decisions need the usage, as bits. Pods of DaemonSets are apart, because the filter does
+#: not apply to them. Prod pods are apart, because their thresholds may be for the mean usage of prod pods.
+OTHER_PODS, PROD_PODS, OTHER_DAEMONS, PROD_DAEMONS = 1, 2, 4, 8
+ALL_PODS = OTHER_PODS | PROD_PODS | OTHER_DAEMONS | PROD_DAEMONS
 
 #: What replaces a statistic by Koordinator's rules.
 ESTIMATES = "estimates"
@@ -34,8 +34,8 @@ class MissingUsage(NamedTuple):
 
 def get_pods_bit(*, prod: bool, daemon: bool) -> int:
     if daemon:
-        return DAEMONS_PROD if prod else DAEMONS
-    return JUDGED_PROD if prod else JUDGED
+        return PROD_DAEMONS if prod else OTHER_DAEMONS
+    return PROD_PODS if prod else OTHER_PODS
 
 
 def find_missing_usage(
@@ -87,14 +87,14 @@ def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> l
     needed: list[_Needed] = []
     if filtered and profile.usage_max is not None:
         of_prod_too = profile.prod_usage_max is None or args.check_both
-        pods = JUDGED | (JUDGED_PROD if of_prod_too else 0)
+        pods = OTHER_PODS | (PROD_PODS if of_prod_too else 0)
         positions = {i for i, most in enumerate(profile.usage_max) if most != UNBOUNDED}
         needed.append(_Needed(profile.aggregation, profile.aggregated_ms, pods, positions))
     if filtered and profile.prod_usage_max is not None:
         positions = {i for i, most in enumerate(profile.prod_usage_max) if most != UNBOUNDED}
-        needed.append(_Needed(None, 0, JUDGED_PROD, positions))
+        needed.append(_Needed(None, 0, PROD_PODS, positions))
     if scored:
-        prod = JUDGED_PROD | DAEMONS_PROD
+        prod = PROD_PODS | PROD_DAEMONS
         weights, total = args.resource_weights, profile.total
         positions = {
             i
@@ -107,5 +107,5 @@ def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> l
         if args.score_according_prod_usage:
             needed.append(_Needed(None, 0, prod, positions))
             prod = 0
-        needed.append(_Needed(kind, duration_ms, JUDGED | DAEMONS | prod, positions))
+        needed.append(_Needed(kind, duration_ms, OTHER_PODS | OTHER_DAEMONS | prod, positions))
     return needed

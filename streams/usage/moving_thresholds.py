@@ -17,8 +17,7 @@ from streams.usage.thresholds import NodeThresholds, read_policy_thresholds
 WHOLE_CLUSTER = ""
 
 _PER_PERCENT = 1_000
-#: Larger means are cut off, in percent. Thresholds are at most 100, so this changes none, and one wrong
-#: measurement does not outweigh all others.
+#: Larger means, in percent, are cut off, so that one wrong measurement does not outweigh all others.
 MEAN_PERCENT_MAX = 10_000
 
 
@@ -40,7 +39,7 @@ class UsageHistory:
         }
         self.changed = True
 
-    def keep(self, pools: set[str]) -> None:
+    def keep_only(self, pools: set[str]) -> None:
         """Forget all other pools."""
         for pool in self.means.keys() - pools:
             del self.means[pool]

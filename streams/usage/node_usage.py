@@ -145,13 +145,13 @@ class ExpectedNodeUsage:
         return expires_at_ms is None or now_ms >= expires_at_ms
 
     def is_outdated(self, now_ms: int) -> bool:
-        """Tell whether there is a metric with an update time that has expired."""
+        """Tell whether the metric has expired; False without a metric or its update time."""
         return self.expires_at_ms is not None and self.is_expired(now_ms)
 
     # --- pods -----------------------------------------------------------------------------------
 
     def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
-        """Count a pod from now on, in place of an earlier state; return False if it never counts."""
+        """Count a pod, in place of an earlier state of it; return False if such pods never count."""
         if not _can_count(pod):
             return False
         self._uncount(pod.uid)

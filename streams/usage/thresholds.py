@@ -65,7 +65,7 @@ def read_node_thresholds(
     if text is None:
         return defaults
     try:
-        annotation = _Given()
+        annotation = _Annotation()
         annotation.read(decode(text))
     except (ValueError, RecursionError):
         return defaults
@@ -77,7 +77,7 @@ def read_node_thresholds(
 
 
 @dataclass(slots=True)
-class _GivenAggregated:
+class _AnnotationAggregated:
     """Part `aggregatedUsage` of the annotation."""
 
     limits: dict[str, int] = field(default_factory=dict)
@@ -100,12 +100,12 @@ class _GivenAggregated:
 
 
 @dataclass(slots=True)
-class _Given:
+class _Annotation:
     """Content of the usage-thresholds annotation, as Go decodes it (A6.11)."""
 
     plain: dict[str, int] = field(default_factory=dict)
     prod: dict[str, int] = field(default_factory=dict)
-    aggregated: _GivenAggregated = field(default_factory=_GivenAggregated)
+    aggregated: _AnnotationAggregated = field(default_factory=_AnnotationAggregated)
 
     def read(self, value: Any) -> None:
         for name, item in fields(value):
@@ -115,7 +115,7 @@ class _Given:
                 self.prod = as_integers(item, self.prod)
             elif name == "aggregatedusage":
                 if item is None:
-                    self.aggregated = _GivenAggregated()
+                    self.aggregated = _AnnotationAggregated()
                 self.aggregated.read(item)
 
 

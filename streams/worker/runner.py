@@ -145,7 +145,7 @@ class StageRunner:
             raise
         finally:
             # First, because a rebalance may wait for pending batches.
-            self.pipeline.give_up()
+            self.pipeline.drop_pending()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

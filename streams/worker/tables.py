@@ -42,7 +42,7 @@ class _SharedNameTable(faust.Table[bytes, bytes]):
         super().__init__(*args, **options)
         self.read_to: dict[Any, int] = {}
         """Offset of the last row read, by partition of the changelog."""
-        self.kept: Collection[int] | None = None
+        self.kept_partitions: Collection[int] | None = None
         """Owned and standby partitions; None: not known yet."""
 
     async def on_changelog_event(self, event: Any) -> None:
@@ -52,7 +52,7 @@ class _SharedNameTable(faust.Table[bytes, bytes]):
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         # Rows of partitions that were lost meanwhile are dropped.
-        kept = self.kept
+        kept = self.kept_partitions
         events = [event for event in batch if kept is None or event.message.partition in kept]
         rows = [event for event in events if not isinstance(event.message, PackedMessage)]
         super().apply_changelog_batch(rows)
@@ -186,7 +186,7 @@ class RowTable:
 
     def keep_only(self, partitions: Collection[int]) -> None:
         """Drop the rows of all other partitions."""
-        self._table.kept = frozenset(partitions)
+        self._table.kept_partitions = frozenset(partitions)
         data, read_to = self._table.data, self._table.read_to
         for tp in [tp for tp in read_to if tp.partition not in partitions]:
             del read_to[tp]

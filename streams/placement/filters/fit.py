@@ -28,8 +28,8 @@ COLUMNS_MAX = 64
 Requests = tuple[tuple[str, int], ...]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_NEXT = ("cpu", "memory", "ephemeral-storage")
-_FIRST = ("pods", *_NEXT)
+_CHECKED_AFTER_PODS = ("cpu", "memory", "ephemeral-storage")
+_CHECKED_FIRST = ("pods", *_CHECKED_AFTER_PODS)
 _ONE_POD = ("pods", 1)
 
 
@@ -41,9 +41,11 @@ def requests_of(kind: Kind) -> Requests:
     """Return the amounts that must be free for a pod of a kind, in the order of the checks."""
     requests = kind.demand.requests
     amounts = [_ONE_POD]
-    amounts += [(name, requests[name]) for name in _NEXT if requests.get(name, 0) > 0]
+    amounts += [(name, requests[name]) for name in _CHECKED_AFTER_PODS if requests.get(name, 0) > 0]
     if len(requests) >= len(amounts):
-        other_amounts = [item for item in requests.items() if item[0] not in _FIRST and item[1] > 0]
+        other_amounts = [
+            item for item in requests.items() if item[0] not in _CHECKED_FIRST and item[1] > 0
+        ]
         amounts += sorted(other_amounts)
     return tuple(amounts)
 

@@ -38,21 +38,21 @@ class LimitsAwareScore(Score):
     name = "NodeResourceLimitsAware"
     watches = Change.STATE | Change.PODS
     normalised = True
-    columns = ("_left", "_per_unit", "_default", "_rows")
+    columns = ("_remaining", "_per_unit", "_default", "_rows")
 
     def __init__(self, args: NodeResourceLimitsAwareArgs) -> None:
         self._weights = args.weights
         self._weight_sum = sum(self._weights.values())
         self._default_limits = [args.default_limit_of(resource) for resource in self._weights]
         resources = len(self._weights)
-        self._left: FloatArray = np.zeros((resources, 0))
+        self._remaining: FloatArray = np.zeros((resources, 0))
         """Weighted percentage left before the new pod, shape (resources, nodes)."""
         self._per_unit: FloatArray = np.zeros((resources, 0))
         """Weighted percentage that one unit of limit uses."""
         self._default: FloatArray = np.zeros((resources, 0))
         """Limit of pods without one, if it is not their request."""
         self._rows: list[list[tuple[float, float, float]] | None] = []
-        """`_left`, `_per_unit` and `_default` by resource, by row."""
+        """`_remaining`, `_per_unit` and `_default` by resource, by row."""
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
@@ -75,7 +75,7 @@ class LimitsAwareScore(Score):
                 per_unit = share / allocatable
                 left = (allocatable - limits) * share / allocatable
             self._default[index, row] = default
-            self._left[index, row] = left
+            self._remaining[index, row] = left
             self._per_unit[index, row] = per_unit
             figures.append((left, per_unit, float(default)))
 
@@ -90,10 +90,10 @@ class LimitsAwareScore(Score):
         )
 
     def scores(self, prepared: _Prepared) -> FloatArray:
-        raw: FloatArray = np.zeros(self._left.shape[1])
+        raw: FloatArray = np.zeros(self._remaining.shape[1])
         for index, limit in enumerate(prepared.limits):
             amount = self._default[index] if limit is None else limit
-            raw += self._left[index] - self._per_unit[index] * amount
+            raw += self._remaining[index] - self._per_unit[index] * amount
         raw *= _STEPS
         np.rint(raw, out=raw)
         raw /= _STEPS

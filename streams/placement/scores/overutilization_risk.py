@@ -39,7 +39,8 @@ from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
 from streams.usage.estimate import Estimator
 
-#: Smaller mean increases are equal: that of an idle node, of which the pod uses a thousandth.
+#: Smaller mean increases count as equal. The cost of an idle node increases by this much if the pod uses a
+#: thousandth of the node.
 LEAST = 0.0000001
 #: Added to the increase for each resource of unknown usage: more than the cost of a node that is certain
 #: to be hot. So nodes of known usage come first, and the others are ordered by requests.
@@ -74,7 +75,7 @@ class OverutilizationRiskScore(Score):
     name = OVERUTILIZATION_RISK
     watches = Change.ALL
     normalised = True
-    columns = ("_before", "_given", "_mean", "_per_unit", "_rows", "_square", "_variance")
+    columns = ("_before", "_inputs", "_mean", "_per_unit", "_rows", "_square", "_variance")
 
     def __init__(self, args: OverutilizationRiskArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
@@ -85,7 +86,7 @@ class OverutilizationRiskScore(Score):
         self._least = LEAST * (sum(weights) / max(weights))
         self._fleet: tuple[FleetUsage, ...] = get_prior_usage(args)
         self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
-        """A pod, the fleet's figures, and what they say it uses: asked for row by row."""
+        """The last pod, the fleet's figures and the pod's expected usage, because `score` is called row by row."""
         self._cost, self._costs = cost_function(), CostArrays()
         self._tie = TIE / MEAN_SCALE
         self._ties: FloatArray = np.array(self._tie)
@@ -104,7 +105,7 @@ class OverutilizationRiskScore(Score):
         self._allocate(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures above by resource, by row."""
-        self._given: list[list[tuple[int, float, float, bool]] | None] = []
+        self._inputs: list[list[tuple[int, float, float, bool]] | None] = []
         """Capacity, mean, variance and whether usage is known, from which `_rows` was computed."""
         self._cached = SizedCache[_Key, CachedIncreases](CACHED_BYTES_MAX, CACHED_MAX)
         self._seen = SizedCache[_Key, bool](_SEEN_MAX * _KEY_BYTES, _SEEN_MAX)
@@ -142,9 +143,9 @@ class OverutilizationRiskScore(Score):
             (node.capacity.get(resource, 0), mean, variance, node.fresh and resource not in unknown)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)
         ]
-        if inputs == self._given[row]:
+        if inputs == self._inputs[row]:
             return  # most metrics change nothing
-        self._given[row] = inputs
+        self._inputs[row] = inputs
         if len(self._cached):
             self._changed.append(row)
             if len(self._changed) > len(self._rows):

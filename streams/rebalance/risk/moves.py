@@ -152,7 +152,7 @@ class _Round:
             self.record.outcome.ended = f"no node has {describe_fresh_metric(self.resources)}"
         elif not at_risk.size:
             self.record.outcome.ended = (
-                f"no node has a cost of {self.gain:.3f} or more: {self._price}"
+                f"no node has a cost of {self.gain:.3f} or more: {self._required_gain}"
             )
         for position in self._select_nodes(at_risk.tolist()):
             self._rank_pods(position)
@@ -167,10 +167,10 @@ class _Round:
         self._explain_end()
 
     @property
-    def _price(self) -> str:
+    def _required_gain(self) -> str:
         return (
             f"a move must save {self.args.min_saved_minutes:g} hot minutes, and pods are expected to "
-            f"run for {self.life_minutes} more"
+            f"run for {self.life_minutes} more minutes"
         )
 
     def _select_nodes(self, at_risk: list[int]) -> list[int]:
@@ -218,8 +218,8 @@ class _Round:
     def _limit_comparisons(self) -> None:
         """Drop pods if more wait than may be compared.
 
-        Half of the kept pods are the first by decrease. Comparing these may be in vain in every round, so
-        the other half is chosen in turn.
+        Half of the kept pods are the first by decrease. Every round may compare these pods without finding a
+        target, so the other half is another one in each round.
         """
         waiting = self.pods.list_waiting()
         if len(waiting) <= self.left:
@@ -259,7 +259,9 @@ class _Round:
         self.left -= 2 * self.fit.take_units()
         if not allowed.any():
             self._reject(
-                pod, "fit", "no other node that is not cooling accepts the pod and has room for it"
+                pod,
+                "fit",
+                "every other node is cooling, does not accept the pod, or has no room for it",
             )
             return
         growth = self.risk.growth(pod.figures)
@@ -269,7 +271,7 @@ class _Round:
         if costs.gain < self.gain:
             message = (
                 f"its move to {self.names[target]} lowers the sum of costs by {costs.gain:.3f}; "
-                f"required is {self.gain:.3f}: {self._price}"
+                f"required is {self.gain:.3f}: {self._required_gain}"
             )
             self._reject(pod, "gain", message, costs, target)
             return
@@ -292,7 +294,10 @@ class _Round:
         if age_ms < self.args.min_pod_age_minutes * _MINUTE_MS:
             minutes = max(0, age_ms) // _MINUTE_MS
             least = self.args.min_pod_age_minutes
-            return "young", f"the pod is on the node for {minutes} min; minPodAgeMinutes is {least}"
+            return (
+                "young",
+                f"the pod has been on the node for {minutes} min; minPodAgeMinutes is {least}",
+            )
         if not self.pod_filter.open:
             stopped = self.pod_filter(held)
             if stopped is not None:

@@ -255,7 +255,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
 class CountingRule:
     """How one pool counts hot rounds in one phase."""
 
-    what: Any
+    definition: Any
     """Parts of the policy that define a hot round."""
     needed: int
     """Rounds that make a node abnormal."""
@@ -334,7 +334,7 @@ def _carry(
     """
     key = (counter.pool, counter.phase)
     old, new = before.get(key), after.get(key)
-    if old is None or new is None or old.what != new.what:
+    if old is None or new is None or old.definition != new.definition:
         return None
     if new.needed_for(counter) <= old.needed_for(counter) or counter.abnormal_since_ms is None:
         return counter

@@ -124,7 +124,7 @@ class Evictions:
         subtracts_leaving = self.differences.leaving_pods_are_gone
         pods = HotPods(
             figures,
-            self.pool.nodes.which,
+            self.pool.nodes.column_indexes,
             columns.reading_rules,
             self.inputs.rules.leaving if subtracts_leaving else (),
             self.inputs.now_ms,

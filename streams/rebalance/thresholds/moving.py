@@ -82,7 +82,7 @@ def record_means(
             recorded.add(pool)
             if means:
                 history.note(pool, means, entry.recent_past)
-    history.keep(recorded)
+    history.keep_only(recorded)
 
 
 def watched_resources(policy: Policy) -> set[str]:

@@ -102,12 +102,12 @@ class HotPods:
     def __init__(
         self,
         figures: Sequence[NodeFigures],
-        which: IntArray,
+        column_indexes: IntArray,
         reading_rules: ReadingRules,
         leaving: Collection[str],
         now_ms: int,
     ) -> None:
-        """Flatten the pods of the hot nodes; `which` are the positions of the pool's resources.
+        """Flatten the pods of the hot nodes; `column_indexes` are the positions of the pool's resources.
 
         Pods whose uids are in `leaving` are leaving, unless they should have terminated before `now_ms`.
         """
@@ -115,11 +115,11 @@ class HotPods:
         used = np.concatenate([node.used for node in figures])
         self._rows: list[list[int]] = used.tolist()
         self._names = reading_rules.resources
-        self.used: IntArray = used[:, which]
+        self.used: IntArray = used[:, column_indexes]
         """Usage or `UNMEASURED`, shape (pods, resources of the pool)."""
         amounts = np.maximum(used, 0)
         amounts[:, reading_rules.pods] = 1
-        self.amounts: list[list[int]] = amounts[:, which].tolist()
+        self.amounts: list[list[int]] = amounts[:, column_indexes].tolist()
         """Usage that the move of each pod removes from its node."""
         self.metered: list[bool] = []
         """Whether the metric has each pod, perhaps with other resources only."""

@@ -43,7 +43,7 @@ from streams.stage.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class PoolsContext:
     """Arguments and state that the pools of a policy share."""
 
     args: LowNodeLoadArgs
@@ -105,7 +105,7 @@ class PoolRound:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: PoolsContext,
         pool: Pool,
         thresholds: PoolThresholds,
         given: RoundInput,

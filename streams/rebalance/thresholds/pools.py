@@ -67,7 +67,7 @@ class Pools:
             ]
             for pool in given
         ]
-        self._given = [dict(percents) for percents in self.filled]
+        self._configured = [dict(percents) for percents in self.filled]
 
     def fill_in(self, pool: Pool) -> PoolThresholds:
         """Return the thresholds of a pool; by Koordinator's rules, fill in its maps first."""
@@ -94,7 +94,7 @@ class Pools:
 
     def row(self) -> tuple[dict[str, float], ...] | None:
         """Return the maps for a row; None if they equal those of the policy."""
-        return None if self.filled == self._given else tuple(self.filled)
+        return None if self.filled == self._configured else tuple(self.filled)
 
     def restore(self, filled: Sequence[Mapping[str, float]] | None) -> None:
         """Restore the maps from a row that was written under the same policy."""

@@ -16,7 +16,7 @@ from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.evictions import Evictions
 from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
 from streams.rebalance.thresholds.moving import resolve_thresholds, watched_resources
-from streams.rebalance.thresholds.pool_round import PoolRound, Shared
+from streams.rebalance.thresholds.pool_round import PoolRound, PoolsContext
 from streams.rebalance.thresholds.pools import Pool, Pools, list_resources
 from streams.stage.arrays import BoolArray
 from streams.usage.moving_thresholds import UsageHistory
@@ -36,7 +36,7 @@ class ThresholdRounds:
             tuple(sorted(names)), differences, policy.rebalance.min_samples or 0
         )
         self.counters = Counters(cluster, policy, pools)
-        self._shared = Shared(
+        self._shared = PoolsContext(
             policy.rebalance, differences, PodFilter(policy.rebalance), self.counters
         )
 

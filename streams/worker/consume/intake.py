@@ -206,10 +206,10 @@ class Intake:
             self.partitions.pass_over({(topic, partition, following): end})
         return True
 
-    async def settle(self) -> None:
+    async def make_durable(self) -> None:
         """Make all applied records durable; nothing else is applied meanwhile."""
         async with self._applying:
-            await self._pipeline.settle()
+            await self._pipeline.make_durable()
 
     async def _read_missing(
         self, partition: int, topic: str, first: int, end: int, generation: int

@@ -79,7 +79,7 @@ class Takeover:
                 _join(partitions.stages),
             )
         self._batches.hold()
-        await self._intake.settle()  # the next owner reads the rows from the changelog
+        await self._intake.make_durable()  # the next owner reads the rows from the changelog
 
     async def on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
         """Drop partitions that are not in the new assignment."""
@@ -108,7 +108,7 @@ class Takeover:
         """Make everything durable, so that the next owner has nothing to repeat."""
         if not app.crashed:
             self._batches.hold()
-            await self._intake.settle()
+            await self._intake.make_durable()
 
     def _is_over(self, generation: int) -> bool:
         return self._partitions.generation != generation

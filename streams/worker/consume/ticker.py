@@ -10,7 +10,7 @@ the log's time stands still until the clock has caught up.
 - **Order of ticks and events.** Topics have no common order, but a reservation must not expire while its
   confirmation waits to be read. So the worker takes a time together with the ends of the topics
   `APPLIED_FIRST` (a `PendingTick`), and writes it when all records before these ends are applied. Records
-  that are not applied within `PATIENCE_S` are read before all others. After `hold_max_s` the time is
+  that are not applied within `DELIVERY_WAIT_S` are read before all others. After `hold_max_s` the time is
   written in any case.
 - **After an outage** of the worker or the brokers, first come the topics `APPLIED_FIRST`, then a tick, then
   all other records. So no decision uses an outdated time or a replaced policy.
@@ -43,7 +43,7 @@ APPLIED_FIRST = tuple(
     if topic not in {CLOCK_TOPIC, "node-metrics", "scheduling-requests"}
 )
 #: How long a tick waits for Faust to deliver records, in seconds; then they are read.
-PATIENCE_S = 2.0
+DELIVERY_WAIT_S = 2.0
 #: A partition without a tick for this time, in seconds, catches up first.
 LATE_S = 10.0
 _POLL_S = 0.02
@@ -100,7 +100,7 @@ class Ticker:
         generation = self._partitions.generation
         self._partitions.problems.report("clock", _find_clocks_ahead(self._partitions))
         pending = await self._take_ticks()
-        read_at_s = time.monotonic() + PATIENCE_S
+        read_at_s = time.monotonic() + DELIVERY_WAIT_S
         while not self._is_over(generation):
             ready = [
                 partition

@@ -35,7 +35,7 @@ class UndeliveredWatch:
         self._intake = intake
         self._partitions = intake.partitions
         self._stalled: dict[Place, tuple[int, int]] = {}
-        """Next offset of each partition that was behind its end, and number of checks since then."""
+        """Next offset of each partition that was behind its end, and number of checks without progress."""
 
     async def run(self) -> None:
         """Check every `CHECK_INTERVAL_S` until cancelled."""

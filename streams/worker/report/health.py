@@ -41,7 +41,7 @@ class Health:
         self._counted: frozenset[tuple[str, int]] = frozenset()
         """Stages and partitions that `_lags` includes."""
 
-    def watch(self, partitions: Partitions, pipeline: Pipeline) -> None:
+    def add_stage(self, partitions: Partitions, pipeline: Pipeline) -> None:
         """Add a stage."""
         self._stages.append((partitions, pipeline))
 

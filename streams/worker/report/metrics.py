@@ -43,7 +43,7 @@ class Metrics:
     """Counters of one worker; `stage` is aggregate or cluster."""
 
     def __init__(self, *, wall_clock: bool = True) -> None:
-        """Create all metrics; without `wall_clock`, log time is not this clock's, so there are no latencies."""
+        """Create all metrics; latencies are measured only with `wall_clock`, if log time is that of this clock."""
         self.registry = create_process_registry()
         self._wall_clock = wall_clock
         self._in_flight_max: dict[str, int] = {}

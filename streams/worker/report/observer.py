@@ -52,7 +52,7 @@ class Gauges(Collector):
     """Reports the last snapshot to a registry of Prometheus."""
 
     def __init__(self, *, wall_clock: bool = True) -> None:
-        """`wall_clock`: log time is this clock's, so its lag is reported."""
+        """With `wall_clock`, log time is written by this worker's clock, and its lag is reported."""
         self._wall_clock = wall_clock
         self._snapshot = Snapshot()
 
@@ -118,10 +118,10 @@ class Observer:
         self._health = health
         self._stages: list[tuple[Partitions, Publisher]] = []
 
-    def watch(self, partitions: Partitions, pipeline: Pipeline, publisher: Publisher) -> None:
+    def add_stage(self, partitions: Partitions, pipeline: Pipeline, publisher: Publisher) -> None:
         """Add a stage."""
         self._stages.append((partitions, publisher))
-        self._health.watch(partitions, pipeline)
+        self._health.add_stage(partitions, pipeline)
 
     async def run(self) -> None:
         """Take snapshots until cancelled."""

@@ -68,7 +68,7 @@ class Checkpointer:
         self._intervals: dict[int, int | None] = {}
         """Interval of the newest checkpoint by partition; None: its clock has not ticked."""
         self._task: _Task | None = None
-        self._given = asyncio.Event()
+        self._task_started = asyncio.Event()
 
     def open(self, partition: int, clock: bytes | None) -> None:
         """Start a partition; `clock` is its row of kind `partitions`."""
@@ -105,13 +105,13 @@ class Checkpointer:
             self._intervals[partition] = interval
         elif interval > before:
             self._task = _Task(partition, position, now_ms, interval, references())
-            self._given.set()
+            self._task_started.set()
 
     async def run(self) -> None:
         """Write checkpoints until cancelled."""
         while True:
-            await self._given.wait()
-            self._given.clear()
+            await self._task_started.wait()
+            self._task_started.clear()
             task = self._task
             if task is not None:
                 await self._process(task)

@@ -77,7 +77,7 @@ class LazyRows:
         self._flushed_at_s = time.monotonic()
         self._flushing = asyncio.Lock()
         self._awaited = 0
-        """Number of tasks that wait for the end of a write."""
+        """Number of tasks that wait for rows to be written."""
 
     async def claim(self, partition: int) -> None:
         """Claim the partition's changelogs, so that former owners cannot write to them."""

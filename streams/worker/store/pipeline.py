@@ -108,12 +108,12 @@ class Pipeline:
             await asyncio.sleep(_FLUSH_CHECK_S)
             await self._durability.flush()
 
-    async def settle(self) -> None:
+    async def make_durable(self) -> None:
         """Wait until everything is durable, and write all rows; nothing may be added meanwhile."""
         await self._idle.wait()
         await self._durability.flush(force=True)
 
-    def give_up(self) -> None:
+    def drop_pending(self) -> None:
         """Drop pending batches."""
         self._ended = True
         while not self._applied.empty():

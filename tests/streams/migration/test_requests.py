@@ -54,7 +54,7 @@ def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
             {"pod": A.model_copy(update={"name": "b"})},
             "uid a is that of pod default/a, not of default/b; give the uid of default/b",
         ),
-        ("pause", {}, "migration_id and pod are missing; allowed is one of them"),
+        ("pause", {}, "migration_id and pod are missing; give one of them"),
         ("pause", {"pod": A}, "no migration of a is under way"),
         ("abort", {"migration_id": "m-unknown"}, "no migration of m-unknown is under way"),
         ("resume", {"pod": B}, "is not paused"),

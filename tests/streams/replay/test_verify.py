@@ -210,7 +210,10 @@ def test_a_journal_that_does_not_go_on_right_at_the_checkpoint_is_an_error() -> 
     history, checkpoint, _ = _long()
     for place, words in (
         (replace(checkpoint.position, sequence=5), "holds batch 1; expected 6"),
-        (replace(checkpoint.position, epoch=-1), "is of epoch 0, of which no opening was read"),
+        (
+            replace(checkpoint.position, epoch=-1),
+            "has epoch 0, but no record that opens this epoch was read",
+        ),
     ):
         with pytest.raises(JournalDamaged, match=words):
             history.replay(checkpoint=replace(checkpoint, position=place))

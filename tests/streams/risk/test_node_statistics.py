@@ -388,7 +388,7 @@ def test_a_pod_without_minutes_or_usage_in_the_lifetimes_of_a_metric_has_no_life
     only.measure(_with_lifetimes(plain, a=(600, 100, 50)), held, extend=True)
     assert some.lifetimes["a"][:2] == (600, (100 * PARTS, 50 * PARTS))
     assert some.lifetimes == only.lifetimes
-    assert some.reported
+    assert some.extended_by_report
 
 
 def test_a_lifetime_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:

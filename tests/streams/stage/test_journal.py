@@ -156,7 +156,9 @@ def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> N
     writer = Writer(log, JournalPosition())
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
-    with pytest.raises(JournalDamaged, match="is of epoch 0, of which no opening was read"):
+    with pytest.raises(
+        JournalDamaged, match="has epoch 0, but no record that opens this epoch was read"
+    ):
         journal.read_from(JournalPosition(offset=1), log.after(JournalPosition(offset=1)))
 
 

@@ -29,7 +29,7 @@ def _observer(
     registry.register(gauges)
     health = Health(lag_records_max=2)
     observer = Observer(settings, gauges, health)
-    observer.watch(partitions, Pipeline(NoBroker()), publisher or Publisher(settings))
+    observer.add_stage(partitions, Pipeline(NoBroker()), publisher or Publisher(settings))
     return observer, registry, health
 
 
