@@ -256,17 +256,17 @@ def select_counted(times: Ints, offsets: Ints, windows: Windows) -> npt.NDArray[
 
 def _add_change(changes: Iterable[WindowChange], newest: WindowChange) -> tuple[WindowChange, ...]:
     """Append a change, and drop those that removed no more samples than it does."""
-    kept = [
+    remaining = [
         change
         for change in changes
         if change.horizon_ms < newest.horizon_ms
         or change.average_horizon_ms < newest.average_horizon_ms
     ]
-    if len(kept) >= CHANGES_MAX:
-        last = kept.pop()
+    if len(remaining) >= CHANGES_MAX:
+        newest_remaining = remaining.pop()
         newest = WindowChange(
             offset=newest.offset,
-            horizon_ms=min(last.horizon_ms, newest.horizon_ms),
-            average_horizon_ms=min(last.average_horizon_ms, newest.average_horizon_ms),
+            horizon_ms=min(newest_remaining.horizon_ms, newest.horizon_ms),
+            average_horizon_ms=min(newest_remaining.average_horizon_ms, newest.average_horizon_ms),
         )
-    return (*kept, newest)
+    return (*remaining, newest)

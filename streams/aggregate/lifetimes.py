@@ -128,13 +128,21 @@ def lifetime_columns(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, obje
     """Return the fields of a `LifetimeColumns`, from lifetimes by index of their sample."""
     samples = by_sample.values()
     pairs = {
-        name: [pair for each in samples for pair in each.pairs(name)]
-        for name in sorted({name for each in samples for name in each.resources})
+        name: [pair for lifetimes in samples for pair in lifetimes.pairs(name)]
+        for name in sorted({name for lifetimes in samples for name in lifetimes.resources})
     }
-    pairs = {name: each for name, each in pairs.items() if any(mean >= 0 for mean, _ in each)}
+    pairs = {
+        name: lifetimes
+        for name, lifetimes in pairs.items()
+        if any(mean >= 0 for mean, _ in lifetimes)
+    }
     return {
         "samples": list(by_sample),
-        "minutes": [lifetime.minutes for each in samples for lifetime in each.of.values()],
-        "mean": {name: [mean for mean, _ in each] for name, each in pairs.items()},
-        "deviation": {name: [deviation for _, deviation in each] for name, each in pairs.items()},
+        "minutes": [
+            lifetime.minutes for lifetimes in samples for lifetime in lifetimes.of.values()
+        ],
+        "mean": {name: [mean for mean, _ in lifetimes] for name, lifetimes in pairs.items()},
+        "deviation": {
+            name: [deviation for _, deviation in lifetimes] for name, lifetimes in pairs.items()
+        },
     }

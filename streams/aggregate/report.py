@@ -56,11 +56,13 @@ def report(
     aggregated, aggregated_system = [], []
     for duration_ms in policy.durations_ms:
         start = starts[duration_ms]
-        whole, part = _aggregate(node, newest_ms, duration_ms, start, lines_from[start])
-        if whole:
-            aggregated.append({"duration_ms": duration_ms, "usage": whole})
-        if part:
-            aggregated_system.append({"duration_ms": duration_ms, "usage": part})
+        window_usage, window_system = _aggregate(
+            node, newest_ms, duration_ms, start, lines_from[start]
+        )
+        if window_usage:
+            aggregated.append({"duration_ms": duration_ms, "usage": window_usage})
+        if window_system:
+            aggregated_system.append({"duration_ms": duration_ms, "usage": window_system})
     pods, applications, members = [], [], []
     for member, mean in node.pods.means(newest_ms - policy.average_ms, node.samples.resources):
         namespace, name, _, priority_class = member
@@ -176,16 +178,16 @@ def _aggregate(
             for index, name in enumerate(_NAMES)
         },
     }
-    whole: _Usage = {}
-    part: _Usage = {}
+    usage_by_kind: _Usage = {}
+    system_by_kind: _Usage = {}
     for name, values in columns.items():
         reported = [value if old else None for value, old in zip(values, old_enough, strict=True)]
         usage, system = _halves(reported, resources)
         if usage:
-            whole[name] = usage
+            usage_by_kind[name] = usage
         if system:
-            part[name] = system
-    return whole, part
+            system_by_kind[name] = system
+    return usage_by_kind, system_by_kind
 
 
 def _halves(

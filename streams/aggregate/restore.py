@@ -147,27 +147,27 @@ def _node(
     in_time = np.argsort(samples.head[:, 0])
     node.samples.load(samples.resources, samples.head[in_time], samples.figures[in_time])
     names = {
-        (each.namespace, each.name, each.uid, each.priority_class): each.number
-        for each in members.members
+        (sample.namespace, sample.name, sample.uid, sample.priority_class): sample.number
+        for sample in members.members
     }
     by_time = _sort_by_time(pods, samples)
     times = samples.head[:, 0]
     counts = select_counted(times, samples.offset, policies.windows(cluster)[1])
     counted = set(times[counts].tolist())
-    timed = [(time_ms, each) for time_ms, each in by_time if time_ms in counted]
+    timed = [(time_ms, sample) for time_ms, sample in by_time if time_ms in counted]
     known_numbers = np.array(sorted(names.values()), dtype=np.int64)
     node.samples.widen(sorted(_measured(timed) - set(samples.resources)))
     matrices: list[PodSample] = [
-        (time_ms, each.row, _matrix(each, node.samples.resources, known_numbers))
-        for time_ms, each in timed
+        (time_ms, sample.row, _matrix(sample, node.samples.resources, known_numbers))
+        for time_ms, sample in timed
     ]
     node.pods.load(names, members.next_number, matrices)
-    extended = [(time_ms, each) for time_ms, each in by_time if each.lifetimes is not None]
+    extended = [(time_ms, sample) for time_ms, sample in by_time if sample.lifetimes is not None]
     if extended:
-        time_ms, each = extended[-1]
-        assert each.lifetimes is not None  # noqa: S101 - selected above
-        node.pods.lifetimes = MemberLifetimes(time_ms, *each.lifetimes)
-        node.pods.lifetimes_row = each.row
+        time_ms, sample = extended[-1]
+        assert sample.lifetimes is not None  # noqa: S101 - selected above
+        node.pods.lifetimes = MemberLifetimes(time_ms, *sample.lifetimes)
+        node.pods.lifetimes_row = sample.row
     return node
 
 

@@ -182,14 +182,14 @@ class Placement:
         budget = Budget(int(UNITS_PER_TICK_MAX * share))
         decisions = self._expire_reservations(budget, cause)
         self.note_openings()
-        last: Kind | None = None
+        last_kind: Kind | None = None
         while budget.has_more_than(_LEFT_BY_DEFERRED):
             request = self.pending.take_deferred()
             if request is None:
                 break
             kind = kind_of(request.pod)
-            budget.spend(self._count_units(kind, last))
-            last = kind
+            budget.spend(self._count_units(kind, last_kind))
+            last_kind = kind
             decisions += self._handle_deferred(request, cause)
         self.pending.release_delayed(cause.now_ms)
         if self.inventory.context.paused:
@@ -318,15 +318,15 @@ class Placement:
         """
         if budget.is_spent:
             return []
-        due = self.pending.list_due(cause.now_ms)
-        by_rank = [(waiting.rank, group) for waiting, group in due]
+        due_groups = self.pending.list_due(cause.now_ms)
+        by_rank = [(waiting.rank, group) for waiting, group in due_groups]
         heapq.heapify(by_rank)
-        half, last = budget.left // 2, None
+        half, last_kind = budget.left // 2, None
         decisions: list[OutputMessage] = []
         while by_rank and budget.left > half:
             _, group = heapq.heappop(by_rank)
-            budget.spend(self._count_units(group.kind, last))
-            last = group.kind
+            budget.spend(self._count_units(group.kind, last_kind))
+            last_kind = group.kind
             waiting = self._retry_first(group, budget, decisions, cause)
             if waiting is not None:
                 heapq.heappush(by_rank, (waiting.rank, group))
@@ -334,8 +334,8 @@ class Placement:
         longest_due = deque(group for _, group in by_rank)
         while longest_due and not budget.is_spent:
             group = longest_due.popleft()
-            budget.spend(self._count_units(group.kind, last))
-            last = group.kind
+            budget.spend(self._count_units(group.kind, last_kind))
+            last_kind = group.kind
             if self._retry_first(group, budget, decisions, cause) is not None:
                 longest_due.append(group)
         return decisions
@@ -520,6 +520,10 @@ class Placement:
             return []  # the request was deferred, and nothing was reported about it
         return [explain.build_ended(cause, pod, "withdrawn", reason, node=node)]
 
-    def _count_units(self, kind: Kind, last: Kind | None) -> int:
+    def _count_units(self, kind: Kind, last_kind: Kind | None) -> int:
         # For another kind than the last one, all nodes may have to be ranked.
-        return 1 if last is not None and kind.key == last.key else self.placer.count_units(kind)
+        return (
+            1
+            if last_kind is not None and kind.key == last_kind.key
+            else self.placer.count_units(kind)
+        )

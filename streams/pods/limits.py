@@ -28,9 +28,9 @@ HOST_PORTS_PER_POD_MAX = 1_024
 
 def find_exceeded_limit(pod: Pod) -> str | None:
     """Return which limit a pod exceeds, with both numbers; None if it exceeds none."""
-    for what, count, allowed in _sizes(pod):
+    for subject, count, allowed in _sizes(pod):
         if count > allowed:
-            return f"the pod has {count} {what}; allowed are at most {allowed}"
+            return f"the pod has {count} {subject}; allowed are at most {allowed}"
     return None
 
 

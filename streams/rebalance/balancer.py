@@ -118,7 +118,7 @@ class Balancer:
         inventory = self.inventory
         self.columns.refresh(inventory)
 
-        given = RoundInput(
+        inputs = RoundInput(
             columns=self.columns,
             now_ms=now_ms,
             rules=rules or Rules(),
@@ -127,13 +127,13 @@ class Balancer:
             paused=paused or self.policy.rebalance.paused,
         )
         if self.policy.plugins.balances(LOW_NODE_LOAD):
-            outcome = self.rounds.round(given)
+            outcome = self.rounds.round(inputs)
         else:
             text = f"plugins.balance does not enable {LOW_NODE_LOAD}"
-            outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else text)
+            outcome = RoundOutcome(now_ms, inputs.paused, "" if self.risk_moves else text)
         if self.risk_moves is not None:
             # Last, because it uses the sum over all nodes, which includes moves that are planned.
-            self.risk_moves.round(given, outcome)
+            self.risk_moves.round(inputs, outcome)
         self.hot_nodes = len(outcome.hot_names)
         self.hot_usage = {
             (node.name, resource): used / node.capacity[resource]

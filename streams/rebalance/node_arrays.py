@@ -183,14 +183,14 @@ class NodeFigures:
         metric: NodeMetric,
         usage: list[int],
         prod: list[int],
-        gone: Sequence[Mapping[str, int]],
+        usage_of_gone: Sequence[Mapping[str, int]],
     ) -> None:
-        """Raise usage in place to that of the whole node less that of `gone` pods; note unknown resources."""
+        """Raise usage in place to that of the whole node less that of `usage_of_gone` pods; note unknown resources."""
         reading_rules = self.reading_rules
         node_usage, system = metric.usage or {}, metric.system_usage
         for index, name in enumerate(reading_rules.resources):
             if name in node_usage and name != "pods":
-                remaining = node_usage[name] - sum([pod.get(name, 0) for pod in gone])
+                remaining = node_usage[name] - sum([pod.get(name, 0) for pod in usage_of_gone])
                 usage[index] = max(usage[index], min(remaining, TOTAL_MAX))
         lacks_pods = not metric.pods and any(self.pods.bound)
         if not lacks_pods and all(

@@ -52,8 +52,8 @@ def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) ->
     Raises:
         NotReplayable: the first batch is missing, and there is no usable checkpoint.
     """
-    first, end = stored.extent(journal.TOPIC)
-    has_first_batch = first == 0 and _begins_with_first_batch(stored, end)
+    first_offset, end = stored.extent(journal.TOPIC)
+    has_first_batch = first_offset == 0 and _begins_with_first_batch(stored, end)
     if has_first_batch and from_ms is None:
         return None
     if from_ms is not None:
@@ -64,15 +64,19 @@ def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) ->
     oldest = _find_oldest(stored, finder)
     if oldest is not None and from_ms is None:
         return oldest
-    missing = f"the journal offsets 0 to {first - 1} are missing"
-    if first == 0:
+    missing = f"the journal offsets 0 to {first_offset - 1} are missing"
+    if first_offset == 0:
         missing = "the partition was reset, so its earlier journal is missing"
     if oldest is not None and from_ms is not None:
         raise NotReplayable(
             f"{missing}, and there is no usable checkpoint before {time_text(from_ms)}. A replay is possible from "
             f"{time_text(oldest.now_ms)} on: choose a later time, or none"
         )
-    in_journal = [found for found in finder.found if first <= found.position.offset < end]
+    in_journal = [
+        found_checkpoint
+        for found_checkpoint in finder.found
+        if first_offset <= found_checkpoint.position.offset < end
+    ]
     raise NotReplayable(
         f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
         f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
@@ -89,8 +93,12 @@ def find_oldest_checkpoint(stored: StoredTopics, partition: int) -> Checkpoint |
 def _find_oldest(stored: StoredTopics, finder: CheckpointFinder) -> Checkpoint | None:
     first, end = stored.extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
-        found = finder.take(offset, value)
-        usable = None if found is None else _read_usable(stored, finder.partition, found)
+        found_checkpoint = finder.take(offset, value)
+        usable = (
+            None
+            if found_checkpoint is None
+            else _read_usable(stored, finder.partition, found_checkpoint)
+        )
         if usable is not None:
             return usable
     return None
@@ -106,9 +114,13 @@ def _find_newest(stored: StoredTopics, partition: int, before_ms: int) -> Checkp
         finder = CheckpointFinder(partition)
         for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
             finder.take(offset, value)
-        for found in sorted(finder.found, key=lambda found: found.position.offset, reverse=True):
-            if found.now_ms is None or found.now_ms < before_ms:
-                usable = _read_usable(stored, partition, found)
+        for found_checkpoint in sorted(
+            finder.found,
+            key=lambda found_checkpoint: found_checkpoint.position.offset,
+            reverse=True,
+        ):
+            if found_checkpoint.now_ms is None or found_checkpoint.now_ms < before_ms:
+                usable = _read_usable(stored, partition, found_checkpoint)
                 if usable is not None:
                     return usable
         if begin == first:
@@ -142,25 +154,29 @@ def _begins_with_first_batch(stored: StoredTopics, end: int) -> bool:
     return True
 
 
-def _read_usable(stored: StoredTopics, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
+def _read_usable(
+    stored: StoredTopics, partition: int, found_checkpoint: FoundCheckpoint
+) -> Checkpoint | None:
     """Return the checkpoint with its rows; None: it is not usable."""
     first, end = stored.extent(journal.TOPIC)
-    offset = found.position.offset
+    offset = found_checkpoint.position.offset
     if not first <= offset < end:
         return None
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
-    if not values or not matches_position(found.position, values[0]):
+    if not values or not matches_position(found_checkpoint.position, values[0]):
         return None
-    complete = _read_checkpoint(stored, partition, found)
+    complete = _read_checkpoint(stored, partition, found_checkpoint)
     return complete if complete is not None and _has_inputs(stored, complete) else None
 
 
 def _read_checkpoint(
-    stored: StoredTopics, partition: int, found: FoundCheckpoint
+    stored: StoredTopics, partition: int, found_checkpoint: FoundCheckpoint
 ) -> Checkpoint | None:
     """Return the checkpoint; None: a part of it was deleted meanwhile."""
-    decoder = CheckpointDecoder(found.position)
-    for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):
+    decoder = CheckpointDecoder(found_checkpoint.position)
+    for _, value in stored.read(
+        checkpoint.TOPIC, found_checkpoint.first_offset, found_checkpoint.last_offset
+    ):
         piece = read_piece(partition, value)
         complete = None if piece is None else decoder.take(*piece)
         if complete is not None:

@@ -78,8 +78,8 @@ class _Needed(NamedTuple):
     aggregation: str | None
     duration_ms: int
     pods: int
-    places: set[int]
-    """Positions of the resources."""
+    positions: set[int]
+    """Of the resources."""
 
 
 def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> list[_Needed]:

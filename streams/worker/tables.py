@@ -52,8 +52,12 @@ class _SharedNameTable(faust.Table[bytes, bytes]):
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         # Rows of partitions that were lost meanwhile are dropped.
-        kept = self.kept_partitions
-        events = [event for event in batch if kept is None or event.message.partition in kept]
+        owned_or_standby = self.kept_partitions
+        events = [
+            event
+            for event in batch
+            if owned_or_standby is None or event.message.partition in owned_or_standby
+        ]
         rows = [event for event in events if not isinstance(event.message, PackedMessage)]
         super().apply_changelog_batch(rows)
         for event in events:

@@ -101,9 +101,9 @@ class ConcurrencyLimits:
             return Gate("MaxUnavailablePerWorkload", text)
         return None
 
-    def _estimate_unavailable(self, replicas: Replicas, others: int) -> int:
+    def _estimate_unavailable(self, replicas: Replicas, moving: int) -> int:
         """Return an upper bound: the number if no migrating pod is unready."""
-        count = len(self.owners.unready(replicas.owner)) + others
+        count = len(self.owners.unready(replicas.owner)) + moving
         if replicas.inferred:
             return count
         missing = replicas.count - len(self.owners.pods(replicas.owner))

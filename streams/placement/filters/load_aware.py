@@ -206,18 +206,18 @@ def _compute_headroom(usage_max: Vector, used: Vector) -> Vector:
     )
 
 
-def _both(first: _Limits, second: _Limits) -> _Limits:
+def _both(one: _Limits, other: _Limits) -> _Limits:
     """Return the smaller headroom of each resource, with its cause."""
-    if _STALE in first.cause or _STALE in second.cause:
-        return first if _STALE in first.cause else second
+    if _STALE in one.cause or _STALE in other.cause:
+        return one if _STALE in one.cause else other
     tighter = [
         (a, cause) if a <= b else (b, other_cause)
         for a, b, cause, other_cause in zip(
-            first.headroom, second.headroom, first.cause, second.cause, strict=True
+            one.headroom, other.headroom, one.cause, other.cause, strict=True
         )
     ]
     headroom, causes = zip(*tighter, strict=True)
-    return _Limits(tuple(headroom), tuple(causes), min(first.spare, second.spare))
+    return _Limits(tuple(headroom), tuple(causes), min(one.spare, other.spare))
 
 
 def _compute_spare(usage_max: Vector, used: Vector) -> float:

@@ -69,15 +69,15 @@ class LimitsAwareScore(Score):
                 default = allocatable if configured == ALLOCATABLE else configured
                 of_others = (len(node.held) - node.limited[resource]) * default
             limits = node.limits[resource] + of_others
-            left = per_unit = 0.0
+            remaining = per_unit = 0.0
             if allocatable > 0:
                 share = 100.0 * weight / self._weight_sum
                 per_unit = share / allocatable
-                left = (allocatable - limits) * share / allocatable
+                remaining = (allocatable - limits) * share / allocatable
             self._default[index, row] = default
-            self._remaining[index, row] = left
+            self._remaining[index, row] = remaining
             self._per_unit[index, row] = per_unit
-            figures.append((left, per_unit, float(default)))
+            figures.append((remaining, per_unit, float(default)))
 
     def prepare(self, kind: Kind) -> _Prepared:
         demand = kind.demand
@@ -103,6 +103,6 @@ class LimitsAwareScore(Score):
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         raw = 0.0
-        for (left, per_unit, default), limit in zip(figures, prepared.limits, strict=True):
-            raw += left - per_unit * (default if limit is None else limit)
+        for (remaining, per_unit, default), limit in zip(figures, prepared.limits, strict=True):
+            raw += remaining - per_unit * (default if limit is None else limit)
         return round(raw * _STEPS) / _STEPS

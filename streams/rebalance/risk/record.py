@@ -40,8 +40,8 @@ class RiskReadings:
         used, limit, capacity = {}, {}, {}
         for index, resource in enumerate(self._resources):
             used[resource.name] = int(self._used[index, position])
-            whole = capacity[resource.name] = int(self._capacity[index, position])
-            limit[resource.name] = resource.percent * whole // 100
+            amount = capacity[resource.name] = int(self._capacity[index, position])
+            limit[resource.name] = resource.percent * amount // 100
         return NodeReadings(used, limit, capacity)
 
     def find_readings(self, name: str, phase: Phase) -> NodeReadings | None:

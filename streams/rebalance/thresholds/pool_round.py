@@ -108,13 +108,13 @@ class PoolRound:
         shared: PoolsContext,
         pool: Pool,
         thresholds: PoolThresholds,
-        given: RoundInput,
+        inputs: RoundInput,
         members: BoolArray,
         nodes: PoolNodes,
     ) -> None:
         self.shared, self.pool, self.thresholds = shared, pool, thresholds
-        self.inputs, self.nodes = given, nodes
-        differences, columns = shared.differences, given.columns
+        self.inputs, self.nodes = inputs, nodes
+        differences, columns = shared.differences, inputs.columns
         self.limits = compute_limits(thresholds, nodes, differences)
         self.readings = PoolUsage(columns, nodes, self.limits)
         self.codes: IntArray = classify(nodes, self.limits)

@@ -42,9 +42,9 @@ class Pools:
 
     def __init__(self, policy: Policy, differences: Differences) -> None:
         self._as_given = differences.thresholds_as_given
-        given = policy.rebalance.pools(policy.compat)
+        configured = policy.rebalance.pools(policy.compat)
         self.pools = tuple(
-            _make_pool(index, pool, self._as_given) for index, pool in enumerate(given)
+            _make_pool(index, pool, self._as_given) for index, pool in enumerate(configured)
         )
         self.filled: list[dict[str, float]] = []
         """Each map of the policy once, in the order of its first pool."""
@@ -52,11 +52,11 @@ class Pools:
         """Whether maps have changed since the last row."""
         copies: dict[int, dict[str, float]] = {}
 
-        def copy(given: dict[str, float] | None) -> dict[str, float] | None:
-            if given is not None and id(given) not in copies:
-                copies[id(given)] = dict(given)
-                self.filled.append(copies[id(given)])
-            return None if given is None else copies[id(given)]
+        def copy(percents: dict[str, float] | None) -> dict[str, float] | None:
+            if percents is not None and id(percents) not in copies:
+                copies[id(percents)] = dict(percents)
+                self.filled.append(copies[id(percents)])
+            return None if percents is None else copies[id(percents)]
 
         self._maps = [
             [
@@ -65,7 +65,7 @@ class Pools:
                 copy(pool.prod_low_thresholds),
                 copy(pool.prod_high_thresholds),
             ]
-            for pool in given
+            for pool in configured
         ]
         self._configured = [dict(percents) for percents in self.filled]
 

@@ -95,7 +95,9 @@ class FencedPublisher(Publisher):
         topics = list(claim.newest_offsets)
         mark = [RowChange(row_key(partition, "", "claim"), None)]
         await asyncio.gather(*(self._write(claim, topic, partition, mark) for topic in topics))
-        claimed = {topic: last for topic, last in claim.newest_offsets.items() if last is not None}
+        claimed = {
+            topic: offset for topic, offset in claim.newest_offsets.items() if offset is not None
+        }
         for topic in topics:
             if topic not in claimed:
                 raise NotAcknowledged(
@@ -182,12 +184,12 @@ class FencedPublisher(Publisher):
             claim.writing -= 1
             if not claim.writing:
                 claim.idle.set()
-        first = offsets[0] if offsets else -1
+        first_offset = offsets[0] if offsets else -1
         if offsets:
             before = claim.newest_offsets[topic]
             claim.newest_offsets[topic] = offsets[-1] if offsets[-1] >= 0 else None
-            if first >= 0:
-                await self._check(first, before, topic, partition)
+            if first_offset >= 0:
+                await self._check(first_offset, before, topic, partition)
         return offsets
 
     async def _check(self, offset: int, before: int | None, topic: str, partition: int) -> None:

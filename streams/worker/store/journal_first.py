@@ -59,20 +59,24 @@ class JournalFirst:
             TopicChanged: the rows have another id of a topic.
         """
         await self._publisher.start()
-        known = self._read_place(partition, rows.get(row_key(partition, "", POSITION)), topic_ids)
+        stored_position = self._read_place(
+            partition, rows.get(row_key(partition, "", POSITION)), topic_ids
+        )
         await self._rows.claim(partition)
-        opened = await self._publisher.append(
+        opening_offset = await self._publisher.append(
             journal.TOPIC, partition, [journal.encode_opening(partition)]
         )
-        if opened <= known.offset:
+        if opening_offset <= stored_position.offset:
             raise journal.JournalDamaged(
                 partition,
-                f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
-                f"reflect it up to offset {known.offset}: the topic was created again, or the broker has lost "
+                f"topic {journal.TOPIC}, partition {partition} ends at offset {opening_offset + 1}, but the tables "
+                f"reflect it up to offset {stored_position.offset}: the topic was created again, or the broker has lost "
                 f"records",
             )
-        reader = journal.JournalReader(known, partition)
-        changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
+        reader = journal.JournalReader(stored_position, partition)
+        changes = await self._publish_tail(
+            reader, partition, stored_position.offset + 1, opening_offset + 1
+        )
         newest = dict(rows)
         # Complete rows, to be written by the next flush. Packing them later would need the rows of the
         # tables, which another rebalance may drop meanwhile.
