@@ -210,9 +210,7 @@ class ClusterPolicies:
         """
         key_of_cluster: dict[str, str] = {}
         replaced = []
-        for key, (sequence, row) in sorted(
-            rows.items(), key=lambda number_and_row: number_and_row[1][0]
-        ):
+        for key, (sequence, row) in sorted(rows.items(), key=lambda item: item[1][0]):
             cluster = row.record.cluster
             if cluster in key_of_cluster:
                 replaced.append(key_of_cluster[cluster])

@@ -131,18 +131,16 @@ def lifetime_columns(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, obje
         name: [pair for lifetimes in samples for pair in lifetimes.pairs(name)]
         for name in sorted({name for lifetimes in samples for name in lifetimes.resources})
     }
-    pairs = {
-        name: lifetimes
-        for name, lifetimes in pairs.items()
-        if any(mean >= 0 for mean, _ in lifetimes)
+    columns = {
+        name: tuple(zip(*of_resource, strict=True))
+        for name, of_resource in pairs.items()
+        if any(mean >= 0 for mean, _ in of_resource)
     }
     return {
         "samples": list(by_sample),
         "minutes": [
             lifetime.minutes for lifetimes in samples for lifetime in lifetimes.of.values()
         ],
-        "mean": {name: [mean for mean, _ in lifetimes] for name, lifetimes in pairs.items()},
-        "deviation": {
-            name: [deviation for _, deviation in lifetimes] for name, lifetimes in pairs.items()
-        },
+        "mean": {name: list(means) for name, (means, _) in columns.items()},
+        "deviation": {name: list(deviations) for name, (_, deviations) in columns.items()},
     }

@@ -251,16 +251,20 @@ class PodWindow:
         bounds = begins.nonzero()[0]
         starts, figures = bounds[:-1], ordered[:, 1:]
         members = number[starts]
-        reported = self._order(members, members.tobytes())
-        if reported is not None and figures.size and all_within(figures, INT64_MAX // len(figures)):
+        member_order = self._order(members, members.tobytes())
+        if (
+            member_order is not None
+            and figures.size
+            and all_within(figures, INT64_MAX // len(figures))
+        ):
             divisors = np.diff(bounds)[:, np.newaxis]
             mean_lines = (np.add.reduceat(figures, starts) // divisors).tolist()
-            return _named(reported, mean_lines, resources)
+            return _named(member_order, mean_lines, resources)
         line_sums, line_counts = sums(figures, starts), counts(figures, starts)
-        if reported is not None:
+        if member_order is not None:
             return [
                 (member, usage)
-                for line, member in zip(reported.lines, reported.members, strict=True)
+                for line, member in zip(member_order.lines, member_order.members, strict=True)
                 if (usage := _mean(resources, line_sums[line], line_counts[line]))
             ]
         last_seen = order[bounds[1:] - 1]

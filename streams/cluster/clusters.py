@@ -243,10 +243,8 @@ class Clusters:
         # A round's message, because `cluster why-not` shows it.
         if record.now_ms is None:
             return
-        source, found_in = record.record, build_as_of(self._partition, record.offsets)
-        cause = Cause(
-            cluster, source.topic, self._partition, source.offset, record.now_ms, found_in
-        )
+        source, as_of = record.record, build_as_of(self._partition, record.offsets)
+        cause = Cause(cluster, source.topic, self._partition, source.offset, record.now_ms, as_of)
         record.notices.append(
             encode_output(build_stopped_round(cause, text, dry_run=True), record.now_ms)
         )

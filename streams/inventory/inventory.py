@@ -1,7 +1,7 @@
 """Nodes and pods of one cluster.
 
 `Inventory` applies node states and node metrics; `pod_events` applies records of pods. A `Node` updates its
-own parts. The inventory has what can_refuse several nodes: rows in the index, the node of each pod, owners,
+own parts. The inventory has what concerns several nodes: rows in the index, the node of each pod, owners,
 fresh metrics, and the names of changed table rows until they are written.
 """
 

@@ -172,12 +172,12 @@ class MigrationLifecycle:
             changed["conditions"] = conditions
         if not changed:
             return row
-        is_reported = not _REPORTED_AT_ONCE.isdisjoint(changed)
-        if is_reported:
+        is_reported_at_once = not _REPORTED_AT_ONCE.isdisjoint(changed)
+        if is_reported_at_once:
             changed["changed_at_ms"] = cause.now_ms
         after = row.model_copy(update=changed)
         self.registry.put(after)
-        if is_reported or changed.get("gate"):
+        if is_reported_at_once or changed.get("gate"):
             self.report(after, cause)
         if "conditions" in changed and _is_evicted(after) and not _is_evicted(row):
             self._events.append(

@@ -6,7 +6,7 @@ for all rows when a kind of pod is new, and for single rows after changes. Both 
 results; a property test checks this for every registered plugin.
 
     prepare(kind)            compute once per kind what the other methods need
-    can_refuse(prepared)       filter: False if the filter never refuses pods of this kind
+    can_refuse(prepared)     filter: False if the filter never refuses pods of this kind
     mask(prepared)           filter: shape (nodes,), bool, True = passes; None = every node passes
     reason(prepared, row)    filter: why one node is refused; None = passes
     reasons(prepared, rows)  filter: reasons of all rows that `mask` refuses

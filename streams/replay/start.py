@@ -73,9 +73,7 @@ def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) ->
             f"{time_text(oldest.now_ms)} on: choose a later time, or none"
         )
     in_journal = [
-        found_checkpoint
-        for found_checkpoint in finder.found
-        if first_offset <= found_checkpoint.position.offset < end
+        candidate for candidate in finder.found if first_offset <= candidate.position.offset < end
     ]
     raise NotReplayable(
         f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
@@ -93,12 +91,8 @@ def find_oldest_checkpoint(stored: StoredTopics, partition: int) -> Checkpoint |
 def _find_oldest(stored: StoredTopics, finder: CheckpointFinder) -> Checkpoint | None:
     first, end = stored.extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
-        found_checkpoint = finder.take(offset, value)
-        usable = (
-            None
-            if found_checkpoint is None
-            else _read_usable(stored, finder.partition, found_checkpoint)
-        )
+        candidate = finder.take(offset, value)
+        usable = None if candidate is None else _read_usable(stored, finder.partition, candidate)
         if usable is not None:
             return usable
     return None
@@ -114,13 +108,13 @@ def _find_newest(stored: StoredTopics, partition: int, before_ms: int) -> Checkp
         finder = CheckpointFinder(partition)
         for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
             finder.take(offset, value)
-        for found_checkpoint in sorted(
+        for candidate in sorted(
             finder.found,
-            key=lambda found_checkpoint: found_checkpoint.position.offset,
+            key=lambda candidate: candidate.position.offset,
             reverse=True,
         ):
-            if found_checkpoint.now_ms is None or found_checkpoint.now_ms < before_ms:
-                usable = _read_usable(stored, partition, found_checkpoint)
+            if candidate.now_ms is None or candidate.now_ms < before_ms:
+                usable = _read_usable(stored, partition, candidate)
                 if usable is not None:
                     return usable
         if begin == first:
@@ -155,28 +149,26 @@ def _begins_with_first_batch(stored: StoredTopics, end: int) -> bool:
 
 
 def _read_usable(
-    stored: StoredTopics, partition: int, found_checkpoint: FoundCheckpoint
+    stored: StoredTopics, partition: int, candidate: FoundCheckpoint
 ) -> Checkpoint | None:
     """Return the checkpoint with its rows; None: it is not usable."""
     first, end = stored.extent(journal.TOPIC)
-    offset = found_checkpoint.position.offset
+    offset = candidate.position.offset
     if not first <= offset < end:
         return None
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
-    if not values or not matches_position(found_checkpoint.position, values[0]):
+    if not values or not matches_position(candidate.position, values[0]):
         return None
-    complete = _read_checkpoint(stored, partition, found_checkpoint)
+    complete = _read_checkpoint(stored, partition, candidate)
     return complete if complete is not None and _has_inputs(stored, complete) else None
 
 
 def _read_checkpoint(
-    stored: StoredTopics, partition: int, found_checkpoint: FoundCheckpoint
+    stored: StoredTopics, partition: int, candidate: FoundCheckpoint
 ) -> Checkpoint | None:
     """Return the checkpoint; None: a part of it was deleted meanwhile."""
-    decoder = CheckpointDecoder(found_checkpoint.position)
-    for _, value in stored.read(
-        checkpoint.TOPIC, found_checkpoint.first_offset, found_checkpoint.last_offset
-    ):
+    decoder = CheckpointDecoder(candidate.position)
+    for _, value in stored.read(checkpoint.TOPIC, candidate.first_offset, candidate.last_offset):
         piece = read_piece(partition, value)
         complete = None if piece is None else decoder.take(*piece)
         if complete is not None:

@@ -191,9 +191,9 @@ class CheckpointFinder:
             del self._open[position]
         if checkpoint is None:
             return None
-        found_checkpoint = FoundCheckpoint(position, checkpoint.now_ms, first_offset, offset)
-        self.found.append(found_checkpoint)
-        return found_checkpoint
+        complete = FoundCheckpoint(position, checkpoint.now_ms, first_offset, offset)
+        self.found.append(complete)
+        return complete
 
     @property
     def incomplete(self) -> int:
