@@ -90,7 +90,7 @@ class ReservedPod(Part):
     """How many records of the cluster had been applied when the pod arrived."""
     list_id: ListId | None = None
     """The last full list that contained the pod."""
-    place: Count
+    arrival: Count
     """Order among the pods of the node: later pods have larger numbers."""
 
 

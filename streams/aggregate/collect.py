@@ -232,7 +232,6 @@ class ClusterPolicies:
         return written, removed
 
     def mark_written(self) -> None:
-        """Mark all changes as written."""
         self._written, self._removed = {}, {}
 
 

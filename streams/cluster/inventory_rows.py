@@ -116,7 +116,7 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
                 attempt=item.attempt,
                 sequence=item.sequence,
                 list_id=item.list_id,
-                place=item.place,
+                arrival=item.arrival,
             )
             pods.append(RestoredPod(held, _counted_pod(item, pod), item.counted_at_ms))
             self._reservations.add(held)
@@ -129,7 +129,7 @@ def encode_held(held: HeldPod, counted: AssignedPod | None) -> bytes:
         "pod": _pod_values(held.pod),
         "assigned_at_ms": held.assigned_at_ms,
         "attempt": held.attempt,
-        "place": held.place,
+        "arrival": held.arrival,
         "sequence": held.sequence,
     }
     if counted is not None:

@@ -394,7 +394,7 @@ class Placement:
             requested_at_ms=request.requested_at_ms,
             attempt=waiting.attempt,
             sequence=self.inventory.numbers.sequence,
-            place=self.inventory.numbers.next_place(),
+            arrival=self.inventory.numbers.next_arrival(),
         )
         self.inventory.hold(self.inventory.index.nodes[row].name, held, first_seen=True)
         self.reservations.add(held)

@@ -70,7 +70,6 @@ class ClusterStage:
 
     @property
     def clusters(self) -> dict[str, ClusterState]:
-        """Clusters that have state and are not set apart."""
         return self._clusters.states
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:

@@ -88,7 +88,6 @@ class Inventory:
 
     @property
     def now_ms(self) -> int:
-        """Log time; 0 before the first clock tick."""
         return self.context.now_ms
 
     def pause(self, paused: bool) -> None:
@@ -345,8 +344,8 @@ class Inventory:
         `first_seen` restarts the pod's time for estimation even if the pod has not changed.
         """
         uid = held.pod.uid
-        if not held.place:
-            held = replace(held, place=self.numbers.next_place())
+        if not held.arrival:
+            held = replace(held, arrival=self.numbers.next_arrival())
         node = self._register(name, held)
         node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None

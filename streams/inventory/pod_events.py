@@ -99,6 +99,6 @@ def _hold(
         sequence=inventory.numbers.sequence if before is None else before.sequence,
         list_id=inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)
         or (None if before is None else before.list_id),
-        place=inventory.numbers.next_place(),
+        arrival=inventory.numbers.next_arrival(),
     )
     inventory.hold(name, held, first_seen=lifecycle.event == "seen")

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Bits for the pods of one record in `HeldPod.place`.
-_PLACES_PER_RECORD_BITS = 20
+#: Bits for the pods of one record in `HeldPod.arrival`.
+_ARRIVALS_PER_RECORD_BITS = 20
 
 
 class RecordNumbers:
     def __init__(self) -> None:
         self._sequence = 0
         self._is_unnumbered = False
-        self._last_place = 0
+        self._last_arrival = 0
 
     @property
     def sequence(self) -> int:
@@ -37,7 +37,7 @@ class RecordNumbers:
         yield
         self._is_unnumbered = False
 
-    def next_place(self) -> int:
+    def next_arrival(self) -> int:
         """Return a number above all earlier ones; a restart does not change it."""
-        self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
-        return self._last_place
+        self._last_arrival = max(self._last_arrival + 1, self.sequence << _ARRIVALS_PER_RECORD_BITS)
+        return self._last_arrival

@@ -33,7 +33,7 @@ class HeldPod:
     """Number of records that the cluster had applied when the pod was held."""
     list_id: str | None = None
     """The last full list that contains the pod."""
-    place: int = 0
+    arrival: int = 0
     """Order of arrival among the pods of a cluster; 0 before the pod is held."""
 
     @property

@@ -211,7 +211,6 @@ def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, by
 
 
 def get_position(piece: CheckpointPiece) -> JournalPosition:
-    """Return the journal position that the rows reflect."""
     return JournalPosition(piece.epoch, piece.sequence, piece.offset)
 
 

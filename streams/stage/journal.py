@@ -246,21 +246,16 @@ class JournalReader:
         return f"; records at {offsets} were skipped as foreign" if offsets else ""
 
 
-def read_from(position: JournalPosition, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
-    """Read records after a position.
+def read_tail(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
+    """Return the combined effect of further records.
 
     Args:
-        position: the position to start from.
-        entries: offset and value of the records after it.
+        reader: has read the records before.
+        entries: offset and value of the further records.
 
     Raises:
         JournalDamaged: a record cannot be read, or a batch is missing.
     """
-    return read_tail(JournalReader(position), entries)
-
-
-def read_tail(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
-    """Like `read_from`, with a reader that has read earlier records."""
     tail = Tail(reader.position)
     for offset, value in entries:
         batch = reader.take(offset, value)

@@ -44,7 +44,6 @@ class Changes:
         self._rows: dict[str, _RowState] = {}
 
     def __len__(self) -> int:
-        """Number of changed rows."""
         return len(self._rows)
 
     def add(self, key: str, value: bytes | None) -> None:
@@ -127,12 +126,12 @@ def _pack_row(key: str, before: bytes | None, items: Mapping[str, bytes | None])
             for entry in orjson.loads(decompress(before))[_ITEMS]:
                 uid = entry["pod"]["uid"]
                 if uid not in items:
-                    entries.append((entry["place"], uid, entry))
+                    entries.append((entry["arrival"], uid, entry))
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedTable(key, f"cannot be read: {error!r}") from error
     for uid, value in items.items():
         if value is not None:
-            entries.append((orjson.loads(value)["place"], uid, orjson.Fragment(value)))
+            entries.append((orjson.loads(value)["arrival"], uid, orjson.Fragment(value)))
     if not entries:
         return None
     _, cluster, _, node = parse_row_key(key)

@@ -106,7 +106,7 @@ def _judge_journal(history: History, verdict: Verdict) -> None:
 def _judge_partition(history: History, partition: int, verdict: Verdict) -> list[OutputRecord]:
     """Judge one partition; return the outputs in its journal."""
     entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
-    tail = journal.read_from(journal.JournalPosition(), entries)
+    tail = journal.read_tail(journal.JournalReader(journal.JournalPosition()), entries)
     inputs = _Inputs(history, partition)
     verification = Verification(partition, history.partitions)
     difference = verification.verify(Recording(partition, entries, inputs))

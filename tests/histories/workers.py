@@ -230,7 +230,9 @@ class ClusterWorker(Worker):
         """Bring the rows to the end of the journal."""
         first = self._written.offset + 1
         try:
-            tail = journal.read_from(self._written, enumerate(self.journal[first:], first))
+            tail = journal.read_tail(
+                journal.JournalReader(self._written), enumerate(self.journal[first:], first)
+            )
         except journal.JournalDamaged as damaged:
             raise Failure("the journal cannot be followed", str(damaged)) from damaged
         self.put_rows(RowChange(key, value) for key, value in tail.rows.items())

@@ -57,12 +57,12 @@ class Tolerations:
     def find_untolerated(self, taints: Taints) -> Taint | None:
         """Return the first taint that is not tolerated; None if all are.
 
-        `taints` are only those that refuse pods (`refusing`).
+        `taints` are only those that refuse pods (`select_refusing`).
         """
         return next((taint for taint in taints if not self.covers(taint)), None)
 
 
-def refusing(taints: Taints) -> Taints:
+def select_refusing(taints: Taints) -> Taints:
     """Return the taints that refuse pods, in their order."""
     return tuple(taint for taint in taints if taint.effect != "PreferNoSchedule")
 
@@ -78,7 +78,7 @@ class TaintToleration(Filter):
         self._taints.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        self._taints.put(row, () if node.state is None else refusing(node.state.taints))
+        self._taints.put(row, () if node.state is None else select_refusing(node.state.taints))
 
     def prepare(self, kind: Kind) -> Tolerations:
         return Tolerations(kind.pod.tolerations)

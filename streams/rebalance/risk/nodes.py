@@ -84,7 +84,6 @@ class RiskNodes:
         return self._changed(position, figures, 1.0)
 
     def without_pod(self, position: int, figures: Figures) -> float:
-        """Return the cost of a node with one pod less."""
         return self._changed(position, figures, -1.0)
 
     def _changed(self, position: int, figures: Figures, sign: float) -> float:
@@ -106,11 +105,9 @@ class RiskNodes:
         return after
 
     def add(self, position: int, figures: Figures) -> None:
-        """Add a pod to a node."""
         self._put(position, figures, 1.0)
 
     def remove(self, position: int, figures: Figures) -> None:
-        """Remove a pod from a node."""
         self._put(position, figures, -1.0)
 
     def _put(self, position: int, figures: Figures, sign: float) -> None:

@@ -42,7 +42,6 @@ class Health:
         """Stages and partitions that `_lags` includes."""
 
     def add_stage(self, partitions: Partitions, pipeline: Pipeline) -> None:
-        """Add a stage."""
         self._stages.append((partitions, pipeline))
 
     def beat(self) -> None:

@@ -119,7 +119,6 @@ class Observer:
         self._stages: list[tuple[Partitions, Publisher]] = []
 
     def add_stage(self, partitions: Partitions, pipeline: Pipeline, publisher: Publisher) -> None:
-        """Add a stage."""
         self._stages.append((partitions, publisher))
         self._health.add_stage(partitions, pipeline)
 

@@ -60,7 +60,7 @@ class Writer:
     def __init__(self, log: Log, known: JournalPosition) -> None:
         self._log = log
         log.append([journal.encode_opening(0)])
-        self.tail = journal.read_from(known, log.after(known))
+        self.tail = journal.read_tail(journal.JournalReader(known), log.after(known))
         self.place = self.tail.position
 
     def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
@@ -137,7 +137,7 @@ def test_a_missing_batch_is_an_error_and_no_silent_hole() -> None:
     writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"2"),)))
     whole = log.after(JournalPosition())
     with pytest.raises(JournalDamaged, match="expected 0"):
-        journal.read_from(JournalPosition(), [whole[0], whole[2]])
+        journal.read_tail(journal.JournalReader(JournalPosition()), [whole[0], whole[2]])
 
 
 def test_offsets_without_a_record_are_no_missing_batch() -> None:
@@ -146,7 +146,7 @@ def test_offsets_without_a_record_are_no_missing_batch() -> None:
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     apart = zip((0, 2, 3, 7), log.values, strict=True)
-    tail = journal.read_from(JournalPosition(), apart)
+    tail = journal.read_tail(journal.JournalReader(JournalPosition()), apart)
     assert tail.position == JournalPosition(0, 2, 7)
     assert len(tail.rows) == 3
 
@@ -159,7 +159,9 @@ def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> N
     with pytest.raises(
         JournalDamaged, match="has epoch 0, but no record that opens this epoch was read"
     ):
-        journal.read_from(JournalPosition(offset=1), log.after(JournalPosition(offset=1)))
+        journal.read_tail(
+            journal.JournalReader(JournalPosition(offset=1)), log.after(JournalPosition(offset=1))
+        )
 
 
 _FOREIGN = st.one_of(
@@ -238,14 +240,16 @@ def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_reco
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     log.values[2] = b"garbage"
     with pytest.raises(JournalDamaged, match=r"batches between them are missing; records at 2"):
-        journal.read_from(JournalPosition(), log.after(JournalPosition()))
+        journal.read_tail(journal.JournalReader(JournalPosition()), log.after(JournalPosition()))
 
 
 def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
     log = Log()
     Writer(log, JournalPosition()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
     with pytest.raises(JournalDamaged, match="found 2 bytes of values; the index says 3"):
-        journal.read_from(JournalPosition(), [(0, log.values[0]), (1, log.values[1][:-1])])
+        journal.read_tail(
+            journal.JournalReader(JournalPosition()), [(0, log.values[0]), (1, log.values[1][:-1])]
+        )
 
 
 @given(st.integers(1, 300), st.integers(0, 5))
@@ -258,7 +262,7 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     assert all(len(value) <= 40 + 200 for value in values)
     assert sum(len(value) for value in values) <= len(values) * 200 + rows * (size + 40) + 60
     entries = [(0, journal.encode_opening(0)), *enumerate(values, start=1)]
-    assert journal.read_from(JournalPosition(), entries).rows == {
+    assert journal.read_tail(journal.JournalReader(JournalPosition()), entries).rows == {
         row.key: row.value for row in changes
     }
 
@@ -277,7 +281,7 @@ def test_a_tail_read_in_pieces_comes_to_the_same(
         for result in results:
             writer.write(result)
     entries = log.after(JournalPosition())
-    whole = journal.read_from(JournalPosition(), entries)
+    whole = journal.read_tail(journal.JournalReader(JournalPosition()), entries)
     reader = journal.JournalReader(JournalPosition())
     rows: dict[str, bytes | None] = {}
     outputs: list[OutputRecord] = []

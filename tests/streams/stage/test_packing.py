@@ -9,7 +9,7 @@ from streams.stage.records import DamagedTable, RowChange
 
 def item(uid: str, place: int = 0) -> bytes:
     """A pod as the journal has it."""
-    return orjson.dumps({"place": place, "pod": {"uid": uid}})
+    return orjson.dumps({"arrival": place, "pod": {"uid": uid}})
 
 
 def uids(row: bytes | None) -> list[str]:
