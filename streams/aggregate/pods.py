@@ -212,7 +212,7 @@ class PodWindow:
         most = INT64_MAX // len(stack)
         if all_within(figures, most):
             mean_lines = (np.add.reduce(figures) // len(stack)).tolist()
-            return _named(order, mean_lines, resources)
+            return _name_means(order, mean_lines, resources)
         if int(figures.max()) > most:
             return None
         divisors = (figures >= 0).sum(axis=0)
@@ -259,7 +259,7 @@ class PodWindow:
         ):
             divisors = np.diff(bounds)[:, np.newaxis]
             mean_lines = (np.add.reduceat(figures, starts) // divisors).tolist()
-            return _named(member_order, mean_lines, resources)
+            return _name_means(member_order, mean_lines, resources)
         line_sums, line_counts = sums(figures, starts), counts(figures, starts)
         if member_order is not None:
             return [
@@ -290,7 +290,7 @@ class PodWindow:
             entry = (member, line_sums[line], line_counts[line])
             before = by_identity.pop(member[:3], None)
             if before is not None:
-                entry = (member, _added(before[1], entry[1]), _added(before[2], entry[2]))
+                entry = (member, _add_lists(before[1], entry[1]), _add_lists(before[2], entry[2]))
             by_identity[member[:3]] = entry
         by_name = {entry[0][:2]: entry for entry in by_identity.values()}
         means = []
@@ -315,7 +315,7 @@ def numbers(samples: Iterable[PodSample]) -> set[int]:
     return set(np.unique(np.concatenate(matrices)).tolist()) if matrices else set()
 
 
-def _named(
+def _name_means(
     order: _Order, means: Sequence[Sequence[int]], resources: Sequence[str]
 ) -> list[MemberMean]:
     columns = list(enumerate(resources))
@@ -335,5 +335,5 @@ def _mean(
     }
 
 
-def _added(left: list[int], right: list[int]) -> list[int]:
+def _add_lists(left: list[int], right: list[int]) -> list[int]:
     return [a + b for a, b in zip(left, right, strict=True)]

@@ -75,7 +75,7 @@ def pods_by_node(
     for name, (sequence, columns) in rows.items():
         _check_lengths(name, len(columns.offset), columns.node, columns.members)
         _check_lengths(name, sum(columns.members), columns.number, *columns.usage.values())
-        _check_places(name, columns.node, columns.nodes)
+        _check_indexes(name, columns.node, columns.nodes)
         number = np.array(columns.number, dtype=np.int64)
         usage = {
             resource: np.array(column, dtype=np.int64) for resource, column in columns.usage.items()
@@ -100,7 +100,7 @@ def _read_lifetimes(name: str, columns: PodColumns) -> dict[int, RecoveredLifeti
     stored = columns.lifetimes
     if stored is None:
         return {}
-    _check_places(name, stored.samples, columns.offset, "sample")
+    _check_indexes(name, stored.samples, columns.offset, "sample")
     starts = np.cumsum((0, *columns.members)).tolist()
     numbers = [
         list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
@@ -137,7 +137,7 @@ class _Joined:
         _check_lengths(
             name, length, row.node, *(getattr(row, field) for field in _FIELDS), *figures
         )
-        _check_places(name, row.node, row.nodes)
+        _check_indexes(name, row.node, row.nodes)
         if row.usage.keys() != row.system.keys():
             raise DamagedTable(name, "usage and system name different resources")
         numbers = [self._nodes.setdefault(node, len(self._nodes)) for node in row.nodes]
@@ -165,7 +165,7 @@ class _Joined:
         bounds = np.searchsorted(columns["node"], np.arange(len(self._nodes) + 1))
         figures = self._figures_by_node(order, columns["node"])
         return {
-            name: _cut(
+            name: _select_samples(
                 columns, slice(bounds[number], bounds[number + 1]), figures[number], windows(name)
             )
             for name, number in self._nodes.items()
@@ -198,7 +198,7 @@ class _Joined:
         return by_node
 
 
-def _cut(
+def _select_samples(
     columns: Mapping[str, Ints],
     span: slice,
     figures: Sequence[tuple[str, Ints, Ints, Ints]],
@@ -234,7 +234,7 @@ def _check_lengths(name: str, length: int, *columns: Sequence[int]) -> None:
             raise DamagedTable(name, text)
 
 
-def _check_places(
+def _check_indexes(
     name: str, indexes: Sequence[int], items: Sequence[object], kind: str = "node"
 ) -> None:
     if indexes and max(indexes) >= len(items):

@@ -26,7 +26,7 @@ _LINES = ("avg", *_NAMES)
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 
-def report(
+def build_metric(
     node: NodeWindows,
     policy: CollectRules,
     newest: SampleFigures | None = None,
@@ -52,7 +52,7 @@ def report(
     figures = node.samples.figures(starts[policy.average_ms])
     lines = lines_from[starts[policy.average_ms]]
     averages = means(figures) if lines is None else lines[0]
-    usage, system = _halves(averages, node.samples.resources)
+    usage, system = _split_system(averages, node.samples.resources)
     aggregated, aggregated_system = [], []
     for duration_ms in policy.durations_ms:
         start = starts[duration_ms]
@@ -182,7 +182,7 @@ def _aggregate(
     system_by_kind: _Usage = {}
     for name, values in columns.items():
         reported = [value if old else None for value, old in zip(values, old_enough, strict=True)]
-        usage, system = _halves(reported, resources)
+        usage, system = _split_system(reported, resources)
         if usage:
             usage_by_kind[name] = usage
         if system:
@@ -190,7 +190,7 @@ def _aggregate(
     return usage_by_kind, system_by_kind
 
 
-def _halves(
+def _split_system(
     values: Sequence[int | None], resources: list[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Split values of a window's columns into usage and system part by resource."""

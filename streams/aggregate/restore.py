@@ -51,7 +51,7 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     Raises:
         DamagedTable: a row cannot be read, or is missing.
     """
-    read = _read(rows)
+    read = _parse_rows(rows)
     if not read.progress:
         if rows:
             key = numbered_key(partition, "progress", 0)
@@ -74,7 +74,7 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     for name, members in read.nodes.items():
         if members.node not in samples:
             raise DamagedTable(name, "no row holds a sample of this node")
-        state.nodes[members.node] = _node(
+        state.nodes[members.node] = _restore_node(
             members, samples[members.node], pods.get(members.node, []), state.policies
         )
     samples_live = Counter(row for node in state.nodes.values() for row in node.samples.rows)
@@ -90,7 +90,7 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     return state
 
 
-def _read(rows: Mapping[str, bytes]) -> _Rows:
+def _parse_rows(rows: Mapping[str, bytes]) -> _Rows:
     read = _Rows()
     for key, value in sorted(rows.items()):
         row = read_row(key, value)
@@ -137,7 +137,7 @@ def _drop_void(read: _Rows, progress: Progress) -> list[str]:
     return void
 
 
-def _node(
+def _restore_node(
     members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], policies: ClusterPolicies
 ) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
@@ -156,9 +156,9 @@ def _node(
     counted = set(times[counts].tolist())
     timed = [(time_ms, sample) for time_ms, sample in by_time if time_ms in counted]
     known_numbers = np.array(sorted(names.values()), dtype=np.int64)
-    node.samples.widen(sorted(_measured(timed) - set(samples.resources)))
+    node.samples.widen(sorted(_find_measured_resources(timed) - set(samples.resources)))
     matrices: list[PodSample] = [
-        (time_ms, sample.row, _matrix(sample, node.samples.resources, known_numbers))
+        (time_ms, sample.row, _build_matrix(sample, node.samples.resources, known_numbers))
         for time_ms, sample in timed
     ]
     node.pods.load(names, members.next_number, matrices)
@@ -186,7 +186,7 @@ def _sort_by_time(
     return sorted(by_time.items())
 
 
-def _measured(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:
+def _find_measured_resources(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:
     measured: dict[str, bool] = defaultdict(bool)
     for _, sample in timed:
         for resource, column in sample.usage.items():
@@ -194,7 +194,7 @@ def _measured(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:
     return {resource for resource, any_value in measured.items() if any_value}
 
 
-def _matrix(pods: RecoveredPods, resources: list[str], known_numbers: Ints) -> Figures:
+def _build_matrix(pods: RecoveredPods, resources: list[str], known_numbers: Ints) -> Figures:
     matrix = np.full((len(pods.number), 1 + len(resources)), UNKNOWN, dtype=np.int64)
     matrix[:, 0] = pods.number
     for index, resource in enumerate(resources):

@@ -165,7 +165,7 @@ def policy_row(partition: int, sequence: int, policy: ClusterCollectPolicy) -> R
 
 
 def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -> RowChange:
-    nodes, node_indexes = _numbered([entry.node for entry in entries])
+    nodes, node_indexes = _number_names([entry.node for entry in entries])
     content: dict[str, Any] = {
         "nodes": nodes,
         "node": node_indexes,
@@ -189,9 +189,9 @@ def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -
 
 
 def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowChange:
-    nodes, node_indexes = _numbered([entry.node for entry in entries])
+    nodes, node_indexes = _number_names([entry.node for entry in entries])
     columns = {resource: None for entry in entries for resource in entry.resources}
-    aligned = [_aligned(entry, tuple(columns)) for entry in entries]
+    aligned = [_align(entry, tuple(columns)) for entry in entries]
     lines = np.concatenate(aligned)
     content = {
         "nodes": nodes,
@@ -209,7 +209,7 @@ def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowC
     return _row(numbered_key(partition, "pod_samples", sequence), content)
 
 
-def _aligned(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
+def _align(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
     if entry.resources == resources:
         return entry.matrix
     aligned = np.full((len(entry.matrix), 1 + len(resources)), UNKNOWN, dtype=np.int64)
@@ -219,7 +219,7 @@ def _aligned(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
     return aligned
 
 
-def _numbered(names: Sequence[str]) -> tuple[list[str], list[int]]:
+def _number_names(names: Sequence[str]) -> tuple[list[str], list[int]]:
     index_of: dict[str, int] = {}
     numbers = [index_of.setdefault(name, len(index_of)) for name in names]
     return list(index_of), numbers

@@ -216,18 +216,20 @@ def extract_figures(
     members = [
         (
             (pod.namespace, pod.name, pod.uid, pod.priority_class),
-            pod.usage if pod.memory is None else _amounts(pod.usage, pod.memory, memory_field),
+            pod.usage
+            if pod.memory is None
+            else _select_memory(pod.usage, pod.memory, memory_field),
         )
         for pod in sample.pods
     ]
     members += [
         (
             ("", application.name, "", application.priority_class),
-            _amounts(application.usage, application.memory, memory_field),
+            _select_memory(application.usage, application.memory, memory_field),
         )
         for application in sample.host_applications
     ]
-    usage = _amounts(sample.usage, sample.memory, memory_field)
+    usage = _select_memory(sample.usage, sample.memory, memory_field)
     system = sample.system_usage
     if system is None:
         system = _subtract_members(usage, members)
@@ -274,7 +276,7 @@ def _pressure_shares(sample: NodeUsage | KnownSample) -> dict[str, Any] | None:
     return shares or None
 
 
-def _amounts(usage: Amounts, memory: object | None, memory_field: str) -> Amounts:
+def _select_memory(usage: Amounts, memory: object | None, memory_field: str) -> Amounts:
     selected = None if memory is None else getattr(memory, memory_field)
     return usage if selected is None else {**usage, "memory": selected}
 

@@ -56,9 +56,9 @@ class LocalPipeline:
         for record in records:
             written_ms = record.written_ms
             if record.topic == INPUT:
-                samples.append(self._numbered(INPUT, record.key, record.value, written_ms))
+                samples.append(self._number(INPUT, record.key, record.value, written_ms))
             elif record.topic in CLUSTER_INPUTS:
-                inputs.append(self._numbered(record.topic, record.key, record.value, written_ms))
+                inputs.append(self._number(record.topic, record.key, record.value, written_ms))
             else:
                 raise ValueError(
                     f"found a record of topic {record.topic}; expected {INPUT} or one of "
@@ -66,7 +66,7 @@ class LocalPipeline:
                 )
         aggregated = self.aggregate.apply(samples)
         inputs += [
-            self._numbered(OUTPUT, output.key, output.value, written_ms)
+            self._number(OUTPUT, output.key, output.value, written_ms)
             for output in aggregated.outputs
         ]
         result = self.cluster.apply(inputs)
@@ -74,14 +74,14 @@ class LocalPipeline:
         outside = [(letter.topic, letter.value) for letter in aggregated.dead_letters]
         for output in result.outputs:
             if output.topic == INPUT:
-                policy = self._numbered(INPUT, output.key, output.value, written_ms)
+                policy = self._number(INPUT, output.key, output.value, written_ms)
                 self._policies.append(policy)
             else:
                 outside.append((output.topic, output.value))
         outside += [(letter.topic, letter.value) for letter in result.dead_letters]
         return outside
 
-    def _numbered(self, topic: str, key: str, value: bytes, written_ms: int) -> InputRecord:
+    def _number(self, topic: str, key: str, value: bytes, written_ms: int) -> InputRecord:
         offset = self._ends[topic]
         self._ends[topic] = offset + 1
         return InputRecord(topic, 0, offset, key.encode(), value, written_ms)

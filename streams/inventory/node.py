@@ -15,7 +15,7 @@ from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand, pod_demand
+from streams.pods.demand import PodDemand, compute_demand
 from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet
 from streams.risk.node_statistics import NodeStatistics
@@ -176,7 +176,7 @@ class Node:
             self.held[held.pod.uid] = held
             self._count(held.demand, 1)
             if counted_at_ms is not None:
-                demand = held.demand if pod is held.pod else pod_demand(pod)
+                demand = held.demand if pod is held.pod else compute_demand(pod)
                 counted.append((pod, demand, counted_at_ms))
         self.usage.restore(counted)
         if self.statistics is not None:

@@ -38,7 +38,7 @@ class PodDemand:
     """Whether no container has a request or limit of cpu or memory; overhead does not count."""
 
 
-def pod_demand(pod: Pod) -> PodDemand:
+def compute_demand(pod: Pod) -> PodDemand:
     """Sum requests, limits and host ports of a pod.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand, pod_demand
+from streams.pods.demand import PodDemand, compute_demand
 from streams.pods.priority import CLASS_LABELS, PriorityClass, priority_class
 from streams.stage.sized_cache import SizedCache
 
@@ -97,7 +97,7 @@ def kind_of(pod: Pod) -> Kind:
 
 
 def _build_kind(pod: Pod, daemon: bool) -> Kind:
-    demand = pod_demand(pod)
+    demand = compute_demand(pod)
     of_class = priority_class(pod, demand)
     common = _common(pod)
     described = common.model_dump(mode="json", include=_FIELDS, exclude_defaults=True)

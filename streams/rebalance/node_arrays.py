@@ -82,12 +82,12 @@ class NodeFigures:
     @property
     def used(self) -> IntArray:
         """Usage of each pod, shape (pods, resources), or `UNMEASURED`."""
-        return self._of_pods()[0]
+        return self._measure_pods()[0]
 
     @property
     def metered(self) -> list[bool]:
         """Whether the metric has each pod, perhaps with other resources only."""
-        return self._of_pods()[1]
+        return self._measure_pods()[1]
 
     def take(self, node: Node, reading_rules: ReadingRules) -> bool:
         """Read the current state of a node; return whether its node-state record has changed."""
@@ -157,7 +157,7 @@ class NodeFigures:
                 prod[reading_rules.pods] = sum(map(and_, pods.prod, pods.bound))
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
 
-    def _of_pods(self) -> tuple[IntArray, list[bool]]:
+    def _measure_pods(self) -> tuple[IntArray, list[bool]]:
         """Return `used` and `metered`; cached until the node changes."""
         if self._measured is None:
             metric = self.metric if self.updated_ms >= 0 else None

@@ -61,7 +61,7 @@ class Mismatch:
 def find_mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
     """Return all differences of bytes; the order of rows does not matter."""
     mismatches = [
-        Mismatch(kind, number, _readable(recorded_output), _readable(replayed_output))
+        Mismatch(kind, number, _describe_output(recorded_output), _describe_output(replayed_output))
         for kind, recorded_outputs, replayed_outputs in (
             ("output", recorded.outputs, replayed.outputs),
             ("dead letter", recorded.dead_letters, replayed.dead_letters),
@@ -74,7 +74,7 @@ def find_mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
     for key in {**recorded.rows, **replayed.rows}:
         one_row, other_row = recorded.rows.get(key, NOTHING), replayed.rows.get(key, NOTHING)
         if one_row != other_row:
-            mismatches.append(Mismatch("row", key, _row(one_row), _row(other_row)))
+            mismatches.append(Mismatch("row", key, _parse_row(one_row), _parse_row(other_row)))
     return mismatches
 
 
@@ -96,7 +96,7 @@ def find_culprit(
         return applied[0]
     results = [stage.apply([record]) for record in applied]
     steps = [Effect.of(result.published, result.rows) for result in results]
-    makers = {
+    input_indexes = {
         "output": [index for index, step in enumerate(steps) for _ in step.outputs],
         "dead letter": [index for index, step in enumerate(steps) for _ in step.dead_letters],
     }
@@ -105,8 +105,10 @@ def find_culprit(
     touched: list[int] = []
     for mismatch in mismatches:
         if isinstance(mismatch.index_or_key, int):
-            certain += makers[mismatch.kind][mismatch.index_or_key : mismatch.index_or_key + 1]
-            certain += _recorded_maker(mismatch, applied)
+            certain += input_indexes[mismatch.kind][
+                mismatch.index_or_key : mismatch.index_or_key + 1
+            ]
+            certain += _find_recorded_input(mismatch, applied)
             continue
         row, kind = mismatch.index_or_key, kind_of_key(mismatch.index_or_key)
         writers = [index for index, step in enumerate(steps) if row in step.rows]
@@ -114,7 +116,9 @@ def find_culprit(
             certain += writers[:1]
         else:
             touched += writers[-1:]
-            possible += [(i, kind) for i in _changed(mismatch, row, steps, before.get(row))[-1:]]
+            possible += [
+                (i, kind) for i in _find_changing_inputs(mismatch, row, steps, before.get(row))[-1:]
+            ]
     if certain:
         earliest = min(certain)
         explains = set(map(kind_of_key, steps[earliest].rows))
@@ -124,7 +128,7 @@ def find_culprit(
     return applied[min(indices)] if indices else None
 
 
-def _recorded_maker(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[int]:
+def _find_recorded_input(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[int]:
     """Return the index of the input that a recorded output names, as a list of at most one."""
     if mismatch.kind == "dead letter":
         topic_and_offset = [get(mismatch.recorded, ("value", name)) for name in ("topic", "offset")]
@@ -143,7 +147,7 @@ def _recorded_maker(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[
     return candidates[-1:]
 
 
-def _changed(
+def _find_changing_inputs(
     mismatch: Mismatch, row: str, steps: Sequence[Effect], before: bytes | None
 ) -> list[int]:
     """Return the indexes of the inputs that changed the differing part of a row."""
@@ -151,7 +155,7 @@ def _changed(
     paths = [difference.path for difference in mismatch.paths]
     changed: list[int] = []
     for index, step in enumerate(steps):
-        newer = _row(step.rows.get(row, NOTHING))
+        newer = _parse_row(step.rows.get(row, NOTHING))
         if newer is not NOTHING:
             if any(get(newer, path) != get(value, path) for path in paths):
                 changed.append(index)
@@ -159,7 +163,7 @@ def _changed(
     return changed
 
 
-def _readable(output: OutputRecord | None) -> Any:
+def _describe_output(output: OutputRecord | None) -> Any:
     if output is None:
         return NOTHING
     return {
@@ -170,6 +174,6 @@ def _readable(output: OutputRecord | None) -> Any:
     }
 
 
-def _row(value: Any) -> Any:
+def _parse_row(value: Any) -> Any:
     """Return a row; None: it was deleted; `NOTHING`: it was not changed."""
     return parse(value) if isinstance(value, bytes) else value

@@ -89,9 +89,11 @@ def build_object(result: ReplayResult) -> dict[str, Any]:
             "journal_offset": difference.journal_offset,
             "now_ms": difference.now_ms,
             "problem": difference.problem,
-            "first_input": None if difference.culprit is None else _place(difference.culprit),
+            "first_input": None
+            if difference.culprit is None
+            else _locate_input(difference.culprit),
             "differing": len(difference.mismatches),
-            "mismatches": [_mismatch(mismatch) for mismatch in _select(difference)],
+            "mismatches": [_describe_mismatch(mismatch) for mismatch in _select(difference)],
         }
     return fields
 
@@ -102,7 +104,7 @@ def _difference_lines(difference: Difference) -> list[str]:
         f"{difference.problem}"
     ]
     if difference.culprit is not None:
-        location = _place(difference.culprit)
+        location = _locate_input(difference.culprit)
         lines.append(
             f"  first input with a difference: {location['topic']}, partition {location['partition']}, "
             f"offset {location['offset']}, key {location['key']}"
@@ -126,7 +128,7 @@ def _select(difference: Difference) -> list[Mismatch]:
 
 def _mismatch_lines(mismatch: Mismatch) -> list[str]:
     paths = mismatch.paths
-    lines = [f"  {_named(mismatch)}:"]
+    lines = [f"  {_name(mismatch)}:"]
     for difference in paths:
         lines.append(f"    {difference.name}")
         lines.append(f"      recorded: {format_value(difference.recorded)}")
@@ -136,15 +138,15 @@ def _mismatch_lines(mismatch: Mismatch) -> list[str]:
     return lines
 
 
-def _named(mismatch: Mismatch) -> str:
+def _name(mismatch: Mismatch) -> str:
     if isinstance(mismatch.index_or_key, int):
         return f"{mismatch.kind} {mismatch.index_or_key + 1} of the batch"
     return f"row {mismatch.index_or_key}"
 
 
-def _mismatch(mismatch: Mismatch) -> dict[str, Any]:
+def _describe_mismatch(mismatch: Mismatch) -> dict[str, Any]:
     return {
-        "what": _named(mismatch),
+        "what": _name(mismatch),
         "paths": [difference.name for difference in mismatch.paths],
         **{
             side: _plain(value)
@@ -158,7 +160,7 @@ def _plain(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _place(record: InputRecord) -> dict[str, Any]:
+def _locate_input(record: InputRecord) -> dict[str, Any]:
     key = None if record.key is None else record.key.decode(errors="replace")
     return {
         "topic": record.topic,

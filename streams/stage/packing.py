@@ -66,7 +66,7 @@ class Changes:
             for item, value in newest.items.items():
                 yield RowChange(f"{key}/{item}", value)
 
-    def rows(self, before: Callable[[str], bytes | None]) -> Iterator[RowChange]:
+    def packed_rows(self, before: Callable[[str], bytes | None]) -> Iterator[RowChange]:
         """Yield the changed rows, packed.
 
         Args:
@@ -91,7 +91,7 @@ def apply_changes(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]
     newest = Changes()
     for change in changes:
         newest.add(change.key, change.value)
-    for row in newest.rows(rows.get):
+    for row in newest.packed_rows(rows.get):
         if row.value is None:
             rows.pop(row.key, None)
         else:

@@ -18,7 +18,7 @@ from streams.pods.demand import PodDemand
 from streams.pods.kind import Kind
 from streams.pods.priority import DEFAULT_DEMAND, PriorityClass, translate_resource
 from streams.stage.sized_cache import SizedCache
-from streams.usage.go_json import as_integers, decode
+from streams.usage.go_json import decode, read_integers
 from streams.usage.rounding import round_half_away
 from streams.usage.thresholds import read_policy_thresholds
 from streams.usage.vectors import Vector
@@ -167,7 +167,7 @@ def read_scaling_factors(pod: Pod) -> dict[str, int]:
     """Return the scaling factors in a pod's annotation, in percent, by resource."""
     text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
     try:
-        return {} if text is None else as_integers(decode(text))
+        return {} if text is None else read_integers(decode(text))
     except (ValueError, RecursionError):
         return {}
 

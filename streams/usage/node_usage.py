@@ -198,11 +198,11 @@ class ExpectedNodeUsage:
         if self.vectors is None or self.vectors.node is None:
             raise ValueError("expected usage of a node without usage: check `vectors` first")
         if aggregation is None:
-            return _without(plus(self.vectors.node, self.delta), self.vectors.unknown)
+            return _mark_unknown(plus(self.vectors.node, self.delta), self.vectors.unknown)
         reading = self.vectors.read(aggregation, duration_ms)
         if reading is None:
             return self.estimated
-        return _without(plus(reading.usage, self.delta), reading.unknown)
+        return _mark_unknown(plus(reading.usage, self.delta), reading.unknown)
 
     def compute_expected_prod(self) -> Vector:
         """Return the expected usage of prod pods, plus that of the system if the policy says so.
@@ -214,7 +214,7 @@ class ExpectedNodeUsage:
             return expected
         if self.estimator.args.prod_usage_include_sys:
             expected = plus(expected, self.vectors.system)
-        return _without(expected, self.vectors.unknown)
+        return _mark_unknown(expected, self.vectors.unknown)
 
     # --- sums -----------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class ExpectedNodeUsage:
             self.metric_time_ms = None
 
 
-def _without(usage: Vector, unknown: tuple[int, ...]) -> Vector:
+def _mark_unknown(usage: Vector, unknown: tuple[int, ...]) -> Vector:
     if not unknown:
         return usage
     return tuple([UNKNOWN if position in unknown else used for position, used in enumerate(usage)])

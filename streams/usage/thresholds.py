@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.policy import LoadAwareSchedulingArgs
 from schemas.policy.durations import parse_duration_ms
-from streams.usage.go_json import as_integers, decode, fields
+from streams.usage.go_json import decode, read_fields, read_integers
 from streams.usage.rounding import UNBOUNDED, largest_within
 from streams.usage.vectors import Vector
 
@@ -85,9 +85,9 @@ class _AnnotationAggregated:
     duration_ms: int = 0
 
     def read(self, value: Any) -> None:
-        for name, item in fields(value):
+        for name, item in read_fields(value):
             if name == "usagethresholds":
-                self.limits = as_integers(item, self.limits)
+                self.limits = read_integers(item, self.limits)
             elif name == "usageaggregationtype" and item is not None:
                 self.aggregation = _text(item)
             elif name == "usageaggregatedduration":
@@ -108,11 +108,11 @@ class _Annotation:
     aggregated: _AnnotationAggregated = field(default_factory=_AnnotationAggregated)
 
     def read(self, value: Any) -> None:
-        for name, item in fields(value):
+        for name, item in read_fields(value):
             if name == "usagethresholds":
-                self.plain = as_integers(item, self.plain)
+                self.plain = read_integers(item, self.plain)
             elif name == "produsagethresholds":
-                self.prod = as_integers(item, self.prod)
+                self.prod = read_integers(item, self.prod)
             elif name == "aggregatedusage":
                 if item is None:
                     self.aggregated = _AnnotationAggregated()
@@ -158,14 +158,14 @@ def build_profile(
     checked = thresholds.plain if aggregated is None else aggregated.thresholds
     return NodeProfile(
         total=total,
-        usage_max=_most(total, thresholds.vector(checked, resources)),
-        prod_usage_max=_most(total, thresholds.vector(thresholds.prod, resources)),
+        usage_max=_compute_usage_max(total, thresholds.vector(checked, resources)),
+        prod_usage_max=_compute_usage_max(total, thresholds.vector(thresholds.prod, resources)),
         aggregation=None if aggregated is None else aggregated.aggregation,
         aggregated_ms=0 if aggregated is None else aggregated.duration_ms,
     )
 
 
-def _most(total: Vector, thresholds: Vector) -> Vector | None:
+def _compute_usage_max(total: Vector, thresholds: Vector) -> Vector | None:
     if not any(thresholds):
         return None
     return tuple(

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from schemas.messages.pods import Pod
 from streams.pods.limits import find_exceeded_limit
-from streams.usage.go_json import decode, fields
+from streams.usage.go_json import decode, read_fields
 
 _GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
 _GANG_ANNOTATION = "gang.scheduling.koordinator.sh/name"
@@ -81,7 +81,7 @@ def _asks_for_cpus(annotations: dict[str, str]) -> bool:
     if text is None:
         return False
     try:
-        entries = fields(decode(text))
+        entries = read_fields(decode(text))
     except (ValueError, RecursionError):
         return False
     return any(name in _BINDING_FIELDS and value not in _NO_BINDING for name, value in entries)

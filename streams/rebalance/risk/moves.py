@@ -264,7 +264,7 @@ class _Round:
                 "every other node is cooling, does not accept the pod, or has no room for it",
             )
             return
-        growth = self.risk.growth(pod.figures)
+        growth = self.risk.compute_growth(pod.figures)
         order = np.where(allowed, growth + TIE * self.risk.shares(pod.figures), np.inf)
         target = int(order.argmin())
         costs = self._costs(pod, target)
@@ -281,9 +281,9 @@ class _Round:
         risk, costs = self.risk, self.risk.costs
         return Costs(
             float(costs[pod.source]),
-            risk.without_pod(pod.source, pod.figures),
+            risk.cost_without_pod(pod.source, pod.figures),
             float(costs[target]),
-            risk.with_pod(target, pod.figures),
+            risk.cost_with_pod(target, pod.figures),
         )
 
     def _find_gate(self, pod: RiskPod) -> tuple[str, str] | None:

@@ -61,7 +61,7 @@ class RiskNodes:
             total += costs[index] * self._weights[index]
         return total
 
-    def growth(self, figures: Figures) -> FloatArray:
+    def compute_growth(self, figures: Figures) -> FloatArray:
         """Return the increase of each node's cost with one more pod, shape (nodes,)."""
         mean, variance = np.array(figures).T[:, :, np.newaxis]
         grown = self._per_unit * mean
@@ -79,11 +79,11 @@ class RiskNodes:
             shares += self._weights[index] * (self._per_unit[index] * mean + self._mean[index])
         return shares
 
-    def with_pod(self, position: int, figures: Figures) -> float:
-        """Return the cost of a node with one more pod; `growth` is equal to the increase."""
+    def cost_with_pod(self, position: int, figures: Figures) -> float:
+        """Return the cost of a node with one more pod; `compute_growth` is equal to the increase."""
         return self._changed(position, figures, 1.0)
 
-    def without_pod(self, position: int, figures: Figures) -> float:
+    def cost_without_pod(self, position: int, figures: Figures) -> float:
         return self._changed(position, figures, -1.0)
 
     def _changed(self, position: int, figures: Figures, sign: float) -> float:

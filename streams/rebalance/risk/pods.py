@@ -72,7 +72,7 @@ class RiskPods:
         """Let the pods of a node wait in the order of their decrease."""
         cost = float(self._risk.costs[position])
         for pod in self._of[position]:
-            pod.saved = cost - self._risk.without_pod(position, pod.figures)
+            pod.saved = cost - self._risk.cost_without_pod(position, pod.figures)
             self._wait(pod)
 
     def list_waiting(self) -> list[RiskPod]:

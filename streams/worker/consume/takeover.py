@@ -76,7 +76,7 @@ class Takeover:
             logger.info(
                 "stage %s releases the partitions %s for a rebalance",
                 partitions.stage,
-                _join(partitions.stages),
+                _join_numbers(partitions.stages),
             )
         self._batches.hold()
         await self._intake.make_durable()  # the next owner reads the rows from the changelog
@@ -141,7 +141,7 @@ class Takeover:
         logger.info(
             "stage %s owns the partitions %s, recovered from %d rows in %.1f s",
             partitions.stage,
-            _join(owned),
+            _join_numbers(owned),
             count,
             seconds,
         )
@@ -196,5 +196,5 @@ class Takeover:
         return [tp for tp in actives if tp.topic in self._partitions.topics]
 
 
-def _join(partitions: Collection[int]) -> str:
+def _join_numbers(partitions: Collection[int]) -> str:
     return ", ".join(map(str, sorted(partitions))) or "none"

@@ -81,7 +81,7 @@ class JournalFirst:
         # Complete rows, to be written by the next flush. Packing them later would need the rows of the
         # tables, which another rebalance may drop meanwhile.
         unwritten = Changes()
-        for change in changes.rows(rows.get):
+        for change in changes.packed_rows(rows.get):
             unwritten.add(change.key, change.value)
             if change.value is None:
                 newest.pop(change.key, None)

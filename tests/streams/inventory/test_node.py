@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from streams.inventory.node import Node
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import load_args, node, pod
@@ -19,7 +19,7 @@ def empty() -> Node:
 
 
 def held(of: Pod) -> HeldPod:
-    return HeldPod(pod=of, demand=pod_demand(of), assigned_at_ms=0)
+    return HeldPod(pod=of, demand=compute_demand(of), assigned_at_ms=0)
 
 
 @given(st.lists(st.one_of(pods(), st.sampled_from(UIDS)), max_size=20))
