@@ -8,13 +8,12 @@ beside its rows and should not shows as a difference here, at once or in what co
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from schemas.storage.tables import is_of_cluster
 from streams.cluster.stage import ClusterStage
 from streams.stage.packing import apply_changes
 from streams.stage.records import InputRecord, OutputRecord, StageResult
-from streams.stage.statistics import Figures
 
 
 @dataclass
@@ -94,7 +93,7 @@ class Twins:
             mine, other = steady.rows.get(key), restored.rows.get(key)
             assert mine == other, f"row {key}:\nnever restored {mine!r}\nrestored       {other!r}"
         assert steady.stage.positions == restored.stage.positions
-        assert _stored_figures(steady.stage) == _stored_figures(restored.stage)
+        assert steady.stage.figures() == restored.stage.figures()
 
 
 def equal(mine: Sequence[OutputRecord], other: Sequence[OutputRecord], what: str) -> None:
@@ -102,11 +101,3 @@ def equal(mine: Sequence[OutputRecord], other: Sequence[OutputRecord], what: str
     for index, (one, two) in enumerate(zip(mine, other, strict=False)):
         assert one == two, f"{what} {index}:\nnever restored {one}\nrestored       {two}"
     assert len(mine) == len(other), f"{len(mine)} {what}s, and {len(other)} where it was restored"
-
-
-def _stored_figures(stage: ClusterStage) -> Figures:
-    """Return the figures without the usage of hot nodes, which no row has: it is empty after a restart."""
-    figures = stage.figures()
-    return replace(
-        figures, clusters=tuple(replace(each, hot_usage={}) for each in figures.clusters)
-    )
