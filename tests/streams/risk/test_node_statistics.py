@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
 from schemas.messages.pods import Container
 from schemas.policy import OverutilizationRiskArgs
-from streams.pods.demand import pod_demand
-from streams.pods.held import Held
+from streams.pods.demand import compute_demand
+from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet, FleetUsage
 from streams.risk.lifetimes import PARTS, expect_usage
 from streams.risk.node_statistics import SYSTEM, NodeStatistics
 from tests.streams.cluster.builders import at, container, metric, pod, pod_metric
 
 
-def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> Held:
+def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> HeldPod:
     made = pod(uid, cpu=cpu, **fields)
-    return Held(made, pod_demand(made), at(seconds))
+    return HeldPod(made, compute_demand(made), at(seconds))
 
 
 def _statistics(**args: object) -> NodeStatistics:
@@ -240,23 +240,23 @@ def test_a_pod_of_another_class_counts_with_the_requests_of_its_class() -> None:
     container = made.containers[0].model_copy(update={"requests": batch, "limits": batch})
     made = made.model_copy(update={"containers": (container,)})
     statistics = _statistics()
-    statistics.add(Held(made, pod_demand(made), at(0)))
+    statistics.add(HeldPod(made, compute_demand(made), at(0)))
     assert statistics.figures()[0][0] == 1_000.0
 
 
 def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
     made = pod("a").model_copy(update={"containers": ()})
     statistics = _statistics()
-    statistics.add(Held(made, pod_demand(made), at(0)))
+    statistics.add(HeldPod(made, compute_demand(made), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5
     free = made.model_copy(update={"priority": 3_500})
-    statistics.add(Held(free, pod_demand(free), at(0)))
+    statistics.add(HeldPod(free, compute_demand(free), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
 
 
-def _asking(uid: str, *containers: Container) -> Held:
+def _asking(uid: str, *containers: Container) -> HeldPod:
     made = pod(uid).model_copy(update={"containers": containers})
-    return Held(made, pod_demand(made), at(0))
+    return HeldPod(made, compute_demand(made), at(0))
 
 
 def test_pods_with_tiny_requests_are_summed_separately() -> None:
@@ -292,7 +292,7 @@ _EVENTS = st.lists(
 
 @given(_EVENTS)
 def test_updated_sums_equal_new_ones(events: list[tuple[object, ...]]) -> None:
-    statistics, there, minute = _statistics(), dict[str, Held](), 0
+    statistics, there, minute = _statistics(), dict[str, HeldPod](), 0
     for event in events:
         match event:
             case ("pod", str() as uid, str() as cpu):
@@ -386,7 +386,7 @@ def test_a_pod_without_minutes_or_usage_in_the_lifetimes_of_a_metric_has_no_life
     only.measure(_with_lifetimes(plain, a=(600, 100, 50)), held, extend=True)
     assert some.lifetimes["a"][:2] == (600, (100 * PARTS, 50 * PARTS))
     assert some.lifetimes == only.lifetimes
-    assert some.reported
+    assert some.extended_by_report
 
 
 def test_a_lifetime_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:

@@ -20,6 +20,6 @@ def test_rounds_check_a_limited_number_of_pods_and_reach_every_hot_node(
         assert asked[:6] == ["hot-00"] * 3 + ["hot-01"] * 3
         seen.update(asked)
     assert seen == {f"hot-{number:02}" for number in range(10)}
-    left_out = [hot for pool in world.outcome.pools for hot in pool.hot if not hot.looked_at]
+    left_out = [hot for pool in world.outcome.pools for hot in pool.hot if not hot.checked]
     assert left_out
     assert all(hot.ended in (CHECKED_MAX, LATER) for hot in left_out)
