@@ -14,7 +14,7 @@ from connectors.queries.whynot.wording import percents_text
 from connectors.units import count_text, duration_text
 from loadstream.doctor.findings import Finding, error, ok, warning
 from schemas.policy import Policy, PolicyError, read_policy
-from schemas.policy.lint import list_asked_windows
+from schemas.policy.lint import list_needed_windows
 from schemas.policy.selectors import LabelSelector
 from streams.placement.registry import KNOWN
 
@@ -96,7 +96,7 @@ def check_windows(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
     ]
     lengths = sorted({duration_ms for windows in reported for duration_ms, _ in windows})
     there = ", ".join(map(duration_text, lengths)) or "none"
-    for field, statistic, window_ms in list_asked_windows(policy):
+    for field, statistic, window_ms in list_needed_windows(policy):
         filled = sum(
             any(kind == statistic and window_ms in (0, length) for length, kind in windows)
             for windows in reported

@@ -63,7 +63,7 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     state = PartitionState(partition, rules, epoch=last.epoch + 1)
     state.position = last.position
     state.since_sweep = last.since_sweep
-    state.clock = PartitionClock(last.heard_ms)
+    state.clock = PartitionClock(last.newest_ms)
     leftovers += state.policies.restore(read.policies)
     samples = node_samples(
         read.samples,

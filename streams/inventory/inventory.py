@@ -109,7 +109,7 @@ class Inventory:
         )
         self.context = replace(self.context, policy=policy)
         self._average_ms = max(
-            each.of_node.average_ms for each in policy.collect.by_section.values()
+            each.as_message.average_ms for each in policy.collect.by_section.values()
         )
         """Length of the longest window of means in metrics."""
         if parts != self._policy_parts:
