@@ -186,7 +186,7 @@ def _compare(
     from simulation.closed_loop.comparison import compare
     from simulation.closed_loop.contenders import contenders, known_contenders
     from simulation.closed_loop.finished_runs import FinishedRuns
-    from simulation.closed_loop.runs import runs
+    from simulation.closed_loop.runs import create_runs
     from simulation.closed_loop.traces import model_traces, read_traces
 
     chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
@@ -206,7 +206,7 @@ def _compare(
         definitions = {name: each.definition for name, each in make.items()}
         kept = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
         runs_in_all = len(parameters) * len(traces) * len(seeds) * len(make)
-        several = runs(min(jobs or os.cpu_count() or 1, runs_in_all), chosen, files, traces, _say)
+        several = create_runs(min(jobs or os.cpu_count() or 1, runs_in_all), chosen, files, traces, _say)
         names_of_days = [each.day for each in traces]
         used = tuple(dict.fromkeys(file for each in traces for file in each.files))
         return compare(parameters, names_of_days, seeds, list(make), used, several, kept)

@@ -10,7 +10,7 @@ from simulation.closed_loop.comparison import compare
 from simulation.closed_loop.contenders import ContenderFactory, contenders
 from simulation.closed_loop.finished_runs import FinishedRuns, Task, UnreadableRun
 from simulation.closed_loop.parameters import Parameters
-from simulation.closed_loop.runs import InTurn
+from simulation.closed_loop.runs import SequentialRuns
 from simulation.closed_loop.traces import model_traces
 from streams.in_process.pipeline import LocalPipeline
 
@@ -29,7 +29,7 @@ def _compared(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = 
         if make is None
         else {"random-choice": make()}
     )
-    runs = InTurn([_TRACES], of, lambda _: None, lambda: 0.0)
+    runs = SequentialRuns([_TRACES], of, lambda _: None, lambda: 0.0)
     return compare([_SMALL], ["model"], [3], ["random-choice"], (), runs, kept)
 
 
