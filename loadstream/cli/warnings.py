@@ -1,4 +1,4 @@
-"""Warnings on standard error, and those that a command about a cluster prints first."""
+"""Warnings on standard error, such as those about the cluster of a command."""
 
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,11 @@ def warn(text: str) -> None:
     echo(f"warning: {to_one_line(text)}", err=True)
 
 
-def warn_first(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:
-    """Warn if no worker writes for the cluster or no producer names it; return whether a producer does.
+def warn_about_cluster(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:
+    """Warn if no worker writes for a cluster, or no record of a producer names it.
 
-    `starting`: a worker may still be starting, so a clock that has never ticked is no warning.
-
-    Raises BrokerUnavailable.
+    Returns whether a producer names the cluster. With `starting`, a worker may still be starting, so a
+    clock that has never ticked is not reported. Raises BrokerUnavailable.
     """
     from connectors.queries.presence import last_tick_ms, seek_cluster, silence
 

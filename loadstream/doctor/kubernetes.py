@@ -54,7 +54,8 @@ async def check_server(server: ApiServer) -> list[Finding]:
     date_ms = int(parsedate_to_datetime(date).timestamp() * 1_000) if date else None
     skew = estimate_skew_ms(Answered(asked_at_ms, wall_clock.now_ms(), date_ms), None) or 0
     if abs(skew) > SKEW_MAX_MS:
-        text = f"the API server's is {ago_text(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
+        order = "ahead of" if skew > 0 else "behind"
+        text = f"the API server's clock is {ago_text(abs(skew))} {order} this machine's"
         return [error("clock", text, "Let NTP set both; samples from the future are refused")]
     return [ok("API server", f"{server.access.origin}: it answers, and its clock agrees")]
 

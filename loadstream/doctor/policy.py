@@ -107,7 +107,7 @@ def check_windows(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
             yield ok("windows", text)
         else:
             yield warning("windows", f"{text}; reported windows: {there}", advice)
-    # Metrics that other programs aggregate have no number of samples, and their windows are not ours.
+    # Metrics that other programs aggregate have no number of samples; the policy does not set their windows.
     if not any(metric.samples for metric in metrics):
         return
     for section, collect in policy.collect.by_section.items():

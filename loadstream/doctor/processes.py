@@ -104,7 +104,7 @@ def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) ->
         "bind": "pods get no node",
         "evict": "nothing is evicted",
     }[duty]
-    # Who only observes has no binder; an evictor would only report; another source may measure.
+    # A cluster that only observes needs no binder and no evictor. Another source may measure it.
     is_needed = {
         "watch": True,
         "collect": not _fresh_nodes(records, policy),

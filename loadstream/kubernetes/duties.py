@@ -102,7 +102,7 @@ def bind(
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
 ) -> None:
-    """Bind pods to the nodes of the decisions, until Ctrl-C."""
+    """Bind pods to the nodes that were chosen for them, until Ctrl-C."""
     from connectors.kubernetes.duties import kinds
 
     _run(cluster, kubeconfig, context, [kinds.bind], metrics_host, metrics_port)

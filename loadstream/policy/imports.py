@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
+from connectors.units import count_text
 from loadstream.cli.arguments import Json
 from loadstream.cli.files import print_problems, read_file, write_new
 from loadstream.cli.warnings import warn
@@ -27,7 +28,7 @@ _FILE_BYTES_MAX = 4 * 2**20
 def import_(
     file: Annotated[Path, typer.Argument(help="YAML or JSON; - reads standard input.")],
     allow_lost: Annotated[
-        bool, typer.Option("--allow-lost", help="End with exit code 0 although settings are lost.")
+        bool, typer.Option("--allow-lost", help="End with exit code 0 even if settings are lost.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -85,7 +86,9 @@ def import_(
         echo(escape_yaml(text), nl=False)
     lost = sum(each.group == "lost" for each in translation.entries)
     if lost and not allow_lost:
-        echo(f"{name}: {lost} lost; --allow-lost accepts that", err=True)
+        echo(
+            f"{name}: {count_text(lost, 'setting')} lost; use --allow-lost to accept that", err=True
+        )
         raise typer.Exit(1)
 
 

@@ -47,7 +47,7 @@ OUTPUT_FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DemoResult:
     """The result of a demo."""
 
     comparison: Comparison
@@ -81,7 +81,7 @@ def run(
     output: Path,
     display: Display,
     progress: Callable[[str], None],
-) -> Done:
+) -> DemoResult:
     """Run a day under all contenders, ours first; write the worker's decisions to `output`.
 
     Raises ProcessDied, WorkerSilent, BrokerUnavailable and ImpossibleScenario.
@@ -98,7 +98,7 @@ def run(
             progress(f"the same again under {contender.name}, for comparison ...")
             runs.append(make_run(scenario, traces.day, contender, _ignore))
     comparison = Comparison(parameters, traces.files, tuple(runs))
-    return Done(comparison, digest, tuple(shown.complaints), shown.evidence())
+    return DemoResult(comparison, digest, tuple(shown.complaints), shown.evidence())
 
 
 def read_policy(name: str) -> str:

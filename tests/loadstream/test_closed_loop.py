@@ -84,8 +84,11 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--load", "40,40"), "found '40,40'; expected percent from 1 to 90"),
         (("--load", "0"), "found '0'; expected percent from 1 to 90"),
         (("--scenario", "web,cron"), "found 'web,cron'; expected one or more of web, mixed, batch"),
-        (("--days", "20110303"), "found '20110303'; expected one or more of model, with commas"),
-        (("--seeds", "5-3"), "found '5-3'; expected how many, such as 5, or which"),
+        (
+            ("--days", "20110303"),
+            "found '20110303'; expected one or more of model, separated by commas",
+        ),
+        (("--seeds", "5-3"), "found '5-3'; expected a number of seeds, such as 5, or a range"),
         (
             ("--set", "speed=3"),
             "found 'speed'; expected one of filling_hours, fill_share, pod_divisor,",
@@ -106,7 +109,7 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--contenders", ""), "found no contender; expected"),
         (
             ("--report", "/nowhere/page"),
-            "expected a file with suffix .md that can be written, in a directory that exists",
+            "expected a file with suffix .md in an existing directory",
         ),
         (("--report", "page.pdf"), "found 'page.pdf'; expected a file with suffix .md"),
         (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
@@ -159,7 +162,7 @@ def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: P
     report = (tmp_path / "report").with_suffix(".md")
     code, _, err = call(*_SMALL, "--report", str(report))
     assert code == 2
-    assert "and beside it report.svg as well" in " ".join(err.replace("│", " ").split())
+    assert "like report.svg in the same directory" in " ".join(err.replace("│", " ").split())
 
 
 def test_a_policy_of_ones_own_is_compared_under_the_name_of_its_file(tmp_path: Path) -> None:

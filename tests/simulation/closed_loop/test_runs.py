@@ -15,7 +15,7 @@ import pytest
 from simulation.closed_loop.contenders import contenders
 from simulation.closed_loop.finished_runs import Run, Task
 from simulation.closed_loop.parameters import Parameters
-from simulation.closed_loop.runs import SequentialRuns, RunDied, Runs, ParallelRuns
+from simulation.closed_loop.runs import ParallelRuns, RunDied, Runs, SequentialRuns
 from simulation.closed_loop.traces import model_traces
 from streams.in_process.pipeline import LocalPipeline
 from tests.conftest import eventually

@@ -306,6 +306,27 @@ def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
     assert "migration migration-1 of pod shop/web-1 from n1: Running" in said
 
 
+@pytest.mark.parametrize("about", [(), ("--node", "n9")])
+def test_a_pool_without_thresholds_is_left_out_where_another_strategy_judges_its_nodes(
+    about: tuple[str, ...], recorded: Recorded
+) -> None:
+    unjudged = PoolRound(
+        pool="__default_node_pool__",
+        nodes={"normal": 2},
+        thresholds=ThresholdsInForce(source="policy"),
+        gate="the pool has no thresholds",
+    )
+    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 2})
+    alone = a_round(0).model_copy(update={"pools": (unjudged,)})
+    recorded.write("status", [alone])
+    assert "__default_node_pool__" in ask(BLUE, *about).stdout
+    both = a_round(1).model_copy(update={"pools": (unjudged, by_risk)})
+    recorded.write("status", [both])
+    answer = ask(BLUE, *about).stdout
+    assert "OverutilizationRisk" in answer
+    assert "__default_node_pool__" not in answer
+
+
 def migration(phase: Any, minutes: int) -> MigrationStatus:
     return MigrationStatus(
         cluster=BLUE, migration_id="migration-1", pod=WEB, source_node="n1", mode="EvictDirectly",
