@@ -104,28 +104,30 @@ def compare(
     """Run every contender with every day and seed; return one comparison for each of `parameters`.
 
     Args:
-        parameters: of the runs of one comparison.
-        days: of the traces.
-        seeds: of each day.
-        names: of the contenders.
-        files: traces that clusters are drawn from; empty: the built-in model.
+        parameters: one entry per comparison.
+        days: days of the traces.
+        seeds: seeds of each day.
+        names: names of the contenders.
+        files: files of the traces; empty: the built-in model.
         runs: makes the runs that `kept` does not have.
         kept: finished runs; new runs are added to it.
 
     Raises:
         UnreadableRun: a finished run cannot be read.
-        RunDied: the process of a run has ended before the run.
+        RunDied: the process of a run was killed.
     """
     tasks = [Task(*each) for each in product(parameters, days, seeds, names)]
-    made: dict[Task, Run | None] = {task: kept.find(task) if kept else None for task in tasks}
-    missing = [task for task, run in made.items() if run is None]
+    run_of: dict[Task, Run | None] = {task: kept.find(task) if kept else None for task in tasks}
+    missing = [task for task, run in run_of.items() if run is None]
     for task, run in runs(missing) if missing else ():
-        made[task] = run
+        run_of[task] = run
         if kept is not None:
             kept.keep(task, run)
     return [
         Comparison(
-            each, files, tuple(run for task, run in made.items() if run and task.parameters == each)
+            each,
+            files,
+            tuple(run for task, run in run_of.items() if run and task.parameters == each),
         )
         for each in parameters
     ]

@@ -99,7 +99,7 @@ class Recorder(Observer):
             self._move_of[eviction.replacement.pod.uid] = move
 
     def _bounce(self, move: _Move, at_ms: int) -> None:
-        """Count a move that was in vain, once per move."""
+        """Count a move whose pod returned or was evicted again, once per move."""
         if at_ms >= self._begin_ms and not move.bounced:
             move.bounced = True
             self._bounces += 1

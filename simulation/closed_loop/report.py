@@ -82,7 +82,7 @@ def _compare_with(words: str, ours: Sequence[Run], others: Sequence[Run]) -> str
         f"Compared with {words} ({_format(spread(others, EVICTIONS))} evictions), hot minutes are {hot} "
         f"times as many, by capacity {weighted} times; pods wait {waiting} times as long."
         + (
-            f" In {worse} of {count_text(len(ours), 'run')} nodes are not less hot."
+            f" In {worse} of {count_text(len(ours), 'run')} there are as many hot minutes or more."
             if worse
             else ""
         )
@@ -122,7 +122,7 @@ def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
 
 
 def tabulate_days(comparison: Comparison) -> Table:
-    """Return the same with a row for each day of the traces."""
+    """Return the ratios of `tabulate_ratios`, with a row for each day of the traces."""
     rows = []
     for day in comparison.days:
         of = {

@@ -125,11 +125,11 @@ class StageContender:
         """Prepare a run.
 
         Args:
-            name: of the contender in reports.
-            policy: text of a policy; None if the cluster has one already.
+            name: name of the contender in reports.
+            policy: text of a policy; None if the cluster already has one.
             make_stages: makes the stages.
-            annotations: of all pods.
-            partition: of the cluster and its clock.
+            annotations: annotations of all pods.
+            partition: partition of the cluster and its clock.
         """
         self.name = name
         self.complaints: list[str] = []

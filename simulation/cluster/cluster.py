@@ -1,10 +1,10 @@
 """The simulated cluster: pods that wait, pods that run, and replacements of evicted pods.
 
-    ask, give_up       a pod asks for a node, or gets none
-    place, evict, ...  effects of a sink
+    ask, give_up       a pod asks for a node, or is refused for good
+    place, evict, ...  called by a sink
     add_machine        a node joins
-    advance(now)       pods start, finish and are deleted
-    observers          are called for each of these, in order
+    advance            lets time pass: pods start, finish and are deleted
+    observers          are called for each of these events, in order
 
 The cluster decides nothing. Bindings and evictions come through `simulation.cluster.sink`, and
 `state_watch` reports the state.

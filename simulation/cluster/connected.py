@@ -23,7 +23,7 @@ Send = Callable[[str, Any], None]
 
 
 class ConnectedCluster:
-    """A simulated cluster with its watch, binder and evictor."""
+    """A simulated cluster whose state is sent and whose commands are carried out."""
 
     def __init__(self, cluster: SimulatedCluster, send: Send) -> None:
         self.cluster = cluster

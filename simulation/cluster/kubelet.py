@@ -64,13 +64,13 @@ class Kubelets:
         """Bind a pod; return the event, or the reason why the node refuses the pod."""
         uid = plan.pod.uid
         if uid in self._node_of:
-            return f"pod {plan.pod.name} is on node {self._node_of[uid]} already"
+            return f"pod {plan.pod.name} is already on node {self._node_of[uid]}"
         state = self._nodes.get(node)
         if state is None:
             return f"there is no node {node}"
         missing = self._find_missing(state, plan)
         if missing is not None:
-            return f"node {node} has too little {missing} free for pod {plan.pod.name}"
+            return f"node {node} does not have enough free {missing} for pod {plan.pod.name}"
         started_ms = now_ms + START_MS
         bound = plan.pod.model_copy(update={"node": node, "scheduled_at_ms": now_ms})
         state.pods[uid] = RunningPod(plan, bound, node, started_ms)
@@ -81,7 +81,7 @@ class Kubelets:
         return PodEvent(now_ms, "bound", bound)
 
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
-        """Let a pod terminate; None if it is not there or already terminates."""
+        """Let a pod terminate; None if it does not exist or is already terminating."""
         running = self.pod(uid)
         if running is None or running.terminating:
             return None
@@ -93,7 +93,7 @@ class Kubelets:
         return PodEvent(now_ms, "changed", running.pod)
 
     def annotate(self, uid: str, annotations: Mapping[str, str], now_ms: int) -> PodEvent | None:
-        """Add annotations to a pod; None if it is not there."""
+        """Add annotations to a pod; None if it does not exist."""
         running = self.pod(uid)
         if running is None:
             return None

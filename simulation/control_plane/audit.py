@@ -4,8 +4,8 @@
     judge   these -> pods that were bound or evicted more than once
 
 The log is independent of loadstream. Only successful requests count; refused requests are counted by
-status. A request whose client went away while it was carried out is logged as a timeout, done or not,
-and counts as unclear. Dry runs are left out.
+status. A request whose client disconnected before the answer is logged as a timeout, whether it was
+carried out or not, and counts as unclear. Dry runs are left out.
 
 A binding has the name of its pod, and a uid if the binder sets one. A name means the newest pod of this
 name at the arrival of the request. The log may be read while the server writes it: an incomplete last
@@ -69,7 +69,7 @@ class AuditLog:
     unclear: Mapping[str, int]
     """Number of `bindings`, `evictions` or `deletions` with unknown outcome."""
     unreadable: int
-    """Lines that are no event, since an API server was killed while it wrote them."""
+    """Lines that are not events, because an API server was killed while it wrote them."""
 
     def by_user(self, kind: str) -> dict[str, int]:
         """Return the number of `bindings`, `evictions` or `deletions` by user."""

@@ -95,7 +95,7 @@ async def grant_rights(server: ApiServer) -> None:
             if time.monotonic() > until_s:
                 raise ControlPlaneUnavailable(
                     f"user {user} was given the right to {rule['verbs'][0]} {rule['resources'][0]}, "
-                    f"and the API server did not apply it within {RIGHTS_MAX_S:g} s: look into its log"
+                    f"but the API server did not apply it within {RIGHTS_MAX_S:g} s: see its log"
                 )
             await asyncio.sleep(_LOOK_S)
 

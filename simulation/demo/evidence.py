@@ -112,7 +112,7 @@ def summarize(comparison: Comparison) -> str:
     )
     return (
         f"With the same pods, nodes are hot (above {HOT_CPU:.0%} of their CPU) "
-        f"{compared or 'for no minute elsewhere'}."
+        f"{compared or 'for some time; under the other schedulers never'}."
     )
 
 
@@ -156,8 +156,8 @@ def draw_picture(evidence: Evidence) -> Iterator[str]:
         f"hot within {AFTER} minutes with the pod"
     )
     yield (
-        f"{_IN_VAIN} the others: the worker saw a risk, which did not come true. Of all nodes at the times of the "
-        f"evictions {evidence.chance():.0%} were hot."
+        f"{_IN_VAIN} all others: the node did not become hot. For comparison: {evidence.chance():.0%} of all nodes "
+        "were hot in the same times."
     )
 
 

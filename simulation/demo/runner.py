@@ -32,7 +32,7 @@ from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.demo.evidence import Evidence
 from simulation.demo.view import OUTPUTS_SHOWN, Display, Moment
-from simulation.processes import environment, running, worker
+from simulation.processes import make_environment, make_worker, run_processes
 from simulation.worker_stages import LockStepStages
 from streams.in_process.pipeline import LocalPipeline
 
@@ -59,8 +59,8 @@ class DemoResult:
 
 
 def choose_parameters(scenario: str, nodes: int, hours: float) -> Parameters:
-    """Choose the lowest load of a scenario, and turns of 5 minutes: a worker takes a minute for
-    half a day."""
+    """Return the lowest load of a scenario with turns of 5 minutes, so that half a day takes a worker
+    about a minute."""
     loads, differing = SCENARIOS[scenario]
     return Parameters(
         scenario=scenario,
@@ -95,7 +95,7 @@ def run(
         ]
         runs = [ours]
         for contender in others:
-            progress(f"the same again under {contender.name}, for comparison ...")
+            progress(f"running the same pods under {contender.name} ...")
             runs.append(make_run(scenario, traces.day, contender, _ignore))
     comparison = Comparison(parameters, traces.files, tuple(runs))
     return DemoResult(comparison, digest, tuple(shown.complaints), shown.evidence())
@@ -127,12 +127,12 @@ def _run_ours(
         broker = stack.enter_context(EmbeddedBroker())
         note = _announce(stack, broker.bootstrap_servers)
         settings = {
-            **environment(broker.settings),
+            **make_environment(broker.settings),
             "LOADSTREAM_WORKER_CLOCK": "external",
             # The embedded broker does not wake a waiting fetch.
             "LOADSTREAM_WORKER_FETCH_WAIT_MS": "10",
         }
-        (process,) = stack.enter_context(running([worker(output, settings)]))
+        (process,) = stack.enter_context(run_processes([make_worker(output, settings)]))
         files = {
             topic: stack.enter_context((output / name).open("wb"))
             for topic, name in OUTPUT_FILES.items()
@@ -154,7 +154,7 @@ def _run_ours(
 
 
 class _ShownRun(StageContender, Observer):
-    """The contender that the worker decides for; its run is shown."""
+    """A contender whose decisions come from the worker; its run is displayed."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class _ShownRun(StageContender, Observer):
 
 
 def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
-    """Announce the broker, so that other commands find it; return how to look at its records."""
+    """Announce the broker, so that other commands find it; return a command that shows its records."""
     look = "loadstream topic tail placement-decisions"
     try:
         stack.enter_context(announce(bootstrap_servers))

@@ -3,7 +3,7 @@
     1. nodes are created and measured     3. some nodes become hot
     2. pods ask for nodes and are bound   4. evictions relieve the hot nodes, replacements go elsewhere
 
-A step that takes too long is a problem in the summary and no exception, so the demo shows the rest.
+A step that takes too long is reported as a problem in the summary, and the next step starts.
 The demo acts like a user of the cluster, and reads the API server and loadstream's topics.
 """
 
@@ -164,7 +164,7 @@ class DemoRun:
         """Start a step, and wait until it is complete."""
         began_s = time.monotonic()
         if act is not None:
-            with suppress(TimeoutError):  # what is left of it is seen below
+            with suppress(TimeoutError):  # the loop below reports a step that is not complete
                 async with asyncio.timeout(self.size.step_s):
                     await act
         while True:

@@ -36,9 +36,9 @@ def _lines(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
     moved = [pod for pod in log.pods if pod.evictions]
     elsewhere = [act for act in _replacements(log) if act.node not in demo_run.made_hot]
     yield (
-        f"hot nodes: {len(demo_run.made_hot)} were made so; {len(last.hot)} are hot at the end; "
-        f"{len(moved)} pods were evicted and {len(elsewhere)} bound elsewhere since; "
-        f"{len(demo_run.protected)} pods on hot nodes have a disruption budget that lets no pod go"
+        f"hot nodes: {len(demo_run.made_hot)} at first, {len(last.hot)} at the end; "
+        f"{len(moved)} pods were evicted, and then {len(elsewhere)} were bound to other nodes; "
+        f"{len(demo_run.protected)} pods on hot nodes have a disruption budget that allows no eviction"
     )
     if demo_run.observed.why:
         yield f"the newest eviction was commanded because {demo_run.observed.why}"
@@ -57,7 +57,7 @@ def _users(log: AuditLog, kind: str) -> str:
 
 def _unclear(log: AuditLog) -> str:
     counted = ", ".join(f"{count} {kind}" for kind, count in sorted(log.unclear.items()))
-    return f", {counted} whose client was gone before the answer" if counted else ""
+    return f", {counted} with unknown result" if counted else ""
 
 
 def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
     if demo_run.made_hot and not any(
         act.node not in demo_run.made_hot for act in _replacements(log)
     ):
-        yield "no replacement was bound elsewhere"
+        yield "no replacement was bound to another node"
 
 
 def _replacements(log: AuditLog) -> list[Act]:

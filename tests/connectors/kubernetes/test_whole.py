@@ -27,7 +27,7 @@ from simulation.kubernetes_demo.runner import make_processes, read_policy
 from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
 from simulation.kubernetes_demo.summary import summary
 from simulation.kubernetes_demo.topic_client import TopicClient
-from simulation.processes import Loadstream, running
+from simulation.processes import Loadstream, run_processes
 from tests import conftest
 
 AWAY_S = 20.0
@@ -157,7 +157,9 @@ async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fa
         stack.callback(plane.stop)
         kafka = stack.enter_context(conftest.running(KafkaServer(tmp_path / "kafka")))
         create_topics(connect(kafka.settings), expected_topics(kafka.settings))
-        processes = stack.enter_context(running(make_processes(tmp_path, plane, kafka.settings)))
+        processes = stack.enter_context(
+            run_processes(make_processes(tmp_path, plane, kafka.settings))
+        )
         worker, watch, collect, bind, evict = processes
         client = stack.enter_context(TopicClient(kafka.settings, READ_TOPICS))
         client.send("policies", read_policy())

@@ -68,5 +68,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     _compared(_kept(tmp_path))
     (file,) = tmp_path.iterdir()
     file.write_text(file.read_text()[:50])
-    with pytest.raises(UnreadableRun, match=f"{file.name} holds no finished run .*; remove it"):
+    with pytest.raises(
+        UnreadableRun, match=f"{file.name} is not a finished run .*; remove the file"
+    ):
         _compared(_kept(tmp_path))

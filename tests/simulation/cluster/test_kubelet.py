@@ -32,8 +32,8 @@ def test_a_placed_pod_is_bound_runs_and_is_deleted() -> None:
 @pytest.mark.parametrize(
     ("plan", "node", "reason"),
     [
-        (pod("b", cores=17), "n1", "too little cpu free"),
-        (pod("a"), "n1", "is on node n1 already"),
+        (pod("b", cores=17), "n1", "not have enough free cpu"),
+        (pod("a"), "n1", "is already on node n1"),
         (pod("b"), "n9", "there is no node n9"),
     ],
 )

@@ -84,5 +84,5 @@ def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> Non
 def test_a_placement_that_a_node_has_no_room_for_fails() -> None:
     cluster = _World().cluster
     assert cluster.place(pod("large", cores=2000), "n1") == (
-        "node n1 has too little cpu free for pod large"
+        "node n1 does not have enough free cpu for pod large"
     )
