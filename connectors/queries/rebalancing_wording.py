@@ -104,7 +104,7 @@ def request_text(message: MigrationRequest) -> str:
     elif message.pod is not None:
         what = f"pod {pod_text(message.pod)}"
     else:
-        what = f"migration {message.migration_id or 'of nothing named'}"
+        what = f"migration {message.migration_id or '(no id given)'}"
     why = f": {message.reason}" if message.reason else ""
     return f"request {message.request_id}: {message.action} {what}{why}"
 

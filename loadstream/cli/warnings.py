@@ -23,10 +23,12 @@ def warn_about_cluster(connection: "Connection", cluster: str, *, starting: bool
     Returns whether a producer names the cluster. With `starting`, a worker may still be starting, so a
     clock that has never ticked is not reported. Raises BrokerUnavailable.
     """
-    from connectors.queries.presence import last_tick_ms, seek_cluster, silence
+    from connectors.queries.presence import describe_silence, last_tick_ms, seek_cluster
 
     tick_ms = last_tick_ms(connection, cluster)
-    silent = None if starting and tick_ms is None else silence(tick_ms, wall_clock.now_ms())
+    silent = (
+        None if starting and tick_ms is None else describe_silence(tick_ms, wall_clock.now_ms())
+    )
     if silent is not None:
         warn(silent)
     unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")

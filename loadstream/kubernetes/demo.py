@@ -113,13 +113,13 @@ def _observe(
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kubernetes.api.access import access
     from connectors.kubernetes.api.errors import AccessError
-    from simulation.kubernetes_demo.observation import Seen, observe
+    from simulation.kubernetes_demo.observation import Observation, observe
     from simulation.kubernetes_demo.topic_client import RecordLost
     from simulation.processes import ProcessDied
 
     read_source_file(sources)
 
-    def show(seen: Seen) -> None:
+    def show(seen: Observation) -> None:
         echo(
             f"{seen.at_s:4.0f} s: {len(seen.allocatable_millicores)} nodes, "
             f"{len(seen.observed.cpu)} measured, {len(seen.pods)} pods, "

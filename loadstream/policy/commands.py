@@ -91,9 +91,9 @@ def _show_warnings(policy: "Policy") -> list[str]:
 
 
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> list[str]:
-    from connectors.policies.unmet import unmet
+    from connectors.policies.unmet import find_unmet_requirements
 
-    found = list(unmet(connection, cluster, policy))
+    found = list(find_unmet_requirements(connection, cluster, policy))
     for sentence in found:
         warn(sentence)
     return found

@@ -95,14 +95,14 @@ def history(
 
     Kafka keeps older policies for at least 30 days, the embedded broker until it ends.
     """
-    from connectors.kafka.applied import Applied
+    from connectors.kafka.applied import AppliedRecords
     from streams.placement.registry import KNOWN
 
     with as_messages():
         connection = connect_as_configured()
         seen = warn_about_cluster(connection, cluster)
         entries = list(read_entries_of(connection, cluster))
-        applied = Applied(connection, TOPIC)
+        applied = AppliedRecords(connection, TOPIC)
     if not entries and not json:
         echo(f"cluster {cluster} has no policy: the default policy applies")
     for entry in entries:
@@ -239,11 +239,11 @@ def _read_document(document: str, name: str) -> "Policy":
 
 def _state(connection: "Connection", present: Sequence[PolicyEntry]) -> str:
     """Return whether a worker has applied the newest record; empty if there is none."""
-    from connectors.kafka.applied import Applied
+    from connectors.kafka.applied import AppliedRecords
 
     if not present:
         return ""
-    return Applied(connection, TOPIC).state(present[-1].partition, present[-1].offset)
+    return AppliedRecords(connection, TOPIC).state(present[-1].partition, present[-1].offset)
 
 
 def _describe(

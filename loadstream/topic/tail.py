@@ -183,13 +183,13 @@ def _policy_state_reader(connection: "Connection", topic: str) -> "Callable[[Ent
     """Return a function that tells whether a policy was applied; None for other topics."""
     if topic != "policies":
         return None
-    from connectors.kafka.applied import APPLIED, Applied
+    from connectors.kafka.applied import APPLIED, AppliedRecords
 
-    applied = Applied(connection, topic)
+    applied = AppliedRecords(connection, topic)
 
     def state(entry: "Entry") -> str:
         if applied.state(entry.partition, entry.offset) != APPLIED:
-            applied.look()
+            applied.refresh()
         return applied.state(entry.partition, entry.offset)
 
     return state

@@ -27,7 +27,7 @@ _LOOK_S = 5.0
 
 
 @dataclass
-class Seen:
+class Observation:
     """What was observed of the cluster."""
 
     observed: Observations = field(default_factory=Observations)
@@ -77,13 +77,13 @@ def observe(
     sources: Path | None,
     directory: Path,
     seconds: float,
-    show: Callable[[Seen], None],
-) -> Seen:
+    show: Callable[[Observation], None],
+) -> Observation:
     """Observe for a number of seconds. Raises ProcessDied and BrokerUnavailable."""
     directory.mkdir(parents=True, exist_ok=True)
     more = () if context is None else ("--context", context)
     measured = () if sources is None else ("--sources", str(sources.absolute()))
-    seen, began_s = Seen(), time.monotonic()
+    seen, began_s = Observation(), time.monotonic()
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
         settings = make_environment(broker.settings)

@@ -268,7 +268,7 @@ def test_what_goes_on_is_shown_however_long_ago_it_has_changed(write: Write) -> 
 def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Write) -> None:
     write("status", status(1, paused=True), status(2), drained("Undrained", 3))
     for arguments, problem in (
-        (("migration", "pause", "blue", "migration-1"), "it is paused already"),
+        (("migration", "pause", "blue", "migration-1"), "it is already paused"),
         (("migration", "resume", "blue", "migration-2"), "it is not paused"),
         (
             ("node", "undrain", "blue", "worker-9"),

@@ -401,7 +401,7 @@ def test_what_of_the_cluster_does_not_go_with_the_policy_is_warned_of(
         of_budgets,
     ]
     (_, no_evictor) = warned("mode: enforce")
-    assert no_evictor.startswith("mode is enforce, and no evictor has reported on a command so far")
+    assert no_evictor.startswith("mode is enforce, but no evictor has reported on a command so far")
     pod = PodRef(namespace="a", name="p0", uid="u0")
     outcome = CommandOutcome(
         command_id="e-12345678",
@@ -472,7 +472,7 @@ def test_records_that_no_worker_would_apply_do_not_count(
     write(policies, home, b'{"schema_version": 2}', "east")
     result = run("pause", "east")
     assert result.stdout == "cluster east is paused\n"
-    assert len([line for line in result.stderr.splitlines() if "does not count" in line]) == 3
+    assert len([line for line in result.stderr.splitlines() if "is ignored" in line]) == 3
     newest = run("history", "east").stdout.splitlines()[-1]
     assert f"{read_policy(DOCUMENT).digest}  observe  paused" in newest
 
@@ -511,7 +511,7 @@ def test_what_a_worker_has_refused_is_not_repeated_by_a_pause(
     write_dead_letter(policies, 1, "the policy was not applied")
     result = run("pause", "east")
     assert result.stdout == "cluster east is paused\n"
-    assert "does not count: refused: the policy was not applied" in result.stderr
+    assert "is ignored: refused: the policy was not applied" in result.stderr
     assert records(policies, "east")[-1].document == DOCUMENT
 
 

@@ -142,7 +142,9 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
                 f"by {evidence.min_samples} or more."
             )
     if evidence.stateless and metric is not None:
-        yield ("No record of topic node-state names it: until then rounds and placement ignore it.")
+        yield (
+            "No record of topic node-state names it. Rounds and placement ignore it until there is one."
+        )
 
 
 def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[str, float]:
