@@ -99,7 +99,7 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--set", "load=0.5"), "found 'load', which has an option of its own; expected --load"),
         (
             ("--seeds", "2-2", "--set", "system_share=0.35"),
-            "system_share: found 0.35, with which nodes",
+            "system_share: found 0.35; with seed",
         ),
         (("--set", "pod_divisor=0"), "pod_divisor: found 0; expected a number from 1 to 1000"),
         (("--set", "budgeted_share=5"), "budgeted_share: found 5; expected a number from 0 to 1"),
@@ -143,8 +143,8 @@ def test_each_scenario_runs_under_a_policy_at_its_own_load() -> None:
         ("mine.yaml", b"mode: sometimes\n", "mine.yaml: line 1: mode: found"),
         ("mine.yaml", b"mode: \xff\n", "found the byte 0xff, which is not UTF-8"),
         ("mine.yaml", b"mode: 1\nx: 1\n", "mine.yaml: line 2: x: unknown field"),
-        ("loadstream.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
-        ("least-allocated.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
+        ("loadstream.yaml", b"mode: enforce\n", "whose name is that of a built-in contender"),
+        ("least-allocated.yaml", b"mode: enforce\n", "whose name is that of a built-in contender"),
     ],
 )
 def test_a_policy_that_cannot_be_compared_is_said(

@@ -39,7 +39,7 @@ def test_runs_that_are_no_better_are_counted() -> None:
     runs = [run("loadstream", 10, seed=0), run("loadstream", 30, seed=1)]
     others = [run("least-allocated", 20, seed=0), run("least-allocated", 30, seed=1)]
     assert str(summarize(compared(*runs, *others))).endswith(
-        "In 1 of 2 runs nodes are not less hot."
+        "In 1 of 2 runs there are as many hot minutes or more."
     )
 
 
