@@ -199,14 +199,14 @@ def _compare(
     from importlib.metadata import version
 
     from simulation.closed_loop.comparison import compare
-    from simulation.closed_loop.contenders import contenders, known_contenders
+    from simulation.closed_loop.contenders import list_contenders, make_contenders
     from simulation.closed_loop.finished_runs import FinishedRuns
     from simulation.closed_loop.runs import create_runs
     from simulation.closed_loop.traces import model_traces, read_traces
 
-    chosen = known_contenders() if names == "all" else [name for name in names.split(",") if name]
+    chosen = list_contenders() if names == "all" else [name for name in names.split(",") if name]
     with _as_messages():
-        factories = contenders(chosen, files)
+        factories = make_contenders(chosen, files)
         all_traces = (
             [model_traces()]
             if trace is None

@@ -50,12 +50,12 @@ class WrongPolicy(ValueError):
     """A file is not a policy; the message has a line for each problem."""
 
 
-def known_contenders() -> tuple[str, ...]:
+def list_contenders() -> tuple[str, ...]:
     """Return the names of all built-in contenders, policies first."""
     return (*_policies(), *_rules())
 
 
-def contenders(
+def make_contenders(
     names: Iterable[str],
     files: Iterable[Path],
     make_stages: Callable[[], LocalPipeline] = LocalPipeline,

@@ -70,10 +70,10 @@ class Recorder(Observer):
         self._cpu.append(shares[:, 0])
         self._memory.append(shares[:, 1])
 
-    def asked(self, plan: PodPlan) -> None:
+    def on_request(self, plan: PodPlan) -> None:
         self._asked_ms[plan.pod.uid] = plan.at_ms
 
-    def happened(self, event: PodEvent) -> None:
+    def on_pod_event(self, event: PodEvent) -> None:
         """Record the wait of a pod that was bound."""
         if event.event != "bound":
             return
@@ -86,7 +86,7 @@ class Recorder(Observer):
         if move is not None and event.pod.node == move.eviction.node:
             self._bounce(move, event.at_ms)
 
-    def evicted(self, eviction: Eviction) -> None:
+    def on_eviction(self, eviction: Eviction) -> None:
         """Record an eviction, and whether the pod had moved shortly before."""
         work = get_plan_index(eviction.pod.uid)
         move, before = _Move(eviction), self._before.get(work)

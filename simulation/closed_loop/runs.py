@@ -21,7 +21,7 @@ from tempfile import NamedTemporaryFile
 from threading import Thread
 from typing import Protocol
 
-from simulation.closed_loop.contenders import ContenderFactory, contenders
+from simulation.closed_loop.contenders import ContenderFactory, make_contenders
 from simulation.closed_loop.finished_runs import Calibration, Run, Task
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
@@ -156,7 +156,7 @@ def create_runs(
     """Return an object that makes runs, at most `jobs` at a time."""
     if jobs == 1:
         gc.set_threshold(*GC_THRESHOLDS)
-        return SequentialRuns(days, contenders(names, files), progress)
+        return SequentialRuns(days, make_contenders(names, files), progress)
     return ParallelRuns(jobs, names, files, days, progress)
 
 
@@ -172,7 +172,7 @@ def _begin(names: Sequence[str], files: Sequence[Path], days_file: str, progress
     Thread(target=_end_with_parent, daemon=True).start()
     gc.set_threshold(*GC_THRESHOLDS)
     days: Sequence[Traces] = pickle.loads(Path(days_file).read_bytes())  # noqa: S301 - our own file
-    _sequential_runs = SequentialRuns(days, contenders(names, files), progress)
+    _sequential_runs = SequentialRuns(days, make_contenders(names, files), progress)
 
 
 @contextmanager

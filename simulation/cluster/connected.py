@@ -58,6 +58,6 @@ class ConnectedCluster:
         if outcome is not None:
             self._send("command-outcomes", outcome)
         elif isinstance(command, PlacementDecision) and command.outcome == "refused":
-            self.cluster.give_up(command.pod.uid)
+            self.cluster.refuse(command.pod.uid)
         self.publish()
         return outcome

@@ -82,7 +82,7 @@ class Kubelets:
 
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
         """Let a pod terminate; None if it does not exist or is already terminating."""
-        running = self.pod(uid)
+        running = self.find_pod(uid)
         if running is None or running.terminating:
             return None
         running.terminating = True
@@ -94,7 +94,7 @@ class Kubelets:
 
     def annotate(self, uid: str, annotations: Mapping[str, str], now_ms: int) -> PodEvent | None:
         """Add annotations to a pod; None if it does not exist."""
-        running = self.pod(uid)
+        running = self.find_pod(uid)
         if running is None:
             return None
         update = {"annotations": {**running.pod.annotations, **annotations}}
@@ -114,12 +114,12 @@ class Kubelets:
                 events.append(happened)
         return events
 
-    def pod(self, uid: str) -> RunningPod | None:
+    def find_pod(self, uid: str) -> RunningPod | None:
         """Return a pod that is on a node, or None."""
         node = self._node_of.get(uid)
         return None if node is None else self._nodes[node].pods[uid]
 
-    def requested(self, node: str) -> dict[str, int]:
+    def sum_requests(self, node: str) -> dict[str, int]:
         """Return the sum of the requests of the pods on a node."""
         return dict(self._nodes[node].requested)
 
@@ -146,7 +146,7 @@ class Kubelets:
 
     def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
         """Return an event that is due, or None if an eviction has prevented it."""
-        running = self.pod(uid)
+        running = self.find_pod(uid)
         if running is None or (running.terminating and event != "deleted"):
             return None
         state = self._nodes[running.node]

@@ -24,7 +24,7 @@ class SimulatedSink(Sink):
         uid, name, kubelets = decision.pod.uid, decision.pod.name, self._cluster.kubelets
         if (node := kubelets.node_of(uid)) is not None:
             return Attempt("failed", f"pod {name} is already on node {node}")
-        plan = self._cluster.asking.get(uid)
+        plan = self._cluster.waiting_pods.get(uid)
         if plan is None:
             return Attempt("failed", f"pod {name} with uid {uid} does not exist", pod_gone=True)
         why = self._cluster.place(plan, decision.node or "")
@@ -33,7 +33,7 @@ class SimulatedSink(Sink):
     async def evict(self, command: EvictionCommand) -> Attempt:
         """Evict a pod, or ask its owner to evict it."""
         uid, name = command.pod.uid, command.pod.name
-        running = self._cluster.kubelets.pod(uid)
+        running = self._cluster.kubelets.find_pod(uid)
         if running is None:
             return Attempt("refused", f"pod {name} is gone", pod_gone=True)
         if running.node != command.node:

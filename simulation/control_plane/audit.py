@@ -29,7 +29,7 @@ _TIMEOUT = 504
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class AuditedRequest:
     """One request that succeeded."""
 
     user: str
@@ -49,10 +49,10 @@ class PodRecord:
     name: str
     uid: str
     """Empty if the pod is older than the log and no request has its uid."""
-    created: Act | None = None
-    bindings: list[Act] = field(default_factory=list)
-    evictions: list[Act] = field(default_factory=list)
-    deletions: list[Act] = field(default_factory=list)
+    created: AuditedRequest | None = None
+    bindings: list[AuditedRequest] = field(default_factory=list)
+    evictions: list[AuditedRequest] = field(default_factory=list)
+    deletions: list[AuditedRequest] = field(default_factory=list)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name} ({self.uid or 'uid unknown'})"
@@ -172,13 +172,13 @@ def _events(content: bytes) -> tuple[list[dict[str, Any]], int]:
     return events, unreadable
 
 
-def _act(event: dict[str, Any]) -> Act:
+def _act(event: dict[str, Any]) -> AuditedRequest:
     user, at = _user(event), str(event["requestReceivedTimestamp"])
     if event["objectRef"].get("subresource") != "binding":
-        return Act(user, at)
+        return AuditedRequest(user, at)
     asked = event["requestObject"]
     annotations = asked["metadata"].get("annotations") or {}
-    return Act(user, at, str(asked["target"]["name"]), annotations)
+    return AuditedRequest(user, at, str(asked["target"]["name"]), annotations)
 
 
 def _user(event: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from connectors.units import count_text
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
-from simulation.closed_loop.comparison import Comparison, ratio
+from simulation.closed_loop.comparison import Comparison, compute_ratio
 from simulation.closed_loop.measures import HOT_CPU, MINUTE_MS
 from simulation.closed_loop.report import AGAINST, HOT, OURS, WAITING, WEIGHTED, format_table
 from simulation.closed_loop.scenario import Array, Scenario
@@ -105,7 +105,9 @@ def summarize(comparison: Comparison) -> str:
     """Summarize the table in one sentence."""
     of = comparison.contenders
     shares = [
-        (words, ratio(of[OURS], of[name], HOT)) for name, words in AGAINST.items() if name in of
+        (words, compute_ratio(of[OURS], of[name], HOT))
+        for name, words in AGAINST.items()
+        if name in of
     ]
     compared = " and ".join(
         f"{found.median:.2f} times as long as under {words}" for words, found in shares if found

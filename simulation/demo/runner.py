@@ -21,7 +21,7 @@ from schemas.settings.announcement import AlreadyAnnounced, announce
 from schemas.settings.connection import ENV_PREFIX
 from schemas.topics.codec import decode
 from simulation.closed_loop.comparison import Comparison
-from simulation.closed_loop.contenders import contenders
+from simulation.closed_loop.contenders import make_contenders
 from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import SCENARIOS, Parameters
 from simulation.closed_loop.runs import make_run
@@ -31,7 +31,7 @@ from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.demo.evidence import Evidence
-from simulation.demo.view import OUTPUTS_SHOWN, Display, Moment
+from simulation.demo.view import OUTPUTS_SHOWN, Display, RunState
 from simulation.processes import make_environment, make_worker, run_processes
 from simulation.worker_stages import LockStepStages
 from streams.in_process.pipeline import LocalPipeline
@@ -90,7 +90,7 @@ def run(
     with terminable(code=130):  # there is no result, as after Ctrl-C
         ours, digest, shown = _run_ours(scenario, traces.day, output, display)
         others: list[Contender] = [
-            contenders([BY_REQUESTS], ())[BY_REQUESTS](),
+            make_contenders([BY_REQUESTS], ())[BY_REQUESTS](),
             StageContender(KOORDINATOR, read_policy(KOORDINATOR), LocalPipeline),
         ]
         runs = [ours]
@@ -178,11 +178,13 @@ class _ShownRun(StageContender, Observer):
     def step(self, now_ms: int) -> None:
         super().step(now_ms)
         real_s = time.monotonic() - self._began_s
-        moment = Moment(self._world, now_ms, real_s, len(self._evictions), self._latest, self._note)
+        moment = RunState(
+            self._world, now_ms, real_s, len(self._evictions), self._latest, self._note
+        )
         self._demand.append(moment.demand[:, 0])
         self._display.show(moment)
 
-    def evicted(self, eviction: Eviction) -> None:
+    def on_eviction(self, eviction: Eviction) -> None:
         self._evictions.append(eviction)
 
     def evidence(self) -> Evidence:

@@ -39,7 +39,7 @@ USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
 HOT = 0.85
 _REPLICAS_PER_DEPLOYMENT = 50
 _PAGE = 1_000
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ async def _set_usage(server: ApiServer, pod: str, millicores: int) -> None:
         try:
             return await annotate_pod(server, NAMESPACE, pod, {CPU_USAGE: f"{millicores}m"})
         except ApiUnreachable:
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
 
 
 def _deployment(name: str, replicas: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import make_duty, make_environment, make_worker, run_processes
 
 CLUSTER = "observed"
-_LOOK_S = 5.0
+_POLL_S = 5.0
 
 
 @dataclass
@@ -97,7 +97,7 @@ def observe(
         client = stack.enter_context(TopicClient(broker.settings, topics))
         client.send("policies", read_policy(CLUSTER, "observe"))
         while seen.at_s < seconds:
-            for message in client.receive(_LOOK_S):
+            for message in client.receive(_POLL_S):
                 seen.add(message)
             for each in processes:
                 each.check()

@@ -17,7 +17,7 @@ from schemas.settings.connection import KafkaSettings
 from simulation.control_plane import audit
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
-from simulation.kubernetes_demo.summary import Summary, summary
+from simulation.kubernetes_demo.summary import Summary, summarize
 from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import Loadstream, make_duty, make_environment, make_worker, run_processes
 
@@ -102,4 +102,4 @@ async def run_steps(
     async with plane.api() as server:
         demo_run = DemoRun(server, client, processes, size, show)
         await demo_run.run()
-        return summary(demo_run, audit.read(plane.audit_log))
+        return summarize(demo_run, audit.read(plane.audit_log))

@@ -37,7 +37,7 @@ READ_TOPICS = (
 HOT_PERCENT = 70
 #: One of so many nodes is heated.
 HOT_EVERY = 20
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 @dataclass
@@ -150,7 +150,7 @@ class DemoRun:
     async def _heat(self) -> None:
         count = max(1, self.size.nodes // HOT_EVERY)
         while not (found := await self._pods()):
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         self.made_hot = await load.heat_nodes(self.server, found, count)
         self.protected = {
             each.uid
@@ -179,7 +179,7 @@ class DemoRun:
         self.snapshots.append(snapshot)
 
     async def _take_snapshot(self, step: str) -> Snapshot:
-        for message in await asyncio.to_thread(lambda: list(self.client.receive(_LOOK_S))):
+        for message in await asyncio.to_thread(lambda: list(self.client.receive(_POLL_S))):
             self.observed.add(message)
         for each in self.processes:
             each.check()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simulation.control_plane.audit import Act, AuditLog, judge
+from simulation.control_plane.audit import AuditedRequest, AuditLog, judge
 from simulation.kubernetes_demo.steps import DemoRun, Snapshot
 
 BINDER, EVICTOR = "loadstream-bind", "loadstream-evict"
@@ -17,10 +17,10 @@ class Summary:
     problems: tuple[str, ...]
 
 
-def summary(demo_run: DemoRun, log: AuditLog) -> Summary:
+def summarize(demo_run: DemoRun, log: AuditLog) -> Summary:
     """Summarize a run."""
     last = demo_run.snapshots[-1]
-    problems = [*demo_run.problems, *judge(log.pods), *_broken(demo_run, last, log)]
+    problems = [*demo_run.problems, *judge(log.pods), *_find_problems(demo_run, last, log)]
     return Summary(tuple(_lines(demo_run, last, log)), tuple(problems))
 
 
@@ -60,7 +60,7 @@ def _unclear(log: AuditLog) -> str:
     return f", {counted} with unknown result" if counted else ""
 
 
-def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
+def _find_problems(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
     """Yield each condition that does not hold at the end."""
     if last.bound < demo_run.size.pods:
         yield f"{demo_run.size.pods - last.bound} pods have no node"
@@ -77,7 +77,7 @@ def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
         yield "no replacement was bound to another node"
 
 
-def _replacements(log: AuditLog) -> list[Act]:
+def _replacements(log: AuditLog) -> list[AuditedRequest]:
     """Return the bindings after the first eviction."""
     began = min((act.at for pod in log.pods for act in pod.evictions), default=None)
     if began is None:

@@ -25,7 +25,7 @@ from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo import load
 from simulation.kubernetes_demo.runner import make_processes, read_policy
 from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
-from simulation.kubernetes_demo.summary import summary
+from simulation.kubernetes_demo.summary import summarize
 from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import Loadstream, run_processes
 from tests import conftest
@@ -180,7 +180,7 @@ async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fa
             await faults.over()
             left = await _settled(server)
         log = read(plane.audit_log)
-    summed = summary(demo_run, log)
+    summed = summarize(demo_run, log)
     print("\n".join([*summed.lines, *summed.problems]))
     assert [each.name for each in faults.faults if not each.done] == []
     assert summed.problems == ()

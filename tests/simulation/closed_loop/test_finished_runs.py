@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulation.closed_loop.comparison import compare
-from simulation.closed_loop.contenders import ContenderFactory, contenders
+from simulation.closed_loop.contenders import ContenderFactory, make_contenders
 from simulation.closed_loop.finished_runs import FinishedRuns, Task, UnreadableRun
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import SequentialRuns
@@ -25,7 +25,7 @@ def _kept(directory: Path, version: str = "1", definition: str = "rule") -> Fini
 
 def _compared(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = None) -> object:
     of = (
-        contenders(["random-choice"], [], LocalPipeline)
+        make_contenders(["random-choice"], [], LocalPipeline)
         if make is None
         else {"random-choice": make()}
     )

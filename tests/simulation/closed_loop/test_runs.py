@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.closed_loop.contenders import contenders
+from simulation.closed_loop.contenders import make_contenders
 from simulation.closed_loop.finished_runs import Run, Task
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import ParallelRuns, RunDied, Runs, SequentialRuns
@@ -41,7 +41,7 @@ def _figures(runs: Runs) -> dict[Task, Run]:
 
 @pytest.mark.slow
 def test_each_run_is_the_same_in_a_process_of_its_own() -> None:
-    in_turn = SequentialRuns([_TRACES], contenders(_NAMES, (), LocalPipeline), _say_nothing)
+    in_turn = SequentialRuns([_TRACES], make_contenders(_NAMES, (), LocalPipeline), _say_nothing)
     assert _figures(_side_by_side(2)) == _figures(in_turn)
 
 

@@ -33,12 +33,12 @@ class _World(SinkWorld):
 
     async def waiting_pod(self) -> PodRef:
         plan = self.plan("default")
-        self.cluster.ask(plan)
+        self.cluster.request_node(plan)
         return reference(plan)
 
     async def running_pod(self, *, budgeted: bool = False) -> PodRef:
         plan = self.plan("budgeted" if budgeted else "default")
-        self.cluster.ask(plan)
+        self.cluster.request_node(plan)
         # It runs, but is not ready yet: its workload has no healthy pod to lose.
         assert self.cluster.place(plan, self.node) is None
         return reference(plan)
@@ -47,11 +47,11 @@ class _World(SinkWorld):
         return self.cluster.kubelets.node_of(pod.uid)
 
     async def terminates(self, pod: PodRef) -> bool:
-        running = self.cluster.kubelets.pod(pod.uid)
+        running = self.cluster.kubelets.find_pod(pod.uid)
         return running is None or running.pod.deleting_at_ms is not None
 
     async def annotations(self, pod: PodRef) -> Mapping[str, str]:
-        running = self.cluster.kubelets.pod(pod.uid)
+        running = self.cluster.kubelets.find_pod(pod.uid)
         assert running is not None
         return running.pod.annotations
 
