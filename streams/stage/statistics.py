@@ -55,8 +55,11 @@ class ClusterFigures:
     """Log time since the newest metric of any node; None: there is no metric, or no time."""
     nodes_by_estimates: int = 0
     """Nodes judged by estimates, because their metrics lack a statistic that the policy uses."""
-    hot_usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """Usage of the hottest nodes as a share of capacity, by node and resource."""
+    hot_usage: Mapping[tuple[str, str], float] = field(default_factory=dict, compare=False)
+    """Usage of the hottest nodes as a share of capacity, by node and resource.
+
+    Not compared, because it is empty from a restart to the next round.
+    """
 
 
 @dataclass(frozen=True, slots=True)

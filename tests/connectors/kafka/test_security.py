@@ -226,7 +226,7 @@ def test_doctor_names_a_wrong_authority_and_a_certificate_that_ends_soon(
     found = examine(secured("scram-512", ca_file="other-ca.pem"))
     assert found.startswith("error    brokers: no usable broker")
     assert "LOADSTREAM_KAFKA_CA_FILE" in found
-    assert "warning  certificates: that of 127.0.0.1:" in examine(secured("scram-512"))
+    assert "warning  certificates: the certificate of 127.0.0.1:" in examine(secured("scram-512"))
     now_ms = wall_clock.now_ms()
     monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 20 * 86_400_000)
-    assert "ok       certificates: that of 127.0.0.1:" in examine(secured("scram-512"))
+    assert "ok       certificates: the certificate of 127.0.0.1:" in examine(secured("scram-512"))

@@ -167,7 +167,7 @@ async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fa
             [
                 Fault("binder killed", bound(100), killed(bind)),
                 Fault("watch killed", bound(250), killed(watch)),
-                Fault("worker killed", bound(400), killed(worker, "stage cluster has")),
+                Fault("worker killed", bound(400), killed(worker, "stage cluster owns")),
                 Fault("API server away", bound(550), api_server_away(plane)),
                 Fault("collector killed", bound(SIZE.pods), killed(collect)),
                 Fault("evictor killed", evicted(1), killed(evict)),
