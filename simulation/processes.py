@@ -44,7 +44,6 @@ class Loadstream(ChildProcess):
         return " ".join(each for each in self.arguments[:2] if not each.startswith("-"))
 
     def start(self) -> None:
-        """Start the process, for the first time or again."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.launch()
 
@@ -54,7 +53,6 @@ class Loadstream(ChildProcess):
             raise ProcessDied(f"{self.name} has ended by itself; {self.last_words()}")
 
     def last_words(self) -> str:
-        """Return the end of the log."""
         lines = self.output().splitlines()[-_SHOWN_LINES:]
         return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
 

@@ -22,11 +22,8 @@ from simulation.closed_loop.traces import Traces
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run to be made."""
-
     parameters: Parameters
     day: str
-    """Of the traces."""
     seed: int
     contender: str
 

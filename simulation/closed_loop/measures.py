@@ -63,7 +63,6 @@ class Recorder(Observer):
         self._bounces = 0
 
     def minute(self, moment: Moment) -> None:
-        """Record the demand of all nodes."""
         if moment.at_ms < self._begin_ms:
             return
         shares = (moment.demand / self._allocatable).astype(np.float32)
@@ -74,7 +73,6 @@ class Recorder(Observer):
         self._asked_ms[plan.pod.uid] = plan.at_ms
 
     def on_pod_event(self, event: PodEvent) -> None:
-        """Record the wait of a pod that was bound."""
         if event.event != "bound":
             return
         uid = event.pod.uid
@@ -105,7 +103,6 @@ class Recorder(Observer):
             self._bounces += 1
 
     def result(self, counts: Mapping[str, int]) -> Result:
-        """Return the figures of the run."""
         cpu, memory = np.array(self._cpu), np.array(self._memory)
         hot = cpu > HOT_CPU
         millicores = self._allocatable[:, 0]

@@ -103,7 +103,6 @@ def _format(figure: Spread, digits: int = 0) -> str:
 
 
 def tabulate_figures(comparison: Comparison) -> Table:
-    """Return a row for each contender."""
     rows = [["", *(heading for _, heading, _ in COLUMNS)]]
     for name, runs in comparison.contenders.items():
         rows.append(
@@ -136,7 +135,6 @@ def tabulate_days(comparison: Comparison) -> Table:
 
 
 def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
-    """Return cells by heading."""
     ours = of[OURS]
     cells = {}
     for name, words in AGAINST.items():
@@ -150,7 +148,6 @@ def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
 
 
 def describe(comparison: Comparison) -> str:
-    """Describe the runs in a sentence or two."""
     given, usual = comparison.parameters, Parameters()
     differing = [
         f"{each.name} {getattr(given, each.name)}"
@@ -181,7 +178,6 @@ def format_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def format_table(rows: Table) -> Iterator[str]:
-    """Yield the lines of a table for a terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]

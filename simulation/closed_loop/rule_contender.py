@@ -31,14 +31,11 @@ _CHOICES = 104
 
 
 class RuleContender(Observer):
-    """One rule in one world."""
-
     def __init__(self, name: str, rule: Rule) -> None:
         self.name = name
         self._rule = rule
 
     def begin(self, world: World) -> None:
-        """Observe the world."""
         parameters = world.scenario.parameters
         self._world = world
         self._random = np.random.default_rng([world.scenario.seed, _CHOICES])

@@ -37,8 +37,6 @@ Progress = Callable[[str], None]
 
 
 class Runs(Protocol):
-    """Makes runs."""
-
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
         """Yield each task with its run, in the order in which runs end."""
         ...

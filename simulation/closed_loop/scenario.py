@@ -132,7 +132,6 @@ class Scenario:
     system: SystemDemands | None = None
     """Demand of the nodes themselves, if any."""
     cluster: str = CLUSTER
-    """Name of the cluster."""
     begin_ms: int = BEGIN_MS
 
     @property
@@ -257,7 +256,6 @@ def _lives(parameters: Parameters, random: np.random.Generator, count: int) -> A
 
 
 def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
-    """Return the index of each pod's owner."""
     random = np.random.default_rng([seed, _PODS, 1])
     count = max(1, round(parameters.owners_per_node * parameters.nodes))
     weights = np.exp(parameters.owner_spread * random.standard_normal(count))

@@ -61,7 +61,6 @@ class Usage(Observer):
         """Plan of the pod in each slot."""
         self.start_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
         self.end_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        """Planned end."""
         self.pod: list[Pod | None] = [None] * _SLOTS
         self.on_node: list[dict[int, None]] = [{} for _ in scenario.machines]
         """Slots of the pods of each node, in the order of their binding."""

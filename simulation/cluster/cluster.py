@@ -22,8 +22,6 @@ from simulation.cluster.pods import PodPlan
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """An evicted pod."""
-
     pod: Pod
     node: str
     at_ms: int
@@ -68,7 +66,6 @@ class SimulatedCluster:
         """Waiting pods, by uid."""
 
     def advance(self, now_ms: int) -> None:
-        """Let time pass."""
         self.now_ms = max(self.now_ms, now_ms)
         for event in self.kubelets.advance(self.now_ms):
             self._happened(event)
@@ -110,14 +107,12 @@ class SimulatedCluster:
             self.request_node(replacement)
 
     def add_machine(self, machine: Machine) -> None:
-        """Add a node without pods."""
         self.machines = (*self.machines, machine)
         self.kubelets.add(machine)
         for observer in self.observers:
             observer.on_machine_added(machine)
 
     def annotate(self, uid: str, annotations: Mapping[str, str]) -> None:
-        """Add annotations to a running pod."""
         event = self.kubelets.annotate(uid, annotations, self.now_ms)
         if event is not None:
             self._happened(event)

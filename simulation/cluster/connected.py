@@ -32,7 +32,6 @@ class ConnectedCluster:
         self._send = send
 
     def begin(self, list_id: str) -> None:
-        """Send full lists."""
         for topic, message in collect_at_once(self._watch.full_list(list_id)):
             self._send(topic, message)
 

@@ -24,8 +24,6 @@ GRACE_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
-    """An event of a pod on its node."""
-
     at_ms: int
     event: Event
     pod: Pod
@@ -34,8 +32,6 @@ class PodEvent:
 
 @dataclass(slots=True)
 class RunningPod:
-    """A pod on its node."""
-
     plan: PodPlan
     pod: Pod
     node: str

@@ -30,13 +30,10 @@ _TIMEOUT = 504
 
 @dataclass(frozen=True, slots=True)
 class AuditedRequest:
-    """One request that succeeded."""
-
     user: str
     at: str
     """Time of arrival, as RFC 3339 with microseconds."""
     node: str = ""
-    """The node of a binding."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations that a binding adds to its pod."""
 
@@ -60,8 +57,6 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditLog:
-    """The content of a log."""
-
     pods: tuple[PodRecord, ...]
     """In the order of the log."""
     refused: Mapping[tuple[str, str, int], int]
@@ -112,8 +107,6 @@ def _faults(pods: Iterable[PodRecord]) -> Iterator[str]:
 
 
 class _Names:
-    """Finds the pod that a request is about."""
-
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
         """`events` are in the order of their arrival."""
         self.pods: dict[tuple[str, str, str], PodRecord] = {}

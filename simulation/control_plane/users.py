@@ -101,7 +101,6 @@ async def grant_rights(server: ApiServer) -> None:
 
 
 def binding(role: str, user: str) -> dict[str, Any]:
-    """Return a cluster role binding."""
     group = "rbac.authorization.k8s.io"
     return {
         "metadata": {"name": f"{role}.{user}"},

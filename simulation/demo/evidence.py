@@ -102,7 +102,6 @@ def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
 
 
 def summarize(comparison: Comparison) -> str:
-    """Summarize the table in one sentence."""
     of = comparison.contenders
     shares = [
         (words, compute_ratio(of[OURS], of[name], HOT))

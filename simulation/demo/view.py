@@ -100,7 +100,6 @@ class Display:
         )
 
     def show(self, moment: RunState) -> None:
-        """Show a moment, unless another one was shown just before."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
@@ -114,7 +113,6 @@ class Display:
 
 
 def render(moment: RunState, width: int, height: int) -> RenderableType:
-    """Return the whole view."""
     scenario = moment.world.scenario
     columns = max(1, (width - 4) // _NODE_WIDTH)
     nodes = np.arange(len(scenario.machines))

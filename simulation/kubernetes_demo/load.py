@@ -73,7 +73,6 @@ async def create_demo_nodes(server: ApiServer, count: int) -> None:
 
 
 async def create_demo_pods(server: ApiServer, count: int) -> None:
-    """Create budgets, then deployments."""
     await create_namespace(server, NAMESPACE)
     wanted = list(deployments(count))
     budgets = [_budget(each["metadata"]["name"]) for each in wanted]

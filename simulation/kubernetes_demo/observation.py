@@ -28,8 +28,6 @@ _POLL_S = 5.0
 
 @dataclass
 class Observation:
-    """What was observed of the cluster."""
-
     observed: Observations = field(default_factory=Observations)
     allocatable_millicores: dict[str, int] = field(default_factory=dict)
     """CPU of each node; 0: unknown."""
@@ -53,7 +51,6 @@ class Observation:
             self.observed.add(message)
 
     def lines(self) -> Iterator[str]:
-        """Yield a summary in sentences."""
         waiting = sum(not node for node in self.pods.values())
         nodes = len(self.allocatable_millicores)
         yield f"{nodes} nodes, {len(self.pods)} pods, {waiting} of them without a node"

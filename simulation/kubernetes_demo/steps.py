@@ -52,7 +52,6 @@ class Observations:
     commanded: int = 0
     """Eviction commands that are carried out."""
     dry: int = 0
-    """Dry eviction commands."""
     newest_round: RebalanceRound | None = None
     why: str = ""
     """Reason of the newest eviction command."""
@@ -85,8 +84,6 @@ class Size:
 
 @dataclass
 class Snapshot:
-    """The pods of the demo at one time."""
-
     at_s: float
     step: str
     pods: Sequence[load.DemoPod]
@@ -109,8 +106,6 @@ class Snapshot:
 
 @dataclass
 class DemoRun:
-    """One run of the demo."""
-
     server: ApiServer
     client: TopicClient
     processes: Sequence[Loadstream]
@@ -126,7 +121,6 @@ class DemoRun:
     """Uids of the pods on hot nodes that may not be evicted."""
     began_s: float = field(default_factory=time.monotonic)
     seconds: dict[str, float] = field(default_factory=dict)
-    """Duration of each step."""
 
     async def run(self) -> None:
         size = self.size

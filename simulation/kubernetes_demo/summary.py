@@ -18,7 +18,6 @@ class Summary:
 
 
 def summarize(demo_run: DemoRun, log: AuditLog) -> Summary:
-    """Summarize a run."""
     last = demo_run.snapshots[-1]
     problems = [*demo_run.problems, *judge(log.pods), *_find_problems(demo_run, last, log)]
     return Summary(tuple(_lines(demo_run, last, log)), tuple(problems))
