@@ -47,7 +47,9 @@ class Parameters:
     scenario: str = "mixed"
     """Name of the scenario that the other parameters make."""
     nodes: int = 100
+    """Number of nodes."""
     hours: float = 24.0
+    """Measured time."""
     filling_hours: float = 2.0
     """Time before the measured time, in which the cluster fills. The first pods arrive in its
     first half."""
@@ -71,10 +73,13 @@ class Parameters:
     budgeted_share: float = 0.5
     """Share of the owners with a disruption budget, which allows one disruption at a time."""
     life_median_hours: float = 2.0
+    """Median of the lifetimes of pods."""
     life_spread: float = 1.4
     """Standard deviation of the logarithm of lifetimes."""
     life_min_s: int = 300
+    """Shortest lifetime."""
     life_max_hours: float = 168.0
+    """Longest lifetime."""
     memory_start: tuple[float, float] = (0.25, 0.60)
     """Range of the memory of a pod at its start, as a share of its request."""
     memory_growth: tuple[float, float] = (0.0, 0.50)
