@@ -23,7 +23,7 @@ from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 from streams.cluster.state import ClusterState, Position
 from streams.placement.placer import KINDS_MAX, Placer
 from streams.placement.ranking import REFUSED
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 
 _CLUSTER = "bench"
@@ -201,7 +201,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
         row = chosen[-1]
         if row is not None:
             kind = kind_by_number[number % kinds]
-            held = Held(pods[number], kind.demand, _NOW_MS)
+            held = HeldPod(pods[number], kind.demand, _NOW_MS)
             inventory.hold(placer.index.nodes[row].name, held, first_seen=True)
         inventory.apply_metric(metrics[number])
         placer.refresh()  # as after each record

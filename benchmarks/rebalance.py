@@ -22,7 +22,7 @@ from schemas.messages.pods import Container, OwnerReference, Pod
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.gates.round_limits import RoundLimits
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Gate, Rules
@@ -61,7 +61,7 @@ class _RoundLimits(Rules):
     def __init__(self, policy: Policy) -> None:
         self._limits = RoundLimits(policy)
 
-    def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
+    def hold_back(self, held: HeldPod, node: str, pool: str) -> Gate | None:
         gate = self._limits.check(node, held.pod.namespace)
         if gate is None:
             self._limits.count(node, held.pod.namespace)
@@ -151,7 +151,7 @@ def _inventory(variant: _Variant, policy: Policy) -> Inventory:
             made = pod.model_copy(
                 update={"name": uid, "uid": uid, "node": name, "created_at_ms": _NOW_MS - place}
             )
-            inventory.hold(name, Held(made, demand, 0), first_seen=True)
+            inventory.hold(name, HeldPod(made, demand, 0), first_seen=True)
             usage = {"cpu": int(part * _CORES * 1000), "memory": int(part * 0.8 * _MEMORY)}
             metrics.append(PodMetric(namespace="default", name=uid, usage=usage))
         inventory.apply_metric(

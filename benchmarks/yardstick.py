@@ -41,7 +41,7 @@ from simulation.closed_loop.traces import model_traces
 from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import PodEvent
-from streams.in_process.pipeline import LocalPipeline, Written
+from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 
 DIGESTS = Path(__file__).with_name("yardstick.json")
 INPUTS = Path(__file__).with_name("recorded_inputs.jsonl.xz")
@@ -89,12 +89,12 @@ class _ObservedStages(LocalPipeline):
     """Both stages; their inputs and outputs are observed batch by batch."""
 
     def __init__(
-        self, observe: Callable[[Sequence[Written], list[tuple[str, bytes]]], None]
+        self, observe: Callable[[Sequence[ProducedRecord], list[tuple[str, bytes]]], None]
     ) -> None:
         super().__init__()
         self._observe = observe
 
-    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
+    def apply(self, records: Sequence[ProducedRecord]) -> list[tuple[str, bytes]]:
         outputs = super().apply(records)
         self._observe(records, outputs)
         return outputs
@@ -181,19 +181,19 @@ def fold_inputs() -> str:
     return digest.summarize()
 
 
-def read_inputs() -> Iterator[list[Written]]:
+def read_inputs() -> Iterator[list[ProducedRecord]]:
     """Yield the recorded batches."""
     with lzma.open(INPUTS, "rt") as lines:
         for line in lines:
             yield [
-                Written(topic, key, json.dumps(value).encode(), written_ms)
+                ProducedRecord(topic, key, json.dumps(value).encode(), written_ms)
                 for topic, key, value, written_ms in json.loads(line)
             ]
 
 
 def record_inputs() -> None:
     """Run the default policy with a drain and a pause, and write what the stages read."""
-    batches: list[list[Written]] = []
+    batches: list[list[ProducedRecord]] = []
     observe = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
     policy = (POLICIES / "loadstream.yaml").read_text()
     contender = StageContender("recorded", policy, observe)

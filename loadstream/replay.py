@@ -64,7 +64,7 @@ def verify(
     something differs; 3: unknown, because a part of the history is gone.
     """
     with as_messages():
-        from streams.replay.report import as_lines, as_object, exit_code
+        from streams.replay.report import build_object, exit_code, format_lines
 
         window = _window(start, end, cluster)
         connection = connect_as_configured()
@@ -74,11 +74,11 @@ def verify(
             result = _replay_partition(connection, number, partitions, window)
             results.append(result)
             if json:
-                print_json(as_object(result))
+                print_json(build_object(result))
             else:
-                echo("\n".join(as_lines(result)))
+                echo("\n".join(format_lines(result)))
         code = exit_code(results)
-        if code == NOTHING_FOUND and not json and all(each.word == "empty" for each in results):
+        if code == NOTHING_FOUND and not json and all(each.verdict == "empty" for each in results):
             echo("nothing was compared: no batch of the journal is in this time", err=True)
         if cluster is not None and not code:
             code = _code_of_cluster(connection, cluster)
@@ -176,7 +176,7 @@ def _replay_partition(
         except NotReplayable as error:
             return ReplayResult(number, ReplaySummary(), problem=str(error))
         result = _replay_from(begun_at, history, number, partitions, window)
-        if not result.gone or begun_at is not None or window.from_ms is not None:
+        if not result.history_missing or begun_at is not None or window.from_ms is not None:
             return result
         later = find_oldest_checkpoint(history, number)
         if later is None:
@@ -203,12 +203,12 @@ def _replay_from(
         verification = Verification(number, partitions, window, checkpoint)
         summary, beginning = verification.summary, verification.beginning
         history.begin(beginning.following)
-        first, (_, end) = beginning.place.offset + 1, history.extent(TOPIC)
+        first, (_, end) = beginning.position.offset + 1, history.extent(TOPIC)
         entries = history.read(TOPIC, first, end - 1)
         difference = verification.verify(Recording(number, entries, history, beginning))
     except (JournalDamaged, NotReplayable) as error:
         gone = isinstance(error, NotReplayable)
-        return ReplayResult(number, summary, problem=str(error), gone=gone)
+        return ReplayResult(number, summary, problem=str(error), history_missing=gone)
     return ReplayResult(number, summary, difference)
 
 

@@ -19,7 +19,7 @@ from schemas.topics.records import RecordPlace
 from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
-from streams.in_process.pipeline import Written
+from streams.in_process.pipeline import ProducedRecord
 from streams.stage import journal
 from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
@@ -78,7 +78,7 @@ class LockStepStages:
             },
             fetch_wait_ms=10,
         )
-        self._journal = journal.JournalReader(journal.JournalPlace(), self.partition)
+        self._journal = journal.JournalReader(journal.JournalPosition(), self.partition)
         self._sent: Counter[str] = Counter()
         self._journaled: Counter[str] = Counter()
         """Number of applied records of each topic, by the journal."""
@@ -94,7 +94,7 @@ class LockStepStages:
         ]
         self._folded = [0] * self._partitions
         """Number of records that each of these stages has applied."""
-        self._collected: list[Written] = []
+        self._collected: list[ProducedRecord] = []
         """Collect policies from the cluster stage for the aggregate stage."""
         self._metrics_read = 0
 
@@ -105,7 +105,7 @@ class LockStepStages:
         self._reader.close()
         self._sender.close()
 
-    def apply(self, records: Sequence[Written]) -> Iterator[tuple[str, bytes]]:
+    def apply(self, records: Sequence[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
         """Send records, and yield outputs until all records are applied.
 
         Raises WorkerSilent, BrokerUnavailable, and the errors of `check_worker`.
@@ -115,7 +115,7 @@ class LockStepStages:
             yield from self._apply(topic, [each for each in records if each.topic == topic])
         self.applied += len(records)
 
-    def _apply(self, topic: str, records: list[Written]) -> Iterator[tuple[str, bytes]]:
+    def _apply(self, topic: str, records: list[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
         if topic == _SAMPLES:
             self._wait_for_collect_policies()
         for written in records:
@@ -150,7 +150,7 @@ class LockStepStages:
             self._journaled[applied.topic] = applied.last_offset + 1
         for output in batch.outputs:
             if output.topic == _SAMPLES:
-                policy = Written(_SAMPLES, output.key, output.value, now_ms())
+                policy = ProducedRecord(_SAMPLES, output.key, output.value, now_ms())
                 self._collected.append(policy)
             elif output.topic in _DECIDED:
                 self._observe(output.topic, output.value)
@@ -164,7 +164,7 @@ class LockStepStages:
             if sum(each.next_offset for each in extents) >= sum(self._folded):
                 self._collected = []
 
-    def _fold(self, records: Sequence[Written]) -> int:
+    def _fold(self, records: Sequence[ProducedRecord]) -> int:
         """Apply records of `node-usage`; return the number of metrics that they cause."""
         metrics = 0
         for written in records:
@@ -211,7 +211,7 @@ class LiveStages:
         self._reader.close()
         self._sender.close()
 
-    def apply(self, records: Sequence[Written]) -> Iterator[tuple[str, bytes]]:
+    def apply(self, records: Sequence[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
         """Send records, and yield the outputs for the cluster since the last call."""
         for written in records:
             if written.topic != "clock":
@@ -226,7 +226,7 @@ class LiveStages:
                 yield record.topic, record.value
 
 
-def send(sender: Sender, written: Written) -> None:
+def send(sender: Sender, written: ProducedRecord) -> None:
     partition = int(written.key) if written.topic == "clock" else None
     place = RecordPlace(written.key.encode(), partition, written.written_ms)
     sender.send_value(written.topic, written.value, place)

@@ -211,7 +211,7 @@ def _add_endpoints(
     health = Health(lag_records_max=worker.ready_lag_records)
     observer = Observer(kafka, gauges, health)
     for runner in runners:
-        observer.watch(runner.partitions, runner.pipeline, runner.publisher)
+        observer.add_stage(runner.partitions, runner.pipeline, runner.publisher)
     app.companions = (*app.companions, observer.run)
     checks = {"/healthz": health.find_failures, "/readyz": health.find_obstacles}
     serve(worker.metrics_host, worker.metrics_port, metrics.registry, checks)

@@ -19,7 +19,7 @@ from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import encode
-from streams.in_process.pipeline import LocalPipeline, Written
+from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from tests.streams.builders import NOW_MS, nodes, pod, request
 
 _OURS = ("streams.", "schemas.")
@@ -96,16 +96,16 @@ class Walk:
         return len(packages) - len(set(packages))
 
 
-def _written(topic: str, message: Any, at_ms: int = NOW_MS) -> Written:
+def _written(topic: str, message: Any, at_ms: int = NOW_MS) -> ProducedRecord:
     key = "0" if topic == "clock" else "c/n0" if topic == "node-usage" else "c"
-    return Written(topic, key, encode(message), at_ms)
+    return ProducedRecord(topic, key, encode(message), at_ms)
 
 
-def _tick(seconds: int) -> Written:
+def _tick(seconds: int) -> ProducedRecord:
     return _written("clock", ClockTick(partition=0, now_ms=NOW_MS + seconds * 1000))
 
 
-def _metrics(seconds: int, cpus: Sequence[int], *pods: PodMetric) -> list[Written]:
+def _metrics(seconds: int, cpus: Sequence[int], *pods: PodMetric) -> list[ProducedRecord]:
     return [
         _written(
             "node-metrics",

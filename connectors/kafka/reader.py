@@ -132,9 +132,7 @@ class PartitionReader:
         for place, offset in starts.items():
             self._consumer.seek(self._places[place], offset)
         self._seen_ms = dict.fromkeys(starts)
-        """Time of the broker's last answer when each partition reached its position."""
         self._ended = {}
-        """Ends of partitions without records after the position."""
 
     async def stop(self) -> None:
         """Disconnect."""

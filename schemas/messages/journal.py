@@ -69,7 +69,7 @@ class BatchIndex(Part):
     rows: Annotated[tuple[tuple[str, Count | None], ...], Field(fail_fast=True)] = ()
     """Changed rows: key and length in bytes; no length: the row was deleted.
 
-    Rows of kind `reserved_pods` change pod by pod: the value is a `HeldPod`, the key that of the
+    Rows of kind `reserved_pods` change pod by pod: the value is a `ReservedPod`, the key that of the
     row, a slash and the pod's uid.
     """
     outputs: Annotated[

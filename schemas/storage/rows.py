@@ -61,7 +61,7 @@ class NodeRow(Message):
     """Pods that left the node recently."""
 
 
-class HeldPod(Part):
+class ReservedPod(Part):
     """A pod with room on a node: bound to it, or reserved and not yet confirmed."""
 
     pod: Pod
@@ -90,20 +90,20 @@ class HeldPod(Part):
     """How many records of the cluster had been applied when the pod arrived."""
     list_id: ListId | None = None
     """The last full list that contained the pod."""
-    place: Count
+    arrival: Count
     """Order among the pods of the node: later pods have larger numbers."""
 
 
 class ReservedPodsRow(Message):
     """Kind `reserved_pods`: all pods that have room on one node.
 
-    The journal has the pods one by one, as `HeldPod`; the key is that of the row, a slash, and the
+    The journal has the pods one by one, as `ReservedPod`; the key is that of the row, a slash, and the
     uid of the pod.
     """
 
     cluster: ClusterName
     node: NodeName
-    pods: Annotated[tuple[HeldPod, ...], Field(fail_fast=True)]
+    pods: Annotated[tuple[ReservedPod, ...], Field(fail_fast=True)]
     """The pods, oldest first."""
 
 

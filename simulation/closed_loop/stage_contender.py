@@ -26,7 +26,7 @@ from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World
 from simulation.cluster.connected import ConnectedCluster
 from simulation.cluster.pods import PROD
-from streams.in_process.pipeline import Written
+from streams.in_process.pipeline import ProducedRecord
 
 
 class Samples:
@@ -45,7 +45,7 @@ class Samples:
         """By slot: uid of its pod, its usage and its part of the sample, which is updated for each
         sample."""
 
-    def of(self, moment: Moment) -> list[Written]:
+    def of(self, moment: Moment) -> list[ProducedRecord]:
         """Return the samples that are due."""
         nodes = self._world.list_sampled_nodes(moment.at_ms)
         usage = self._world.usage
@@ -68,7 +68,7 @@ class Samples:
                 ],
             }
             value = orjson.dumps(sample)
-            written.append(Written("node-usage", self._keys[node], value, moment.at_ms))
+            written.append(ProducedRecord("node-usage", self._keys[node], value, moment.at_ms))
         return written
 
     def _pod(self, slot: int, amounts: list[int]) -> dict[str, object]:
@@ -106,7 +106,7 @@ class Stages(Protocol):
     applied: int
     """Number of applied records."""
 
-    def apply(self, records: Sequence[Written], /) -> Iterable[tuple[str, bytes]]:
+    def apply(self, records: Sequence[ProducedRecord], /) -> Iterable[tuple[str, bytes]]:
         """Apply records; return topic and value of each output."""
         ...
 
@@ -137,8 +137,8 @@ class StageContender:
         self._policy = policy
         self._annotations = annotations or {}
         self._stages = make_stages()
-        self._unread: list[Written] = []
-        self._late: deque[tuple[int, list[Written]]] = deque()
+        self._unread: list[ProducedRecord] = []
+        self._late: deque[tuple[int, list[ProducedRecord]]] = deque()
         """Samples on their way, and the times of their arrival."""
         self._commands: deque[tuple[int, Any]] = deque()
         """Commands on their way."""
@@ -186,7 +186,7 @@ class StageContender:
 
     def send(self, topic: str, message: Any) -> None:
         """Send a record to the stages with the next turn."""
-        written = Written(topic, key_of(topic, message), encode(message), self._now_ms)
+        written = ProducedRecord(topic, key_of(topic, message), encode(message), self._now_ms)
         self._unread.append(written)
 
     def _tick(self) -> None:

@@ -167,10 +167,12 @@ class ClusterPolicies:
         rules, policy = self.of(cluster), self.all.get(cluster)
         changes = () if policy is None else policy.row.changes
         return (
-            Windows(rules.horizon_ms, tuple((each.offset, each.horizon_ms) for each in changes)),
+            Windows(
+                rules.horizon_ms, tuple((change.offset, change.horizon_ms) for change in changes)
+            ),
             Windows(
                 rules.average_horizon_ms,
-                tuple((each.offset, each.average_horizon_ms) for each in changes),
+                tuple((change.offset, change.average_horizon_ms) for change in changes),
             ),
         )
 
@@ -208,7 +210,7 @@ class ClusterPolicies:
         """
         key_of_cluster: dict[str, str] = {}
         replaced = []
-        for key, (sequence, row) in sorted(rows.items(), key=lambda each: each[1][0]):
+        for key, (sequence, row) in sorted(rows.items(), key=lambda item: item[1][0]):
             cluster = row.record.cluster
             if cluster in key_of_cluster:
                 replaced.append(key_of_cluster[cluster])
@@ -221,16 +223,15 @@ class ClusterPolicies:
     def changes(self, partition: int) -> tuple[list[RowChange], list[RowChange]]:
         """Return the rows to write and the rows to remove since the last call."""
         policies = [self.all[cluster] for cluster in self._written]
-        written = [policy_row(partition, each.sequence, each.row) for each in policies]
+        written = [policy_row(partition, policy.sequence, policy.row) for policy in policies]
         removed = [
             RowChange(numbered_key(partition, "collect_policies", sequence), None)
             for sequence in self._removed
         ]
-        self.settle()
+        self.mark_written()
         return written, removed
 
-    def settle(self) -> None:
-        """Mark all changes as written."""
+    def mark_written(self) -> None:
         self._written, self._removed = {}, {}
 
 
@@ -252,17 +253,17 @@ def select_counted(times: Ints, offsets: Ints, windows: Windows) -> npt.NDArray[
 
 def _add_change(changes: Iterable[WindowChange], newest: WindowChange) -> tuple[WindowChange, ...]:
     """Append a change, and drop those that removed no more samples than it does."""
-    kept = [
-        each
-        for each in changes
-        if each.horizon_ms < newest.horizon_ms
-        or each.average_horizon_ms < newest.average_horizon_ms
+    remaining = [
+        change
+        for change in changes
+        if change.horizon_ms < newest.horizon_ms
+        or change.average_horizon_ms < newest.average_horizon_ms
     ]
-    if len(kept) >= CHANGES_MAX:
-        last = kept.pop()
+    if len(remaining) >= CHANGES_MAX:
+        newest_remaining = remaining.pop()
         newest = WindowChange(
             offset=newest.offset,
-            horizon_ms=min(last.horizon_ms, newest.horizon_ms),
-            average_horizon_ms=min(last.average_horizon_ms, newest.average_horizon_ms),
+            horizon_ms=min(newest_remaining.horizon_ms, newest.horizon_ms),
+            average_horizon_ms=min(newest_remaining.average_horizon_ms, newest.average_horizon_ms),
         )
-    return (*kept, newest)
+    return (*remaining, newest)

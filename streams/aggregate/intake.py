@@ -23,7 +23,7 @@ from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
-from streams.aggregate.report import report
+from streams.aggregate.report import build_metric
 from streams.aggregate.rows import SampleEntry
 from streams.aggregate.samples import KnownSample, SampleFigures, decode_known, extract_figures
 from streams.stage.records import InputRecord, OutputRecord
@@ -172,7 +172,7 @@ class SampleIntake:
         offset: int,
         lifetimes: MemberLifetimes | None,
     ) -> Refusal | None:
-        metric = report(node, rules, sample, lifetimes)
+        metric = build_metric(node, rules, sample, lifetimes)
         value = encode_fields(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:

@@ -48,9 +48,9 @@ class MemberLifetimes(NamedTuple):
         columns = [self.pairs(resource) for resource in resources]
         of = {
             number: Lifetime(
-                lifetime.minutes, tuple(chain.from_iterable(each[place] for each in columns))
+                lifetime.minutes, tuple(chain.from_iterable(column[index] for column in columns))
             )
-            for place, (number, lifetime) in enumerate(self.of.items())
+            for index, (number, lifetime) in enumerate(self.of.items())
         }
         return MemberLifetimes(self.at_ms, resources, of)
 
@@ -76,47 +76,49 @@ def extend_member_lifetimes(
     newest: list[int] = list(dict.fromkeys(matrices[-1][:, 0].tolist()))
     numbers = np.array(sorted(newest), dtype=np.int64)
     lines = np.concatenate(matrices)
-    place = np.searchsorted(numbers, lines[:, 0]).clip(max=len(numbers) - 1)
-    known = numbers[place] == lines[:, 0]
-    lines, place = lines[known], place[known]
+    member_index = np.searchsorted(numbers, lines[:, 0]).clip(max=len(numbers) - 1)
+    is_member = numbers[member_index] == lines[:, 0]
+    lines, member_index = lines[is_member], member_index[is_member]
     minutes = 1
     if before is not None:
         minutes = max(1, min(at_ms - before.at_ms, window_ms) // _MINUTE_MS)
-    seen = np.bincount(place, minlength=len(numbers))
-    spent: list[int] = np.maximum(1, seen * minutes // len(matrices)).tolist()
+    sample_counts = np.bincount(member_index, minlength=len(numbers))
+    member_minutes: list[int] = np.maximum(1, sample_counts * minutes // len(matrices)).tolist()
     columns: list[list[int]] = []
     for index in range(len(resources)):
-        columns += _measure(lines[:, 1 + index], place, len(numbers))
+        columns += _measure(lines[:, 1 + index], member_index, len(numbers))
     usages = list(zip(*columns, strict=True)) or [()] * len(numbers)
     index_of = {number: index for index, number in enumerate(numbers.tolist())}
     older = {} if before is None else before.align(tuple(resources)).of
     lifetimes = {}
     for number in newest:
         index = index_of[number]
-        lifetime = Lifetime(spent[index], usages[index])
+        lifetime = Lifetime(member_minutes[index], usages[index])
         if number in older:
             lifetime = merge_lifetimes(older[number], lifetime)
         lifetimes[number] = lifetime
     return MemberLifetimes(at_ms, tuple(resources), lifetimes)
 
 
-def _measure(used: IntArray, place: IntArray, members: int) -> tuple[list[int], list[int]]:
+def _measure(used: IntArray, member_index: IntArray, members: int) -> tuple[list[int], list[int]]:
     """Return means and deviations of all members, in thousandths of the unit.
 
     Args:
         used: amounts, -1 for not measured, shape (lines,).
-        place: index of the member of each line, shape (lines,).
+        member_index: index of the member of each line, shape (lines,).
         members: number of members.
     """
     measured = used >= 0
-    at = place[measured]
+    measured_index = member_index[measured]
     amounts = np.minimum(used[measured], AMOUNT_MAX).astype(np.float64)
-    counts = np.bincount(at, minlength=members)
+    counts = np.bincount(measured_index, minlength=members)
     divisors = np.maximum(counts, 1)
     # `bincount` adds one value after the other, so the result is the same on every machine.
-    mean = np.bincount(at, weights=amounts, minlength=members) / divisors
-    differences = amounts - mean[at]
-    squares = np.bincount(at, weights=differences * differences, minlength=members) / divisors
+    mean = np.bincount(measured_index, weights=amounts, minlength=members) / divisors
+    differences = amounts - mean[measured_index]
+    squares = (
+        np.bincount(measured_index, weights=differences * differences, minlength=members) / divisors
+    )
     means = np.where(counts, (mean * PARTS).astype(np.int64), NOT_MEASURED)
     deviations = np.where(counts, (np.sqrt(squares) * PARTS).astype(np.int64), NOT_MEASURED)
     return means.tolist(), deviations.tolist()
@@ -126,13 +128,19 @@ def lifetime_columns(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, obje
     """Return the fields of a `LifetimeColumns`, from lifetimes by index of their sample."""
     samples = by_sample.values()
     pairs = {
-        name: [pair for each in samples for pair in each.pairs(name)]
-        for name in sorted({name for each in samples for name in each.resources})
+        name: [pair for lifetimes in samples for pair in lifetimes.pairs(name)]
+        for name in sorted({name for lifetimes in samples for name in lifetimes.resources})
     }
-    pairs = {name: each for name, each in pairs.items() if any(mean >= 0 for mean, _ in each)}
+    columns = {
+        name: tuple(zip(*of_resource, strict=True))
+        for name, of_resource in pairs.items()
+        if any(mean >= 0 for mean, _ in of_resource)
+    }
     return {
         "samples": list(by_sample),
-        "minutes": [lifetime.minutes for each in samples for lifetime in each.of.values()],
-        "mean": {name: [mean for mean, _ in each] for name, each in pairs.items()},
-        "deviation": {name: [deviation for _, deviation in each] for name, each in pairs.items()},
+        "minutes": [
+            lifetime.minutes for lifetimes in samples for lifetime in lifetimes.of.values()
+        ],
+        "mean": {name: list(means) for name, (means, _) in columns.items()},
+        "deviation": {name: list(deviations) for name, (_, deviations) in columns.items()},
     }

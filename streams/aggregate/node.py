@@ -210,32 +210,32 @@ class NodeWindows:
         Close to a limit, resources without a figure in the windows are dropped, because a restart
         drops them, too.
         """
-        known = len(self.samples.resources)
+        present_count = len(self.samples.resources)
         more = sample.resources.difference(self.samples.resources)
-        count = known + len(more)
-        lines = self.pods.size // (1 + known) + len(sample.members)
-        few = lines * (1 + count) <= limits.pod_figures_per_node
-        if few and count <= limits.resources_per_node:
+        count = present_count + len(more)
+        lines = self.pods.size // (1 + present_count) + len(sample.members)
+        is_far_below = lines * (1 + count) <= limits.pod_figures_per_node
+        if is_far_below and count <= limits.resources_per_node:
             return _Columns(count)
         start = self.samples.index(newest_ms - rules.horizon_ms)
         keep = {column // 2 for column in measured(self.samples.figures(start))}
         for _, _, matrix in self.pods.since(newest_ms - rules.average_horizon_ms):
             keep.update(measured(matrix[:, 1:]))
-        found = sample.resources.union(self.samples.resources[index] for index in keep)
-        if len(found) > limits.resources_per_node:
+        resources = sample.resources.union(self.samples.resources[index] for index in keep)
+        if len(resources) > limits.resources_per_node:
             return Refusal(
                 "limit",
-                f"resources_per_node: with this sample the node has {len(found)} resources in its "
+                f"resources_per_node: with this sample the node has {len(resources)} resources in its "
                 f"window; allowed are at most {limits.resources_per_node}",
             )
-        return _Columns(len(found), sorted(keep) if len(keep) < known else None)
+        return _Columns(len(resources), sorted(keep) if len(keep) < present_count else None)
 
     def _too_many_members(
         self, sample: SampleFigures, columns: "_Columns", since_ms: int, limits: AggregateLimits
     ) -> Refusal | None:
-        few = len(self.pods.members) + len(sample.members) <= limits.safe_members
+        is_far_below = len(self.pods.members) + len(sample.members) <= limits.safe_members
         lines = self.pods.size // (1 + len(self.samples.resources)) + len(sample.members)
-        if few and lines * (1 + columns.number) <= limits.pod_figures_per_node:
+        if is_far_below and lines * (1 + columns.number) <= limits.pod_figures_per_node:
             return None
         samples = self.pods.since(since_ms)
         live = numbers(samples)
@@ -243,7 +243,7 @@ class NodeWindows:
         members.update(member for member, _ in sample.members)
         applications = sum(namespace == "" for namespace, *_ in members)
         characters = sum(len(part) for member in members for part in member)
-        for name, found, allowed in (
+        for name, used, allowed in (
             ("pods_per_node", len(members) - applications, limits.pods_per_node),
             ("host_applications_per_node", applications, limits.host_applications_per_node),
             ("name_characters_per_node", characters, limits.name_characters_per_node),
@@ -254,10 +254,10 @@ class NodeWindows:
                 limits.pod_figures_per_node,
             ),
         ):
-            if found > allowed:
+            if used > allowed:
                 return Refusal(
                     "limit",
-                    f"{name}: with this sample the node has {found} in its average window; allowed "
+                    f"{name}: with this sample the node has {used} in its average window; allowed "
                     f"are at most {allowed}",
                 )
         return None

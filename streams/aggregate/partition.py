@@ -134,7 +134,10 @@ class PartitionState:
         changes = [*self._opening(), *self._encode_rows()]
         policies, policies_removed = self.policies.changes(partition)
         changes += policies
-        pods_removed, samples_removed = self.pods_log.settle(), self.samples_log.settle()
+        pods_removed, samples_removed = (
+            self.pods_log.mark_written(),
+            self.samples_log.mark_written(),
+        )
         changes.append(self._progress())
         removed = [numbered_key(partition, "pod_samples", number) for number in pods_removed]
         removed += [numbered_key(partition, "samples", number) for number in samples_removed]
@@ -148,11 +151,11 @@ class PartitionState:
         self._first = False
         return tuple(changes)
 
-    def settle(self) -> None:
-        """Drop the changes as `changes` does, without rows; for a stage without a table."""
-        self.policies.settle()
-        self.pods_log.settle()
-        self.samples_log.settle()
+    def mark_written(self) -> None:
+        """Drop the changes since the last call, for a stage without a table."""
+        self.policies.mark_written()
+        self.pods_log.mark_written()
+        self.samples_log.mark_written()
         self._touched, self._forgotten = {}, {}
 
     def _encode_rows(self) -> list[RowChange]:

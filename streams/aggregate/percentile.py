@@ -30,8 +30,8 @@ def _ranks(count: int, percents: tuple[int, ...]) -> list[int]:
     return [nearest_rank(count, percent) for percent in percents]
 
 
-def within(values: Figures, most: int) -> bool:
-    """Tell whether every value was measured, and none is above `most`."""
+def all_within(values: Figures, most: int) -> bool:
+    """Tell whether every value was measured and is at most `most`."""
     # As an unsigned number, -1 is larger than any amount.
     return int(np.maximum.reduce(values.view(np.uint64), axis=None, initial=0)) <= most
 
@@ -48,11 +48,11 @@ def sums(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -
         values: at least one sample.
         starts: indexes at which the runs begin, ascending.
     """
-    known = np.maximum(values, 0)
-    if known.size and int(known.max()) > INT64_MAX // len(known):
-        exact = np.add.reduceat(known.astype(object), starts)
+    amounts = np.maximum(values, 0)
+    if amounts.size and int(amounts.max()) > INT64_MAX // len(amounts):
+        exact = np.add.reduceat(amounts.astype(object), starts)
         return [[int(total) for total in line] for line in exact]
-    return np.add.reduceat(known, starts).tolist()  # type: ignore[no-any-return]
+    return np.add.reduceat(amounts, starts).tolist()  # type: ignore[no-any-return]
 
 
 def counts(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -> list[list[int]]:
@@ -64,7 +64,7 @@ def means(values: Figures) -> list[int | None]:
     """Return the mean of each column, rounded down; None if nothing was measured."""
     if not len(values):
         return [None] * values.shape[1]
-    if within(values, INT64_MAX // len(values)):
+    if all_within(values, INT64_MAX // len(values)):
         return (values.sum(axis=0) // len(values)).tolist()  # type: ignore[no-any-return]
     return [
         total // count if count else None
@@ -81,12 +81,12 @@ def percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | No
     if int(ordered[:, 0].min(initial=0)) >= 0:
         ranks = [nearest_rank(length, percent) for percent in percents]
         return list(ordered[:, ranks].tolist())
-    found: list[list[int] | None] = []
+    results: list[list[int] | None] = []
     for column, count in zip(ordered, counts(values)[0], strict=True):
         # Unknown values, the only negative ones, come first.
         ranks = [length - count + nearest_rank(max(count, 1), percent) for percent in percents]
-        found.append(column[ranks].tolist() if count else None)
-    return found
+        results.append(column[ranks].tolist() if count else None)
+    return results
 
 
 def summary(values: Figures, percents: Sequence[int]) -> list[Sequence[int]] | None:
@@ -118,9 +118,9 @@ def spans(times: npt.NDArray[np.int64], values: Figures) -> list[int]:
     """Return the time between the first and last value of each column; 0 for fewer than two."""
     if len(times) and int(values.min(initial=0)) >= 0:
         return [int(times[-1]) - int(times[0])] * values.shape[1]
-    known = values >= 0
-    found = []
-    for column in known.T:
-        places = np.flatnonzero(column)
-        found.append(int(times[places[-1]] - times[places[0]]) if len(places) else 0)
-    return found
+    measured = values >= 0
+    results = []
+    for column in measured.T:
+        indexes = np.flatnonzero(column)
+        results.append(int(times[indexes[-1]] - times[indexes[0]]) if len(indexes) else 0)
+    return results

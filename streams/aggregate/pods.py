@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.aggregate.lifetimes import MemberLifetimes, extend_member_lifetimes
-from streams.aggregate.percentile import INT64_MAX, UNKNOWN, Figures, counts, sums, within
+from streams.aggregate.percentile import INT64_MAX, UNKNOWN, Figures, all_within, counts, sums
 from streams.aggregate.samples import Amounts, Member
 
 #: Time (ms), table row, matrix of shape (members, 1 + resources).
@@ -210,16 +210,16 @@ class PodWindow:
         if order is None or not figures.size:
             return None
         most = INT64_MAX // len(stack)
-        if within(figures, most):
-            found = (np.add.reduce(figures) // len(stack)).tolist()
-            return _named(order, found, resources)
+        if all_within(figures, most):
+            mean_lines = (np.add.reduce(figures) // len(stack)).tolist()
+            return _name_means(order, mean_lines, resources)
         if int(figures.max()) > most:
             return None
         divisors = (figures >= 0).sum(axis=0)
-        found = (np.maximum(figures, 0).sum(axis=0) // np.maximum(divisors, 1)).tolist()
+        mean_lines = (np.maximum(figures, 0).sum(axis=0) // np.maximum(divisors, 1)).tolist()
         means = []
         for line, member in zip(order.lines, order.members, strict=True):
-            parts = zip(resources, found[line], divisors[line].tolist(), strict=True)
+            parts = zip(resources, mean_lines[line], divisors[line].tolist(), strict=True)
             usage = {resource: mean for resource, mean, count in parts if count}
             if usage:
                 means.append((member, usage))
@@ -234,7 +234,7 @@ class PodWindow:
         """
         if self._ordered.numbers != key:
             names = {number: member for member, number in self.members.items()}
-            members = [names[each] for each in number.tolist()]
+            members = [names[member_number] for member_number in number.tolist()]
             if len({member[:2] for member in members}) < len(members):
                 return None
             lines = sorted(range(len(members)), key=members.__getitem__)
@@ -251,16 +251,20 @@ class PodWindow:
         bounds = begins.nonzero()[0]
         starts, figures = bounds[:-1], ordered[:, 1:]
         members = number[starts]
-        named = self._order(members, members.tobytes())
-        if named is not None and figures.size and within(figures, INT64_MAX // len(figures)):
+        member_order = self._order(members, members.tobytes())
+        if (
+            member_order is not None
+            and figures.size
+            and all_within(figures, INT64_MAX // len(figures))
+        ):
             divisors = np.diff(bounds)[:, np.newaxis]
-            found = (np.add.reduceat(figures, starts) // divisors).tolist()
-            return _named(named, found, resources)
+            mean_lines = (np.add.reduceat(figures, starts) // divisors).tolist()
+            return _name_means(member_order, mean_lines, resources)
         line_sums, line_counts = sums(figures, starts), counts(figures, starts)
-        if named is not None:
+        if member_order is not None:
             return [
                 (member, usage)
-                for line, member in zip(named.lines, named.members, strict=True)
+                for line, member in zip(member_order.lines, member_order.members, strict=True)
                 if (usage := _mean(resources, line_sums[line], line_counts[line]))
             ]
         last_seen = order[bounds[1:] - 1]
@@ -279,16 +283,16 @@ class PodWindow:
         `last_seen` is larger for a member that was seen later.
         """
         names = {number: member for member, number in self.members.items()}
-        members = [names[each] for each in number.tolist()]
-        found: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
+        members = [names[member_number] for member_number in number.tolist()]
+        by_identity: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
         for line in np.argsort(last_seen).tolist():
             member = members[line]
             entry = (member, line_sums[line], line_counts[line])
-            before = found.pop(member[:3], None)
+            before = by_identity.pop(member[:3], None)
             if before is not None:
-                entry = (member, _added(before[1], entry[1]), _added(before[2], entry[2]))
-            found[member[:3]] = entry
-        by_name = {entry[0][:2]: entry for entry in found.values()}
+                entry = (member, _add_lists(before[1], entry[1]), _add_lists(before[2], entry[2]))
+            by_identity[member[:3]] = entry
+        by_name = {entry[0][:2]: entry for entry in by_identity.values()}
         means = []
         for _, (member, totals, divisors) in sorted(by_name.items()):
             usage = _mean(resources, totals, divisors)
@@ -311,12 +315,12 @@ def numbers(samples: Iterable[PodSample]) -> set[int]:
     return set(np.unique(np.concatenate(matrices)).tolist()) if matrices else set()
 
 
-def _named(
+def _name_means(
     order: _Order, means: Sequence[Sequence[int]], resources: Sequence[str]
 ) -> list[MemberMean]:
-    places = list(enumerate(resources))
+    columns = list(enumerate(resources))
     return [
-        (member, {resource: means[line][place] for place, resource in places})
+        (member, {resource: means[line][column] for column, resource in columns})
         for line, member in zip(order.lines, order.members, strict=True)
     ]
 
@@ -331,5 +335,5 @@ def _mean(
     }
 
 
-def _added(left: list[int], right: list[int]) -> list[int]:
+def _add_lists(left: list[int], right: list[int]) -> list[int]:
     return [a + b for a, b in zip(left, right, strict=True)]

@@ -71,14 +71,14 @@ def pods_by_node(
     rows: Mapping[str, tuple[int, PodColumns]], position: int
 ) -> dict[str, list[RecoveredPods]]:
     """Return the pods by node; arguments as in `node_samples`."""
-    found: dict[str, list[RecoveredPods]] = defaultdict(list)
+    by_node: dict[str, list[RecoveredPods]] = defaultdict(list)
     for name, (sequence, columns) in rows.items():
         _check_lengths(name, len(columns.offset), columns.node, columns.members)
         _check_lengths(name, sum(columns.members), columns.number, *columns.usage.values())
-        _check_places(name, columns.node, columns.nodes)
+        _check_indexes(name, columns.node, columns.nodes)
         number = np.array(columns.number, dtype=np.int64)
         usage = {
-            resource: np.array(each, dtype=np.int64) for resource, each in columns.usage.items()
+            resource: np.array(column, dtype=np.int64) for resource, column in columns.usage.items()
         }
         lifetimes = _read_lifetimes(name, columns)
         start = 0
@@ -89,10 +89,10 @@ def pods_by_node(
             start += members
             if offset <= position:
                 cut = {resource: column[lines] for resource, column in usage.items()}
-                found[columns.nodes[node]].append(
+                by_node[columns.nodes[node]].append(
                     RecoveredPods(offset, sequence, number[lines], cut, lifetimes.get(index))
                 )
-    return found
+    return by_node
 
 
 def _read_lifetimes(name: str, columns: PodColumns) -> dict[int, RecoveredLifetimes]:
@@ -100,7 +100,7 @@ def _read_lifetimes(name: str, columns: PodColumns) -> dict[int, RecoveredLifeti
     stored = columns.lifetimes
     if stored is None:
         return {}
-    _check_places(name, stored.samples, columns.offset, "sample")
+    _check_indexes(name, stored.samples, columns.offset, "sample")
     starts = np.cumsum((0, *columns.members)).tolist()
     numbers = [
         list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
@@ -109,7 +109,7 @@ def _read_lifetimes(name: str, columns: PodColumns) -> dict[int, RecoveredLifeti
     if list(stored.mean) != list(stored.deviation):
         raise DamagedTable(name, "means and deviations name different resources")
     resources = tuple(stored.mean)
-    parts = [part[each] for each in resources for part in (stored.mean, stored.deviation)]
+    parts = [part[resource] for resource in resources for part in (stored.mean, stored.deviation)]
     _check_lengths(name, sum(map(len, numbers)), stored.minutes, *parts)
     usages = zip(*parts, strict=True) if parts else repeat(())
     lifetimes = map(Lifetime, stored.minutes, usages)
@@ -134,28 +134,30 @@ class _Joined:
     def add(self, name: str, sequence: int, row: SampleColumns) -> None:
         length = len(row.offset)
         figures = (*row.usage.values(), *row.system.values())
-        _check_lengths(name, length, row.node, *(getattr(row, each) for each in _FIELDS), *figures)
-        _check_places(name, row.node, row.nodes)
+        _check_lengths(
+            name, length, row.node, *(getattr(row, field) for field in _FIELDS), *figures
+        )
+        _check_indexes(name, row.node, row.nodes)
         if row.usage.keys() != row.system.keys():
             raise DamagedTable(name, "usage and system name different resources")
         numbers = [self._nodes.setdefault(node, len(self._nodes)) for node in row.nodes]
         self._columns["node"].append(np.array(numbers, dtype=np.int64)[list(row.node)])
-        for each in _FIELDS:
-            self._columns[each].append(np.array(getattr(row, each), dtype=np.int64))
+        for field in _FIELDS:
+            self._columns[field].append(np.array(getattr(row, field), dtype=np.int64))
         self._columns["row"].append(np.full(length, sequence, dtype=np.int64))
         for resource, values in row.usage.items():
             usage = np.array(values, dtype=np.int64)
             system = np.array(row.system[resource], dtype=np.int64)
-            known = np.flatnonzero((usage >= 0) | (system >= 0))
-            if len(known):
-                places = self._length + known
-                self._figures[resource].append((places, usage[known], system[known]))
+            measured = np.flatnonzero((usage >= 0) | (system >= 0))
+            if len(measured):
+                indexes = self._length + measured
+                self._figures[resource].append((indexes, usage[measured], system[measured]))
         self._length += length
 
     def by_node(self, windows: Callable[[str], Windows]) -> dict[str, NodeSamples]:
         if not self._length:
             return {}
-        columns = {name: np.concatenate(each) for name, each in self._columns.items()}
+        columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         # Samples to ignore are moved to the end, behind the last node.
         columns["node"][columns["offset"] > self._position] = len(self._nodes)
         order = np.lexsort((columns["offset"], columns["node"]))
@@ -163,7 +165,7 @@ class _Joined:
         bounds = np.searchsorted(columns["node"], np.arange(len(self._nodes) + 1))
         figures = self._figures_by_node(order, columns["node"])
         return {
-            name: _cut(
+            name: _select_samples(
                 columns, slice(bounds[number], bounds[number + 1]), figures[number], windows(name)
             )
             for name, number in self._nodes.items()
@@ -174,26 +176,29 @@ class _Joined:
         self, order: Ints, node: Ints
     ) -> dict[int, list[tuple[str, Ints, Ints, Ints]]]:
         """Return by node: resource, indexes in the ordered columns, usage, system part."""
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        found: dict[int, list[tuple[str, Ints, Ints, Ints]]] = defaultdict(list)
+        position_of = np.empty_like(order)
+        position_of[order] = np.arange(len(order))
+        by_node: dict[int, list[tuple[str, Ints, Ints, Ints]]] = defaultdict(list)
         for resource, parts in self._figures.items():
-            places = place[np.concatenate([part[0] for part in parts])]
-            ascending = np.argsort(places)
-            places = places[ascending]
+            positions = position_of[np.concatenate([part[0] for part in parts])]
+            ascending = np.argsort(positions)
+            positions = positions[ascending]
             usage = np.concatenate([part[1] for part in parts])[ascending]
             system = np.concatenate([part[2] for part in parts])[ascending]
-            numbers, starts = np.unique(node[places], return_index=True)
+            numbers, starts = np.unique(node[positions], return_index=True)
             for number, start, stop in zip(
-                numbers.tolist(), starts.tolist(), [*starts[1:].tolist(), len(places)], strict=True
+                numbers.tolist(),
+                starts.tolist(),
+                [*starts[1:].tolist(), len(positions)],
+                strict=True,
             ):
-                found[number].append(
-                    (resource, places[start:stop], usage[start:stop], system[start:stop])
+                by_node[number].append(
+                    (resource, positions[start:stop], usage[start:stop], system[start:stop])
                 )
-        return found
+        return by_node
 
 
-def _cut(
+def _select_samples(
     columns: Mapping[str, Ints],
     span: slice,
     figures: Sequence[tuple[str, Ints, Ints, Ints]],
@@ -204,21 +209,21 @@ def _cut(
     since_offset = int(cut["since_offset"][-1])
     times = cut["sampled_at_ms"]
     since = np.flatnonzero(cut["offset"] >= since_offset)
-    counts = since[select_counted(times[since], cut["offset"][since], windows)]
+    counted = since[select_counted(times[since], cut["offset"][since], windows)]
     # A repeated batch may have left a sample in two rows; the first one counts.
-    _, first = np.unique(times[counts], return_index=True)
-    kept = np.sort(counts[first])
+    _, first_indexes = np.unique(times[counted], return_index=True)
+    ordered = np.sort(counted[first_indexes])
     matrix = np.full((len(times), 2 * len(figures)), UNKNOWN, dtype=np.int64)
-    for index, (_, places, usage, system) in enumerate(figures):
-        matrix[places - span.start, 2 * index] = usage
-        matrix[places - span.start, 2 * index + 1] = system
+    for index, (_, positions, usage, system) in enumerate(figures):
+        matrix[positions - span.start, 2 * index] = usage
+        matrix[positions - span.start, 2 * index + 1] = system
     return NodeSamples(
         since_offset=since_offset,
         anchor_ms=int(cut["anchor_ms"][-1]),
         resources=[resource for resource, *_ in figures],
-        offset=cut["offset"][kept],
-        head=np.stack((times[kept], cut["digest"][kept], cut["row"][kept]), axis=1),
-        figures=matrix[kept],
+        offset=cut["offset"][ordered],
+        head=np.stack((times[ordered], cut["digest"][ordered], cut["row"][ordered]), axis=1),
+        figures=matrix[ordered],
     )
 
 
@@ -229,9 +234,9 @@ def _check_lengths(name: str, length: int, *columns: Sequence[int]) -> None:
             raise DamagedTable(name, text)
 
 
-def _check_places(
-    name: str, places: Sequence[int], there: Sequence[object], what: str = "node"
+def _check_indexes(
+    name: str, indexes: Sequence[int], items: Sequence[object], kind: str = "node"
 ) -> None:
-    if places and max(places) >= len(there):
-        text = f"{what} {max(places)} is used; there are {len(there)}, numbered from 0"
+    if indexes and max(indexes) >= len(items):
+        text = f"{kind} {max(indexes)} is used; there are {len(items)}, numbered from 0"
         raise DamagedTable(name, text)

@@ -26,7 +26,7 @@ _LINES = ("avg", *_NAMES)
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 
-def report(
+def build_metric(
     node: NodeWindows,
     policy: CollectRules,
     newest: SampleFigures | None = None,
@@ -52,15 +52,17 @@ def report(
     figures = node.samples.figures(starts[policy.average_ms])
     lines = lines_from[starts[policy.average_ms]]
     averages = means(figures) if lines is None else lines[0]
-    usage, system = _halves(averages, node.samples.resources)
+    usage, system = _split_system(averages, node.samples.resources)
     aggregated, aggregated_system = [], []
     for duration_ms in policy.durations_ms:
         start = starts[duration_ms]
-        whole, part = _aggregate(node, newest_ms, duration_ms, start, lines_from[start])
-        if whole:
-            aggregated.append({"duration_ms": duration_ms, "usage": whole})
-        if part:
-            aggregated_system.append({"duration_ms": duration_ms, "usage": part})
+        window_usage, window_system = _aggregate(
+            node, newest_ms, duration_ms, start, lines_from[start]
+        )
+        if window_usage:
+            aggregated.append({"duration_ms": duration_ms, "usage": window_usage})
+        if window_system:
+            aggregated_system.append({"duration_ms": duration_ms, "usage": window_system})
     pods, applications, members = [], [], []
     for member, mean in node.pods.means(newest_ms - policy.average_ms, node.samples.resources):
         namespace, name, _, priority_class = member
@@ -107,21 +109,21 @@ def _lifetime_columns(
         pods: number of each pod, and its usage in the window. A lifetime is reported for the
             resources in both.
     """
-    known = [(lifetimes.of.get(number), usage) for number, usage in pods]
+    lifetimes_and_usage = [(lifetimes.of.get(number), usage) for number, usage in pods]
     means, deviations = {}, {}
     for index, name in sorted(enumerate(lifetimes.resources), key=itemgetter(1)):
         pairs = [
             (UNKNOWN, UNKNOWN)
             if lifetime is None or name not in usage
             else lifetime.usage[2 * index : 2 * index + 2]
-            for lifetime, usage in known
+            for lifetime, usage in lifetimes_and_usage
         ]
         if any(mean >= 0 for mean, _ in pairs):
             means[name] = [_in_units(mean) for mean, _ in pairs]
             deviations[name] = [_in_units(deviation) for _, deviation in pairs]
     if not means:
         return None
-    minutes = [0 if lifetime is None else lifetime.minutes for lifetime, _ in known]
+    minutes = [0 if lifetime is None else lifetime.minutes for lifetime, _ in lifetimes_and_usage]
     return {"minutes": minutes, "mean": means, "deviation": deviations}
 
 
@@ -152,11 +154,17 @@ def _aggregate(
     if lines is not None:
         if 2 * (newest_ms - int(node.samples.times[start])) < duration_ms:
             return {}, {}
-        places = [(name, 2 * index) for index, name in enumerate(resources)]
-        named = list(zip(_LINES, lines, strict=True))
+        column_of = [(name, 2 * index) for index, name in enumerate(resources)]
+        named_lines = list(zip(_LINES, lines, strict=True))
         return (
-            {kind: {name: line[place] for name, place in places} for kind, line in named},
-            {kind: {name: line[place + 1] for name, place in places} for kind, line in named},
+            {
+                kind: {name: line[column] for name, column in column_of}
+                for kind, line in named_lines
+            },
+            {
+                kind: {name: line[column + 1] for name, column in column_of}
+                for kind, line in named_lines
+            },
         )
     figures: Figures = node.samples.figures(start)
     old_enough = [2 * span >= duration_ms for span in spans(node.samples.times[start:], figures)]
@@ -170,19 +178,19 @@ def _aggregate(
             for index, name in enumerate(_NAMES)
         },
     }
-    whole: _Usage = {}
-    part: _Usage = {}
+    usage_by_kind: _Usage = {}
+    system_by_kind: _Usage = {}
     for name, values in columns.items():
-        given = [value if old else None for value, old in zip(values, old_enough, strict=True)]
-        usage, system = _halves(given, resources)
+        reported = [value if old else None for value, old in zip(values, old_enough, strict=True)]
+        usage, system = _split_system(reported, resources)
         if usage:
-            whole[name] = usage
+            usage_by_kind[name] = usage
         if system:
-            part[name] = system
-    return whole, part
+            system_by_kind[name] = system
+    return usage_by_kind, system_by_kind
 
 
-def _halves(
+def _split_system(
     values: Sequence[int | None], resources: list[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Split values of a window's columns into usage and system part by resource."""

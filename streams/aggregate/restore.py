@@ -51,30 +51,30 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     Raises:
         DamagedTable: a row cannot be read, or is missing.
     """
-    read = _read(rows)
+    read = _parse_rows(rows)
     if not read.progress:
         if rows:
             key = numbered_key(partition, "progress", 0)
             raise DamagedTable(key, f"missing, while the table has {len(rows)} other rows")
         return PartitionState(partition, rules, first=True)
-    last_key = max(read.progress, key=lambda name: read.progress[name].epoch)
-    last = read.progress.pop(last_key)
-    leftovers = [*read.progress, last_key, *_drop_void(read, last)]
-    state = PartitionState(partition, rules, epoch=last.epoch + 1)
-    state.position = last.position
-    state.since_sweep = last.since_sweep
-    state.clock = PartitionClock(last.newest_ms)
+    progress_key = max(read.progress, key=lambda name: read.progress[name].epoch)
+    progress = read.progress.pop(progress_key)
+    leftovers = [*read.progress, progress_key, *_drop_void(read, progress)]
+    state = PartitionState(partition, rules, epoch=progress.epoch + 1)
+    state.position = progress.position
+    state.since_sweep = progress.since_sweep
+    state.clock = PartitionClock(progress.newest_ms)
     leftovers += state.policies.restore(read.policies)
     samples = node_samples(
         read.samples,
-        last.position,
+        progress.position,
         lambda node: state.policies.windows(node.partition("/")[0])[0],
     )
-    pods = pods_by_node(read.pods, last.position)
+    pods = pods_by_node(read.pods, progress.position)
     for name, members in read.nodes.items():
         if members.node not in samples:
             raise DamagedTable(name, "no row holds a sample of this node")
-        state.nodes[members.node] = _node(
+        state.nodes[members.node] = _restore_node(
             members, samples[members.node], pods.get(members.node, []), state.policies
         )
     samples_live = Counter(row for node in state.nodes.values() for row in node.samples.rows)
@@ -90,7 +90,7 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     return state
 
 
-def _read(rows: Mapping[str, bytes]) -> _Rows:
+def _parse_rows(rows: Mapping[str, bytes]) -> _Rows:
     read = _Rows()
     for key, value in sorted(rows.items()):
         row = read_row(key, value)
@@ -117,19 +117,19 @@ def _sequence(key: str) -> int:
     return int(name)
 
 
-def _drop_void(read: _Rows, last: Progress) -> list[str]:
+def _drop_void(read: _Rows, progress: Progress) -> list[str]:
     """Remove the rows of an incomplete batch; return their keys."""
     void = [
         name
         for name, members in read.nodes.items()
-        if members.created_offset > last.position or members.node in last.forgotten
+        if members.created_offset > progress.position or members.node in progress.forgotten
     ]
-    void += [name for name, (row, _) in read.samples.items() if row > last.samples_sequence]
-    void += [name for name, (row, _) in read.pods.items() if row > last.pods_sequence]
+    void += [name for name, (row, _) in read.samples.items() if row > progress.samples_sequence]
+    void += [name for name, (row, _) in read.pods.items() if row > progress.pods_sequence]
     void += [
         name
         for name, (row, policy) in read.policies.items()
-        if row > last.policies_sequence or policy.offset > last.position
+        if row > progress.policies_sequence or policy.offset > progress.position
     ]
     for name in void:
         for kind in (read.nodes, read.samples, read.pods, read.policies):
@@ -137,7 +137,7 @@ def _drop_void(read: _Rows, last: Progress) -> list[str]:
     return void
 
 
-def _node(
+def _restore_node(
     members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], policies: ClusterPolicies
 ) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
@@ -147,26 +147,27 @@ def _node(
     in_time = np.argsort(samples.head[:, 0])
     node.samples.load(samples.resources, samples.head[in_time], samples.figures[in_time])
     names = {
-        (each.namespace, each.name, each.uid, each.priority_class): each.number
-        for each in members.members
+        (sample.namespace, sample.name, sample.uid, sample.priority_class): sample.number
+        for sample in members.members
     }
-    every = _sort_by_time(pods, samples)
+    by_time = _sort_by_time(pods, samples)
     times = samples.head[:, 0]
     counts = select_counted(times, samples.offset, policies.windows(cluster)[1])
     counted = set(times[counts].tolist())
-    timed = [(time_ms, each) for time_ms, each in every if time_ms in counted]
-    known = np.array(sorted(names.values()), dtype=np.int64)
-    node.samples.widen(sorted(_measured(timed) - set(samples.resources)))
+    timed = [(time_ms, sample) for time_ms, sample in by_time if time_ms in counted]
+    known_numbers = np.array(sorted(names.values()), dtype=np.int64)
+    node.samples.widen(sorted(_find_measured_resources(timed) - set(samples.resources)))
     matrices: list[PodSample] = [
-        (time_ms, each.row, _matrix(each, node.samples.resources, known)) for time_ms, each in timed
+        (time_ms, sample.row, _build_matrix(sample, node.samples.resources, known_numbers))
+        for time_ms, sample in timed
     ]
     node.pods.load(names, members.next_number, matrices)
-    extended = [(time_ms, each) for time_ms, each in every if each.lifetimes is not None]
+    extended = [(time_ms, sample) for time_ms, sample in by_time if sample.lifetimes is not None]
     if extended:
-        time_ms, each = extended[-1]
-        assert each.lifetimes is not None  # noqa: S101 - selected above
-        node.pods.lifetimes = MemberLifetimes(time_ms, *each.lifetimes)
-        node.pods.lifetimes_row = each.row
+        time_ms, sample = extended[-1]
+        assert sample.lifetimes is not None  # noqa: S101 - selected above
+        node.pods.lifetimes = MemberLifetimes(time_ms, *sample.lifetimes)
+        node.pods.lifetimes_row = sample.row
     return node
 
 
@@ -178,28 +179,28 @@ def _sort_by_time(
     A sample that is in two rows, because a batch was repeated, counts once.
     """
     by_time = {}
-    for each in pods:
-        place = int(np.searchsorted(samples.offset, each.offset))
-        if place < len(samples.offset) and samples.offset[place] == each.offset:
-            by_time[int(samples.head[place, 0])] = each
+    for sample in pods:
+        index = int(np.searchsorted(samples.offset, sample.offset))
+        if index < len(samples.offset) and samples.offset[index] == sample.offset:
+            by_time[int(samples.head[index, 0])] = sample
     return sorted(by_time.items())
 
 
-def _measured(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:
+def _find_measured_resources(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:
     measured: dict[str, bool] = defaultdict(bool)
-    for _, each in timed:
-        for resource, column in each.usage.items():
+    for _, sample in timed:
+        for resource, column in sample.usage.items():
             measured[resource] |= bool((column >= 0).any())
     return {resource for resource, any_value in measured.items() if any_value}
 
 
-def _matrix(pods: RecoveredPods, resources: list[str], known: Ints) -> Figures:
+def _build_matrix(pods: RecoveredPods, resources: list[str], known_numbers: Ints) -> Figures:
     matrix = np.full((len(pods.number), 1 + len(resources)), UNKNOWN, dtype=np.int64)
     matrix[:, 0] = pods.number
     for index, resource in enumerate(resources):
         column = pods.usage.get(resource)
         if column is not None:
             matrix[:, 1 + index] = column
-    # A worker that lost the partition unnoticed may have replaced the row of names by an older one. Pods
-    # without a name are dropped.
-    return matrix[np.isin(pods.number, known)]
+    # A worker that lost the partition without noticing may have replaced the row of names by an older one.
+    # Pods without a name are dropped.
+    return matrix[np.isin(pods.number, known_numbers)]

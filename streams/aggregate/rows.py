@@ -93,7 +93,7 @@ class RowLog(Generic[E]):
         self._changed[self.sequence] = self._open
 
     def hold(self, row: int) -> None:
-        """Keep a row, as another needed sample does."""
+        """Keep a row until one more `release`."""
         self.live[row] += 1
 
     def release(self, rows: Iterable[int]) -> None:
@@ -111,7 +111,7 @@ class RowLog(Generic[E]):
             if row not in self._emptied
         ]
 
-    def settle(self) -> list[int]:
+    def mark_written(self) -> list[int]:
         """Mark pending rows as written; return the rows to remove, ascending."""
         removed = sorted(self._emptied)
         for row in removed:
@@ -160,15 +160,15 @@ def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) ->
     return _row(members_key(partition, node), content)
 
 
-def policy_row(partition: int, sequence: int, kept: ClusterCollectPolicy) -> RowChange:
-    return RowChange(numbered_key(partition, "collect_policies", sequence), encode(kept))
+def policy_row(partition: int, sequence: int, policy: ClusterCollectPolicy) -> RowChange:
+    return RowChange(numbered_key(partition, "collect_policies", sequence), encode(policy))
 
 
 def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -> RowChange:
-    nodes, places = _numbered([entry.node for entry in entries])
+    nodes, node_indexes = _number_names([entry.node for entry in entries])
     content: dict[str, Any] = {
         "nodes": nodes,
-        "node": places,
+        "node": node_indexes,
         "offset": [entry.offset for entry in entries],
         "since_offset": [entry.since_offset for entry in entries],
         "sampled_at_ms": [entry.sampled_at_ms for entry in entries],
@@ -177,39 +177,39 @@ def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -
     }
     usage: dict[str, list[int]] = {}
     system: dict[str, list[int]] = {}
-    for place, entry in enumerate(entries):
-        for index, resource in enumerate(entry.resources):
+    for index, entry in enumerate(entries):
+        for resource_index, resource in enumerate(entry.resources):
             if resource not in usage:
                 usage[resource] = [UNKNOWN] * len(entries)
                 system[resource] = [UNKNOWN] * len(entries)
-            usage[resource][place] = entry.figures[2 * index]
-            system[resource][place] = entry.figures[2 * index + 1]
+            usage[resource][index] = entry.figures[2 * resource_index]
+            system[resource][index] = entry.figures[2 * resource_index + 1]
     content |= {"usage": usage, "system": system}
     return _row(numbered_key(partition, "samples", sequence), content)
 
 
 def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowChange:
-    nodes, places = _numbered([entry.node for entry in entries])
+    nodes, node_indexes = _number_names([entry.node for entry in entries])
     columns = {resource: None for entry in entries for resource in entry.resources}
-    aligned = [_aligned(entry, tuple(columns)) for entry in entries]
+    aligned = [_align(entry, tuple(columns)) for entry in entries]
     lines = np.concatenate(aligned)
     content = {
         "nodes": nodes,
-        "node": places,
+        "node": node_indexes,
         "offset": [entry.offset for entry in entries],
         "members": [len(entry.matrix) for entry in entries],
         "number": lines[:, 0].tolist(),
         "usage": {resource: lines[:, 1 + index].tolist() for index, resource in enumerate(columns)},
     }
     lifetimes = {
-        place: entry.lifetimes for place, entry in enumerate(entries) if entry.lifetimes is not None
+        index: entry.lifetimes for index, entry in enumerate(entries) if entry.lifetimes is not None
     }
     if lifetimes:
         content["lifetimes"] = lifetime_columns(lifetimes)
     return _row(numbered_key(partition, "pod_samples", sequence), content)
 
 
-def _aligned(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
+def _align(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
     if entry.resources == resources:
         return entry.matrix
     aligned = np.full((len(entry.matrix), 1 + len(resources)), UNKNOWN, dtype=np.int64)
@@ -219,10 +219,10 @@ def _aligned(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
     return aligned
 
 
-def _numbered(names: Sequence[str]) -> tuple[list[str], list[int]]:
-    places: dict[str, int] = {}
-    numbers = [places.setdefault(name, len(places)) for name in names]
-    return list(places), numbers
+def _number_names(names: Sequence[str]) -> tuple[list[str], list[int]]:
+    index_of: dict[str, int] = {}
+    numbers = [index_of.setdefault(name, len(index_of)) for name in names]
+    return list(index_of), numbers
 
 
 def _row(key: str, content: dict[str, Any]) -> RowChange:

@@ -134,7 +134,7 @@ def decode_known(
         return None
     if not (_is_valid_pool(sample.pool) and _is_valid_source(sample.source)):
         return None
-    known = set(resources)
+    resource_names = set(resources)
     usages = [sample.usage, sample.system_usage or {}, sample.capacity or {}]
     for pod in sample.pods:
         if (pod.namespace, pod.name, pod.uid, pod.priority_class) not in members:
@@ -144,7 +144,7 @@ def decode_known(
         if ("", application.name, "", application.priority_class) not in members:
             return None
         usages.append(application.usage)
-    return sample if all(map(known.issuperset, usages)) else None
+    return sample if all(map(resource_names.issuperset, usages)) else None
 
 
 @lru_cache(maxsize=4_096)
@@ -216,18 +216,20 @@ def extract_figures(
     members = [
         (
             (pod.namespace, pod.name, pod.uid, pod.priority_class),
-            pod.usage if pod.memory is None else _amounts(pod.usage, pod.memory, memory_field),
+            pod.usage
+            if pod.memory is None
+            else _select_memory(pod.usage, pod.memory, memory_field),
         )
         for pod in sample.pods
     ]
     members += [
         (
             ("", application.name, "", application.priority_class),
-            _amounts(application.usage, application.memory, memory_field),
+            _select_memory(application.usage, application.memory, memory_field),
         )
         for application in sample.host_applications
     ]
-    usage = _amounts(sample.usage, sample.memory, memory_field)
+    usage = _select_memory(sample.usage, sample.memory, memory_field)
     system = sample.system_usage
     if system is None:
         system = _subtract_members(usage, members)
@@ -274,15 +276,15 @@ def _pressure_shares(sample: NodeUsage | KnownSample) -> dict[str, Any] | None:
     return shares or None
 
 
-def _amounts(usage: Amounts, memory: object | None, memory_field: str) -> Amounts:
+def _select_memory(usage: Amounts, memory: object | None, memory_field: str) -> Amounts:
     selected = None if memory is None else getattr(memory, memory_field)
     return usage if selected is None else {**usage, "memory": selected}
 
 
 def _subtract_members(usage: Amounts, members: list[tuple[Member, Amounts]]) -> dict[str, int]:
-    rest = dict(usage)
+    remaining = dict(usage)
     for _, amounts in members:
         for resource, amount in amounts.items():
-            if resource in rest:
-                rest[resource] -= amount
-    return {resource: max(amount, 0) for resource, amount in rest.items()}
+            if resource in remaining:
+                remaining[resource] -= amount
+    return {resource: max(amount, 0) for resource, amount in remaining.items()}

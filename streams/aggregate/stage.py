@@ -72,7 +72,7 @@ class AggregateStage:
             if self._has_table:
                 rows = self.state.changes()
             else:
-                self.state.settle()
+                self.state.mark_written()
         outputs, self._intake.metrics = tuple(self._intake.metrics.values()), {}
         letters, self._dead_letters = self._dead_letters, {}
         dead = tuple(letter for offset in sorted(letters) for letter in letters[offset])

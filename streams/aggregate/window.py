@@ -64,17 +64,17 @@ class SampleWindow:
         """Return the digest of the sample of exactly this time; None if there is none."""
         if not len(self) or time_ms > self._cells[self._high - 1, _TIME]:
             return None
-        place = self._low + self.index(time_ms)
-        return int(self._cells[place, _DIGEST]) if self._cells[place, _TIME] == time_ms else None
+        row = self._low + self.index(time_ms)
+        return int(self._cells[row, _DIGEST]) if self._cells[row, _TIME] == time_ms else None
 
     def add(self, time_ms: int, digest: int, row: int, figures: Sequence[int]) -> None:
         """Insert a sample; `figures` has the columns of `figures()`."""
         self._make_room()
-        place = self._high
-        if len(self) and time_ms < self._cells[place - 1, _TIME]:
-            place = self._low + self.index(time_ms)
-            self._cells[place + 1 : self._high + 1] = self._cells[place : self._high]
-        self._cells[place] = (time_ms, digest, row, *figures)
+        row_index = self._high
+        if len(self) and time_ms < self._cells[row_index - 1, _TIME]:
+            row_index = self._low + self.index(time_ms)
+            self._cells[row_index + 1 : self._high + 1] = self._cells[row_index : self._high]
+        self._cells[row_index] = (time_ms, digest, row, *figures)
         self._high += 1
 
     def load(self, resources: Sequence[str], head: npt.NDArray[np.int64], figures: Figures) -> None:

@@ -30,11 +30,11 @@ from streams.cluster.tables import (
     RowsByKind,
     changed_rows,
     last_rows,
+    mark_written,
     restore,
     rows_by_cluster,
-    settle,
 )
-from streams.stage.cause import Cause, as_of
+from streams.stage.cause import Cause, build_as_of
 from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable, RowChange
 
@@ -45,7 +45,7 @@ Recall = Callable[[str], Mapping[str, bytes]]
 
 
 def no_rows(cluster: str) -> Mapping[str, bytes]:
-    """Serve as `Recall` where no rows are kept: a cluster is set apart at its first failure."""
+    """Raise an error: without rows, a cluster is set apart at its first failure."""
     raise LookupError(f"no rows of cluster {cluster} are kept")
 
 
@@ -190,7 +190,7 @@ class Clusters:
         if attempt.state is not None and self._has_tables:
             attempt.add_rows(changed_rows(attempt.state, self._partition))
         elif attempt.state is not None:
-            settle(attempt.state)
+            mark_written(attempt.state)
 
     def _apply_record(self, cluster: str, record: BatchRecord, attempt: _Attempt) -> None:
         state = attempt.state
@@ -243,10 +243,8 @@ class Clusters:
         # A round's message, because `cluster why-not` shows it.
         if record.now_ms is None:
             return
-        source, found_in = record.record, as_of(self._partition, record.offsets)
-        cause = Cause(
-            cluster, source.topic, self._partition, source.offset, record.now_ms, found_in
-        )
+        source, as_of = record.record, build_as_of(self._partition, record.offsets)
+        cause = Cause(cluster, source.topic, self._partition, source.offset, record.now_ms, as_of)
         record.notices.append(
             encode_output(build_stopped_round(cause, text, dry_run=True), record.now_ms)
         )

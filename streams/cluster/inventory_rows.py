@@ -12,12 +12,12 @@ from pydantic import BaseModel
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from schemas.storage.rows import HeldPod, NodeRow, ReservedPodsRow
+from schemas.storage.rows import NodeRow, ReservedPod, ReservedPodsRow
 from schemas.topics.codec import encode
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import GonePod, Node, RestoredPod
 from streams.placement.reservations import Reservations
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of, share_parts
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
@@ -83,7 +83,7 @@ class NodeRows(TrackedRows[str, Node]):
         return orjson.Fragment(cached[1])
 
 
-class PodRows(TrackedRows[tuple[str, str], Held]):
+class PodRows(TrackedRows[tuple[str, str], HeldPod]):
     """Rows of kind `reserved_pods` of one cluster, by node and uid."""
 
     def __init__(self, inventory: Inventory, reservations: Reservations) -> None:
@@ -92,7 +92,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
         self.changed = inventory.changed_pods
 
     def encode(self, key: tuple[str, str]) -> bytes | None:
-        """Return a held pod as `encode` of a `HeldPod` does; None if the node does not hold the pod."""
+        """Return a held pod as `encode` of a `ReservedPod` does; None if the node does not hold the pod."""
         name, uid = key
         node = self._inventory.nodes.get(name)
         held = None if node is None else node.held.get(uid)
@@ -106,7 +106,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
         for item in row.pods:
             kind = kind_of(item.pod)
             pod = share_parts(item.pod, kind)
-            held = Held(
+            held = HeldPod(
                 pod=pod,
                 demand=kind.demand,
                 assigned_at_ms=item.assigned_at_ms,
@@ -116,20 +116,20 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
                 attempt=item.attempt,
                 sequence=item.sequence,
                 list_id=item.list_id,
-                place=item.place,
+                arrival=item.arrival,
             )
             pods.append(RestoredPod(held, _counted_pod(item, pod), item.counted_at_ms))
             self._reservations.add(held)
         self._inventory.restore_held(row.node, pods)
 
 
-def encode_held(held: Held, counted: AssignedPod | None) -> bytes:
-    """Return the bytes of `encode` of a `HeldPod`; `counted` is None if estimation ignores the pod."""
+def encode_held(held: HeldPod, counted: AssignedPod | None) -> bytes:
+    """Return the bytes of `encode` of a `ReservedPod`; `counted` is None if estimation ignores the pod."""
     values: dict[str, Any] = {
         "pod": _pod_values(held.pod),
         "assigned_at_ms": held.assigned_at_ms,
         "attempt": held.attempt,
-        "place": held.place,
+        "arrival": held.arrival,
         "sequence": held.sequence,
     }
     if counted is not None:
@@ -165,7 +165,7 @@ def _fragment(part: Any) -> orjson.Fragment:
     raise TypeError(f"cannot encode {type(part).__name__} as a part of a pod")
 
 
-def _counted_pod(item: HeldPod, pod: Pod) -> Pod:
+def _counted_pod(item: ReservedPod, pod: Pod) -> Pod:
     counted = {"labels": item.counted_labels, "annotations": item.counted_annotations}
     update = {name: value for name, value in counted.items() if value is not None}
     return pod.model_copy(update=update) if update else pod

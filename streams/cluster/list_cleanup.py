@@ -51,19 +51,19 @@ class ListCleanup:
         if ending is None:
             return []
         list_id, begin = ending
-        left = UNLISTED_PER_RECORD_MAX
+        budget = UNLISTED_PER_RECORD_MAX
         decisions: list[OutputMessage] = []
-        for uid in self.placement.pending.list_unlisted(list_id, begin, left // UNLISTED_REQUEST):
+        for uid in self.placement.pending.list_unlisted(list_id, begin, budget // UNLISTED_REQUEST):
             decisions += self.placement.withdraw(uid, cause, "the pod no longer exists")
             self.migrations.handle_gone(uid, cause)
-            left -= UNLISTED_REQUEST
+            budget -= UNLISTED_REQUEST
         for uid in list(
-            islice(find_unlisted_pods(self.inventory.nodes, list_id, begin), max(0, left))
+            islice(find_unlisted_pods(self.inventory.nodes, list_id, begin), max(0, budget))
         ):
             decisions += self.placement.withdraw(uid, cause, "the pod no longer exists")
             self.migrations.handle_gone(uid, cause)
             self.inventory.release(uid)
-            left -= 1
-        if left > 0:
+            budget -= 1
+        if budget > 0:
             del self.inventory.lists.ending["pod-lifecycle"]
         return decisions

@@ -43,7 +43,7 @@ from streams.placement.pending import (
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.placement.reservations import Reservations
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of, share_parts
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
@@ -96,7 +96,7 @@ class Placement:
         uid = request.pod.uid
         if request.withdrawn:
             return self.withdraw(uid, cause, "the request was withdrawn")
-        if self.inventory.held(uid) is not None:
+        if self.inventory.find_held(uid) is not None:
             return []  # the pod already has a reservation or runs on a node
         if self.inventory.context.begun and not self.pending.deferred:
             return self._handle_new(request, cause)
@@ -121,14 +121,14 @@ class Placement:
         if outcome.pod_gone:
             # A uid is never used again, so this holds even if the outcome is of an older decision.
             return self.withdraw(outcome.pod.uid, cause, "the pod no longer exists")
-        node_and_held = self.inventory.held(outcome.pod.uid)
+        node_and_held = self.inventory.find_held(outcome.pod.uid)
         if outcome.command != "bind" or node_and_held is None:
             return []
         node, held = node_and_held
         if held.decision_id != outcome.command_id or held.expires_at_ms is None:
             return []
         if outcome.result == "done":
-            self.inventory.keep(outcome.pod.uid, None)
+            self.inventory.set_expiry(outcome.pod.uid, None)
             return []
         self.inventory.release(outcome.pod.uid)
         if outcome.result == "dry":
@@ -143,7 +143,7 @@ class Placement:
         waiting = self._remove_waiting(uid)
         if waiting is not None:
             return self._report_withdrawn(cause, waiting.request.pod, reason)
-        node_and_held = self.inventory.held(uid)
+        node_and_held = self.inventory.find_held(uid)
         if node_and_held is None or node_and_held[1].expires_at_ms is None:
             return []
         node, held = node_and_held
@@ -182,14 +182,14 @@ class Placement:
         budget = Budget(int(UNITS_PER_TICK_MAX * share))
         decisions = self._expire_reservations(budget, cause)
         self.note_openings()
-        last: Kind | None = None
+        last_kind: Kind | None = None
         while budget.has_more_than(_LEFT_BY_DEFERRED):
             request = self.pending.take_deferred()
             if request is None:
                 break
             kind = kind_of(request.pod)
-            budget.spend(self._count_units(kind, last))
-            last = kind
+            budget.spend(self._count_units(kind, last_kind))
+            last_kind = kind
             decisions += self._handle_deferred(request, cause)
         self.pending.release_delayed(cause.now_ms)
         if self.inventory.context.paused:
@@ -229,7 +229,7 @@ class Placement:
         self._wake(self._take_openings())
 
     def _take_openings(self) -> dict[str, int]:
-        opened, self.inventory.opened = self.inventory.opened, {}
+        opened, self.inventory.openings = self.inventory.openings, {}
         return opened
 
     def _wake(self, opened: Mapping[str, int]) -> None:
@@ -318,15 +318,15 @@ class Placement:
         """
         if budget.is_spent:
             return []
-        due = self.pending.list_due(cause.now_ms)
-        by_rank = [(waiting.rank, group) for waiting, group in due]
+        due_groups = self.pending.list_due(cause.now_ms)
+        by_rank = [(waiting.rank, group) for waiting, group in due_groups]
         heapq.heapify(by_rank)
-        half, last = budget.left // 2, None
+        half, last_kind = budget.left // 2, None
         decisions: list[OutputMessage] = []
         while by_rank and budget.left > half:
             _, group = heapq.heappop(by_rank)
-            budget.spend(self._count_units(group.kind, last))
-            last = group.kind
+            budget.spend(self._count_units(group.kind, last_kind))
+            last_kind = group.kind
             waiting = self._retry_first(group, budget, decisions, cause)
             if waiting is not None:
                 heapq.heappush(by_rank, (waiting.rank, group))
@@ -334,8 +334,8 @@ class Placement:
         longest_due = deque(group for _, group in by_rank)
         while longest_due and not budget.is_spent:
             group = longest_due.popleft()
-            budget.spend(self._count_units(group.kind, last))
-            last = group.kind
+            budget.spend(self._count_units(group.kind, last_kind))
+            last_kind = group.kind
             if self._retry_first(group, budget, decisions, cause) is not None:
                 longest_due.append(group)
         return decisions
@@ -385,7 +385,7 @@ class Placement:
             expires_at_ms=expires_at_ms,
             excluded=excluded,
         )
-        held = Held(
+        held = HeldPod(
             pod=share_parts(request.pod, waiting.kind),
             demand=waiting.kind.demand,
             assigned_at_ms=cause.now_ms,
@@ -394,7 +394,7 @@ class Placement:
             requested_at_ms=request.requested_at_ms,
             attempt=waiting.attempt,
             sequence=self.inventory.numbers.sequence,
-            place=self.inventory.numbers.next_place(),
+            arrival=self.inventory.numbers.next_arrival(),
         )
         self.inventory.hold(self.inventory.index.nodes[row].name, held, first_seen=True)
         self.reservations.add(held)
@@ -481,7 +481,9 @@ class Placement:
             note=note,
         )
 
-    def _retry_after_backoff(self, held: Held, cause: Cause, problem: str) -> list[OutputMessage]:
+    def _retry_after_backoff(
+        self, held: HeldPod, cause: Cause, problem: str
+    ) -> list[OutputMessage]:
         """Let a pod whose reservation failed wait for its own back-off."""
         pod = held.pod.model_copy(update={"node": None})
         since_ms = held.requested_at_ms or held.assigned_at_ms
@@ -518,6 +520,10 @@ class Placement:
             return []  # the request was deferred, and nothing was reported about it
         return [explain.build_ended(cause, pod, "withdrawn", reason, node=node)]
 
-    def _count_units(self, kind: Kind, last: Kind | None) -> int:
+    def _count_units(self, kind: Kind, last_kind: Kind | None) -> int:
         # For another kind than the last one, all nodes may have to be ranked.
-        return 1 if last is not None and kind.key == last.key else self.placer.count_units(kind)
+        return (
+            1
+            if last_kind is not None and kind.key == last_kind.key
+            else self.placer.count_units(kind)
+        )

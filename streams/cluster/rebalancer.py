@@ -23,10 +23,10 @@ from streams.migration.migrations import Migrations
 from streams.migration.registry import is_live
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, Phase, Rules
-from streams.rebalance.outcome import NodeStanding, RoundOutcome
+from streams.rebalance.outcome import NodeReadings, RoundOutcome
 from streams.stage.arrays import BoolArray
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
@@ -177,23 +177,23 @@ class _RoundRules(Rules):
         rows = migrations.lifecycle.registry
         self.leaving = frozenset(row.pod.uid for row in rows if is_live(row))
 
-    def explain_protection(self, held: Held) -> str | None:
+    def explain_protection(self, held: HeldPod) -> str | None:
         return self._migrations.lifecycle.gates.protections.explain(held)
 
-    def list_avoided_nodes(self, held: Held) -> Collection[str]:
+    def list_avoided_nodes(self, held: HeldPod) -> Collection[str]:
         return self._exclusions.list_names(held.pod, self._cause.now_ms)
 
     def list_cooling_nodes(self) -> Collection[str]:
         return self._moves.list_cooling(self._cause.now_ms)
 
-    def explain_rest(self, held: Held, node: str, rest_ms: int) -> str | None:
+    def explain_rest(self, held: HeldPod, node: str, rest_ms: int) -> str | None:
         owner, now_ms = held.pod.owner_key, self._cause.now_ms
         return self._moves.explain_rest(owner, node, held.assigned_at_ms, rest_ms, now_ms)
 
-    def find_refusing_nodes(self, held: Held) -> BoolArray | None:
+    def find_refusing_nodes(self, held: HeldPod) -> BoolArray | None:
         return self._migrations.lifecycle.rooms.find_refusing_nodes(held.pod)
 
-    def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
+    def hold_back(self, held: HeldPod, node: str, pool: str) -> Gate | None:
         reason = self._moves.explain_freeze(held.pod.owner_key, self._cause.now_ms)
         if reason is not None:
             return Gate("RecentMoves", reason)
@@ -213,38 +213,38 @@ def _explain_cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> 
         if all(pool.get_class(node) != "normal" for pool in by_risk):
             return None
         return f"node {node} is no longer at risk: it costs less than a move must gain"
-    standing = _find_standing(outcome, name, node, phase)
-    if standing is None or standing.is_hot:
+    readings = _find_readings(outcome, name, node, phase)
+    if readings is None or readings.is_hot:
         return None
-    if not standing.used:
+    if not readings.used:
         whose = "it" if phase == "node" else "its prod pods"
         return f"node {node} is no longer hot: the policy has no high threshold for {whose}"
     shares = [
-        f"{name} {_percentage(used, standing.capacity[name])}, not above "
-        f"{_percentage(standing.limit[name], standing.capacity[name])}"
-        for name, used in standing.used.items()
+        f"{name} {_percentage(used, readings.capacity[name])}, not above "
+        f"{_percentage(readings.limit[name], readings.capacity[name])}"
+        for name, used in readings.used.items()
     ]
     return f"node {node} is no longer hot: {'; '.join(shares)}"
 
 
 def _is_hot(outcome: RoundOutcome, pool: str, node: str, phase: Phase) -> bool | None:
-    standing = _find_standing(outcome, pool, node, phase)
-    return None if standing is None or not standing.used else standing.is_hot
+    readings = _find_readings(outcome, pool, node, phase)
+    return None if readings is None or not readings.used else readings.is_hot
 
 
-def _find_standing(
+def _find_readings(
     outcome: RoundOutcome, name: str, node: str, phase: Phase
-) -> NodeStanding | None:
-    """Return the standing of a node by the strategy of a pool; None if the round has not judged it.
+) -> NodeReadings | None:
+    """Return the readings of a node by the strategy of a pool; None if the round has not judged it.
 
     The node may be in another pool of the same strategy now.
     """
     by_risk = name == OVERUTILIZATION_RISK
     for pool in outcome.pools:
         if pool.readings is not None and (pool.name == OVERUTILIZATION_RISK) == by_risk:
-            standing = pool.readings(node, phase)
-            if standing is not None:
-                return standing
+            readings = pool.readings(node, phase)
+            if readings is not None:
+                return readings
     return None
 
 

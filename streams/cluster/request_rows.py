@@ -65,7 +65,7 @@ class GroupRows(TrackedRows[str, KindGroup]):
         super().__init__("waiting_groups")
         self._cluster, self._inventory, self._pending = cluster, inventory, placement.pending
 
-    def settle(self) -> None:
+    def mark_written(self) -> None:
         self._pending.clear_changed_groups()
 
     def changed_rows(self) -> Iterator[tuple[str, bytes | None]]:

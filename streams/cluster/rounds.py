@@ -6,7 +6,7 @@ from typing import Any
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX
 from streams.rebalance import outcome as results
-from streams.stage.cause import Cause, reference_fields
+from streams.stage.cause import Cause, pod_ref_fields
 from streams.stage.records import OutputMessage
 
 _GATE_MAX = 500
@@ -16,31 +16,30 @@ _VERDICTS_CHARACTERS_MAX = VALUE_BYTES_MAX // 4
 _VERDICT_CHARACTERS, _AMOUNT_CHARACTERS = 300, 24
 
 #: Ids of the migrations that a round began, by the pod's uid.
-Begun = Mapping[str, str]
+MigrationIds = Mapping[str, str]
 #: Fields of a part of the message.
 Fields = dict[str, Any]
 
 
 def build_round(
-    cause: Cause, outcome: results.RoundOutcome, begun: Begun, *, dry_run: bool
+    cause: Cause, outcome: results.RoundOutcome, begun: MigrationIds, *, dry_run: bool
 ) -> OutputMessage:
-    """Build the message about a round."""
     room = HOT_NODES_MAX
     verdicts = _Verdicts(begun)
     pools = []
     for pool in outcome.pools:
-        pools.append(_pool(pool, verdicts, room))
+        pools.append(_build_pool(pool, verdicts, room))
         room -= len(pools[-1]["hot"])
     gate = "rebalancing is paused" if outcome.paused else outcome.ended
-    return _record(cause, gate, pools, dry_run)
+    return _build_message(cause, gate, pools, dry_run)
 
 
 def build_stopped_round(cause: Cause, reason: str, *, dry_run: bool) -> OutputMessage:
     """Build the message that a round was due and was not made."""
-    return _record(cause, reason, [], dry_run)
+    return _build_message(cause, reason, [], dry_run)
 
 
-def _record(cause: Cause, gate: str, pools: list[Fields], dry_run: bool) -> OutputMessage:
+def _build_message(cause: Cause, gate: str, pools: list[Fields], dry_run: bool) -> OutputMessage:
     fields = {
         "schema_version": 1,
         "kind": "round",
@@ -58,14 +57,14 @@ def _record(cause: Cause, gate: str, pools: list[Fields], dry_run: bool) -> Outp
 class _Verdicts:
     """Verdicts on pods, as many as fit into one message."""
 
-    def __init__(self, begun: Begun) -> None:
+    def __init__(self, begun: MigrationIds) -> None:
         self._begun = begun
         self._room = _VERDICTS_CHARACTERS_MAX
 
     def of(self, node: results.HotNodeOutcome) -> list[Fields]:
         verdicts = []
         for pod in node.pods[:PODS_PER_NODE_MAX]:
-            verdict = _verdict(pod, self._begun)
+            verdict = _build_verdict(pod, self._begun)
             self._room -= _count_characters(verdict)
             if self._room < 0:
                 break
@@ -81,12 +80,12 @@ def _count_characters(verdict: Fields) -> int:
     return _VERDICT_CHARACTERS + amounts + sum(map(len, texts))
 
 
-def _pool(pool: results.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
-    hot = [_hot(node, verdicts) for node in pool.hot[:room]]
+def _build_pool(pool: results.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
+    hot = [_build_hot_node(node, verdicts) for node in pool.hot[:room]]
     return {
         "pool": pool.name,
         "nodes": pool.counts(),
-        "thresholds": _thresholds(pool.thresholds),
+        "thresholds": _build_thresholds(pool.thresholds),
         "rounds_needed": pool.rounds_needed,
         "memory": pool.memory,
         "gate": pool.ended[:_GATE_MAX],
@@ -97,7 +96,7 @@ def _pool(pool: results.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
     }
 
 
-def _thresholds(thresholds: results.PoolThresholds) -> Fields:
+def _build_thresholds(thresholds: results.PoolThresholds) -> Fields:
     maps = (thresholds.low, thresholds.high, thresholds.prod_low, thresholds.prod_high)
     words = []
     if any(percent > PERCENT_MAX for percents in maps for percent in percents.values()):
@@ -116,7 +115,7 @@ def _percents(percents: results.Percents) -> dict[str, float]:
     return {name: min(float(percent), float(PERCENT_MAX)) for name, percent in percents.items()}
 
 
-def _hot(node: results.HotNodeOutcome, verdicts: _Verdicts) -> Fields:
+def _build_hot_node(node: results.HotNodeOutcome, verdicts: _Verdicts) -> Fields:
     pods = verdicts.of(node)
     fields = {
         "node": node.name,
@@ -130,17 +129,17 @@ def _hot(node: results.HotNodeOutcome, verdicts: _Verdicts) -> Fields:
         "gate": node.ended[:_GATE_MAX],
         "leaving": node.moved,
         "pods": pods,
-        "pods_left_out": node.looked_at - len(pods),
+        "pods_left_out": node.checked - len(pods),
     }
     if node.cost is not None:
         fields["cost"] = _clip(node.cost)
     return fields
 
 
-def _verdict(verdict: results.Verdict, begun: Begun) -> Fields:
+def _build_verdict(verdict: results.Verdict, begun: MigrationIds) -> Fields:
     pod = verdict.pod
     fields: Fields = {
-        "pod": reference_fields(pod),
+        "pod": pod_ref_fields(pod),
         "gate": verdict.message[:_GATE_MAX],
         "usage": dict(verdict.usage),
     }

@@ -25,7 +25,7 @@ from streams.cluster.clusters import Clusters, Recall, no_rows
 from streams.cluster.state import ClusterState
 from streams.cluster.statistics import compute_figures, count_output, describe_policy
 from streams.cluster.tables import read_rows, rows_by_cluster
-from streams.stage.dead_letters import build_dead_letters, too_long
+from streams.stage.dead_letters import build_dead_letters, check_length
 from streams.stage.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.stage.version import VERSION
@@ -70,7 +70,6 @@ class ClusterStage:
 
     @property
     def clusters(self) -> dict[str, ClusterState]:
-        """Clusters that have state and are not set apart."""
         return self._clusters.states
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
@@ -92,7 +91,7 @@ class ClusterStage:
             if entry.refusal is not None:
                 dead.extend(build_dead_letters(entry.record, entry.refusal))
             for output in (*entry.outputs, *entry.notices):
-                refusal = too_long(output.record)
+                refusal = check_length(output.record)
                 if refusal is None:
                     outputs.append(output.record)
                 else:
@@ -155,12 +154,10 @@ class ClusterStage:
     # --- metrics ----------------------------------------------------------------------------------
 
     def take_counts(self) -> Counts:
-        """Return the counts since the last call."""
         counts, self.counts = self.counts, Counts()
         return counts
 
     def figures(self) -> Figures:
-        """Return figures of all clusters."""
         clusters = tuple(self._figures())
         nodes = sum(cluster.nodes for cluster in clusters)
         return Figures(self.now_ms, nodes, clusters, len(self._clusters.failures.list_apart()))

@@ -30,7 +30,7 @@ from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.request_rows import GroupRows, RequestRows
 from streams.cluster.usage_rows import FleetUsageRows, PodUsageRows
 from streams.inventory.inventory import Inventory
-from streams.inventory.pod_events import PodChange, observe, pod_change
+from streams.inventory.pod_events import PodChange, apply_lifecycle, find_pod_change
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
@@ -38,7 +38,7 @@ from streams.placement.placer import Placer
 from streams.placement.registry import KNOWN
 from streams.pods.limits import find_exceeded_limit
 from streams.risk.lifetimes import check_lifetime_columns
-from streams.stage.cause import Cause, as_of
+from streams.stage.cause import Cause, build_as_of
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.metric import check_amounts, check_capacity
@@ -142,13 +142,13 @@ class ClusterState:
     def apply(self, message: Any, position: Position) -> Result:
         """Apply one record; return the messages that it causes, or a refusal."""
         if isinstance(message, ClockTick):
-            with self.inventory.numbers.on_first_use():
+            with self.inventory.numbers.number_on_first_use():
                 result = self._apply_tick(message, position)
             self.placement.note_openings()
         else:
             self.inventory.numbers.begin()
             result = self._apply(message, position)
-            if self.inventory.opened and not isinstance(result, Refusal):
+            if self.inventory.openings and not isinstance(result, Refusal):
                 result = [*result, *self.placement.use_openings(self._cause(position))]
         self.placement.placer.refresh()
         reports = self.migrations.lifecycle.take_messages()
@@ -246,9 +246,9 @@ class ClusterState:
 
     def _apply_lifecycle(self, lifecycle: PodLifecycle, position: Position) -> Result:
         pod = lifecycle.pod
-        change = pod_change(self.inventory, lifecycle)
+        change = find_pod_change(self.inventory, lifecycle)
         if pod.node is not None and not change.over:
-            if change.before is None and len(self.inventory.where) >= PODS_MAX:
+            if change.before is None and len(self.inventory.node_of_pod) >= PODS_MAX:
                 text = f"pod {pod.name} exceeds the limit of {PODS_MAX} pods per cluster"
                 return Refusal("limit", text)
             # The pod may be the first record that names its node.
@@ -261,7 +261,7 @@ class ClusterState:
         cause = self._cause(position)
         self.migrations.handle_pod_change(change, cause)
         decisions = self._update_request(lifecycle, change, cause)
-        observe(self.inventory, lifecycle)
+        apply_lifecycle(self.inventory, lifecycle)
         if change.arrived and pod.node is not None:
             self.memory.record_arrival(pod, pod.node, self.inventory.now_ms)
         return decisions
@@ -295,10 +295,10 @@ class ClusterState:
         self.migrations.handle_outcome(outcome, self._cause(position))
         if outcome.command == "bind" and outcome.pod_gone:
             self.migrations.handle_gone(outcome.pod.uid, self._cause(position))
-        before = self.inventory.held(outcome.pod.uid)
+        before = self.inventory.find_held(outcome.pod.uid)
         was_reserved = before is not None and before[1].expires_at_ms is not None
         decisions = self.placement.handle_outcome(outcome, self._cause(position))
-        after = self.inventory.held(outcome.pod.uid)
+        after = self.inventory.find_held(outcome.pod.uid)
         if was_reserved and after is not None and after[1].expires_at_ms is None:
             node, held = after
             self.memory.record_arrival(held.pod, node.name, self.inventory.now_ms)
@@ -331,15 +331,15 @@ class ClusterState:
         cause = self._cause(position)
         self.inventory.renew_fleet()
         self._list_cleanup.remove_nodes(cause)
-        gone = self._list_cleanup.remove_pods(cause)
-        self.inventory.forget_gone()
+        withdrawn = self._list_cleanup.remove_pods(cause)
+        self.inventory.forget_expired_metrics()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Waiting pods are placed before a round moves other pods.
         share = 0.5 if self.rebalancer.is_large_round_due(tick.now_ms) else 1.0
         decisions = self.placement.tick(cause, share)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
-        outputs = [*gone, *decisions, *rounds, *outcomes]
+        outputs = [*withdrawn, *decisions, *rounds, *outcomes]
         is_due = cause.now_ms - self.collect_sent_at_ms >= COLLECT_REPEAT_MS
         if self.policy_record is not None and is_due:
             outputs.append(self._build_collect_policy(cause))
@@ -393,7 +393,7 @@ class ClusterState:
             partition=position.partition,
             offset=position.offset,
             now_ms=self.inventory.now_ms,
-            as_of=as_of(
+            as_of=build_as_of(
                 position.partition,
                 position.offsets,
                 self.policy.digest if self.policy_record else "default",

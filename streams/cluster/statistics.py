@@ -76,7 +76,6 @@ def describe_policy(state: ClusterState) -> str:
 
 
 def compute_figures(state: ClusterState) -> ClusterFigures:
-    """Return the figures of one cluster."""
     now_ms = state.now_ms
     nodes = stale = estimated = 0
     newest_ms: int | None = None
@@ -98,7 +97,7 @@ def compute_figures(state: ClusterState) -> ClusterFigures:
         cluster=state.cluster,
         nodes=nodes,
         stale_nodes=stale,
-        pods=len(state.inventory.where),
+        pods=len(state.inventory.node_of_pod),
         pending_requests=len(state.placement.pending),
         hot_nodes=state.rebalancer.balancer.hot_nodes,
         migrations=sum(map(is_live, state.migrations.lifecycle.registry)),

@@ -52,10 +52,10 @@ def changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
         policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)
         yield RowChange(key("cluster_policies"), encode(policy))
     state.policy_changed = False
-    own = encode(_cluster_row(state))
-    if own != state.written_row:
-        state.written_row = own
-        yield RowChange(key("clusters"), own)
+    cluster_row = encode(_cluster_row(state))
+    if cluster_row != state.written_row:
+        state.written_row = cluster_row
+        yield RowChange(key("clusters"), cluster_row)
 
 
 def last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
@@ -66,11 +66,11 @@ def last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
         yield RowChange(row_key(partition, state.cluster, kind), None)
 
 
-def settle(state: ClusterState) -> None:
+def mark_written(state: ClusterState) -> None:
     """Mark all changes as written, if rows are not kept."""
     state.policy_changed = False
     for tracked in state.tracked_rows:
-        tracked.settle()
+        tracked.mark_written()
 
 
 def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
@@ -80,8 +80,8 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
         DamagedTable: a row cannot be read.
     """
     state = ClusterState(cluster)
-    own: ClusterRow = next(read_rows(rows, "clusters"))
-    state.written_row = encode(own)
+    cluster_row: ClusterRow = next(read_rows(rows, "clusters"))
+    state.written_row = encode(cluster_row)
     policy: ClusterPolicyRow | None = next(read_rows(rows, "cluster_policies"), None)
     if policy is not None:
         state.policy_record = policy.policy
@@ -89,22 +89,24 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     for tracked in state.inventory_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     inventory = state.inventory
-    inventory.numbers.sequence = own.applied
-    inventory.lists.begun = dict(own.lists)
-    inventory.lists.ending = dict(own.endings)
+    inventory.numbers.sequence = cluster_row.applied
+    inventory.lists.begun = dict(cluster_row.lists)
+    inventory.lists.ending = dict(cluster_row.endings)
     if now_ms is not None:
         state.advance(now_ms)
     for tracked in state.memory_rows:
         tracked.restore(read_rows(rows, tracked.kind))
-    state.rebalancer.restore(own.last_round_at_ms, own.round_ticks_ahead, own.hot_nodes)
-    state.collect_sent_at_ms = own.collect_relayed_at_ms
+    state.rebalancer.restore(
+        cluster_row.last_round_at_ms, cluster_row.round_ticks_ahead, cluster_row.hot_nodes
+    )
+    state.collect_sent_at_ms = cluster_row.collect_relayed_at_ms
     for tracked in state.request_rows:
         tracked.restore(read_rows(rows, tracked.kind))
-    state.placement.pending.sequence = own.requests_seen
+    state.placement.pending.sequence = cluster_row.requests_seen
     # Restoring later rows may have changed nodes and pods that were restored before.
     for tracked in state.inventory_rows:
         tracked.changed.clear()
-    inventory.opened.clear()
+    inventory.openings.clear()
     return state
 
 

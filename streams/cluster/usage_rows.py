@@ -38,8 +38,8 @@ class PodUsageRows(TrackedRows[str, PodUsageRow]):
             cluster=self._cluster,
             node=key,
             extended_at_ms=statistics.extended_at_ms,
-            whole=statistics.whole,
-            reported=statistics.reported,
+            whole=statistics.extended_by_whole_node,
+            reported=statistics.extended_by_report,
             uids=tuple(uids),
             minutes=tuple(lifetime.minutes for lifetime in lifetimes),
             usage={

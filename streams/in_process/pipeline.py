@@ -23,7 +23,7 @@ from streams.stage.records import InputRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ProducedRecord:
     """A record of a producer."""
 
     topic: str
@@ -45,43 +45,43 @@ class LocalPipeline:
         self._policies: list[InputRecord] = []
         """Collect policies that the aggregate stage has not read yet."""
 
-    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
+    def apply(self, records: Sequence[ProducedRecord]) -> list[tuple[str, bytes]]:
         """Apply records in order; return topic and value of each output.
 
         Raises ValueError for a topic that neither stage reads.
         """
         samples, self._policies = self._policies, []
-        others = []
+        inputs = []
         written_ms = 0
         for record in records:
             written_ms = record.written_ms
             if record.topic == INPUT:
-                samples.append(self._numbered(INPUT, record.key, record.value, written_ms))
+                samples.append(self._number(INPUT, record.key, record.value, written_ms))
             elif record.topic in CLUSTER_INPUTS:
-                others.append(self._numbered(record.topic, record.key, record.value, written_ms))
+                inputs.append(self._number(record.topic, record.key, record.value, written_ms))
             else:
                 raise ValueError(
                     f"found a record of topic {record.topic}; expected {INPUT} or one of "
                     f"{', '.join(CLUSTER_INPUTS)}"
                 )
-        measured = self.aggregate.apply(samples)
-        others += [
-            self._numbered(OUTPUT, output.key, output.value, written_ms)
-            for output in measured.outputs
+        aggregated = self.aggregate.apply(samples)
+        inputs += [
+            self._number(OUTPUT, output.key, output.value, written_ms)
+            for output in aggregated.outputs
         ]
-        decided = self.cluster.apply(others)
-        self.applied += len(samples) + len(others)
-        outside = [(each.topic, each.value) for each in measured.dead_letters]
-        for output in decided.outputs:
+        result = self.cluster.apply(inputs)
+        self.applied += len(samples) + len(inputs)
+        outside = [(letter.topic, letter.value) for letter in aggregated.dead_letters]
+        for output in result.outputs:
             if output.topic == INPUT:
-                policy = self._numbered(INPUT, output.key, output.value, written_ms)
+                policy = self._number(INPUT, output.key, output.value, written_ms)
                 self._policies.append(policy)
             else:
                 outside.append((output.topic, output.value))
-        outside += [(each.topic, each.value) for each in decided.dead_letters]
+        outside += [(letter.topic, letter.value) for letter in result.dead_letters]
         return outside
 
-    def _numbered(self, topic: str, key: str, value: bytes, written_ms: int) -> InputRecord:
+    def _number(self, topic: str, key: str, value: bytes, written_ms: int) -> InputRecord:
         offset = self._ends[topic]
         self._ends[topic] = offset + 1
         return InputRecord(topic, 0, offset, key.encode(), value, written_ms)

@@ -9,5 +9,5 @@ node_index      rows of nodes in arrays, and a log of their changes
 pod_events      applies lifecycle records: a pod gets room, moves, or releases its room
 full_lists      full lists of nodes and pods: objects that a list lacks are gone
 freshness       which nodes have a fresh metric, and what the metrics lack
-record_numbers  numbers of applied records, and of the pods that they bring
+record_numbers  numbers of applied records, and of pods in the order of their arrival
 """

@@ -26,33 +26,39 @@ class Freshness:
         """Current time of each node; other entries of the heap are stale."""
 
     def apply_policy(self, *, filtered: bool, scored: bool, at_risk: tuple[str, ...]) -> None:
-        """Start again under another policy, which filters or scores by load, or by risk of resources."""
+        """Forget all nodes, and apply what another policy needs.
+
+        Args:
+            filtered: whether it filters by load.
+            scored: whether it scores by load.
+            at_risk: resources that it scores by risk.
+        """
         self._filtered, self._scored, self._at_risk = filtered, scored, at_risk
         self._expiries, self._expected = [], {}
         self.nodes = 0
         self.missing.clear()
 
-    def enter(self, node: Node, now_ms: int) -> None:
+    def add(self, node: Node, now_ms: int) -> None:
         """Count a node that gets a row."""
         node.fresh = not node.usage.is_expired(now_ms)
         self.nodes += node.fresh
         node.missing = ()
-        self.judge_missing(node)
+        self.update_missing(node)
 
-    def leave(self, node: Node) -> None:
+    def remove(self, node: Node) -> None:
         """Stop counting a node that loses its row."""
         self.nodes -= node.fresh
         self.missing.subtract(node.missing)
         node.missing = ()
 
-    def expect(self, node: Node) -> None:
-        """Let `due` return a node when its metric expires."""
+    def schedule_check(self, node: Node) -> None:
+        """Let `pop_due` return a node when its metric expires."""
         at_ms = node.usage.expires_at_ms
         if at_ms is not None and at_ms < self._expected.get(node.name, at_ms + 1):
             self._expected[node.name] = at_ms
             heapq.heappush(self._expiries, (at_ms, node.name))
 
-    def due(self, now_ms: int) -> list[str]:
+    def pop_due(self, now_ms: int) -> list[str]:
         """Return the names of nodes to check now; some of them have a newer metric."""
         due = []
         while self._expiries and self._expiries[0][0] <= now_ms:
@@ -62,7 +68,7 @@ class Freshness:
                 due.append(name)
         return due
 
-    def judge(self, node: Node, now_ms: int) -> None:
+    def update_fresh(self, node: Node, now_ms: int) -> None:
         """Update whether the metric of a node is fresh."""
         fresh = not node.usage.is_expired(now_ms)
         if node.row >= 0:
@@ -80,7 +86,7 @@ class Freshness:
             at_risk=[name for name in self._at_risk if fresh and node.capacity.get(name, 0) > 0],
         )
 
-    def judge_missing(self, node: Node) -> None:
+    def update_missing(self, node: Node) -> None:
         """Update what a node's metric lacks."""
         missing = self.find_missing(node, fresh=node.fresh)
         if missing != node.missing:

@@ -13,32 +13,36 @@ class FullLists:
         self.begun: dict[str, tuple[str, int]] = {}
         """Lists that have begun: id, and number of the record that began the list."""
         self.ending: dict[str, tuple[str, int]] = {}
-        """Lists that have ended, while objects that they lack are removed; like `begun`."""
+        """Lists that have ended, until all objects that they lack are removed; values as in `begun`."""
 
-    def begin(self, what: str, begin: ListBegin, sequence: int) -> None:
+    def begin(self, topic: str, begin: ListBegin, sequence: int) -> None:
         """Begin a list with record `sequence`, in place of an unfinished list."""
-        self.begun[what] = (begin.list_id, sequence)
-        # The new list decides about objects that the list before lacked.
-        self.ending.pop(what, None)
+        self.begun[topic] = (begin.list_id, sequence)
+        # The new list decides about objects that the earlier list lacked.
+        self.ending.pop(topic, None)
 
-    def resolve_id(self, what: str, list_id: str | None) -> str | None:
-        """Return the list that contains a record's object; after a list's end, that list."""
-        if list_id is None and what in self.ending:
-            return self.ending[what][0]
+    def resolve_id(self, topic: str, list_id: str | None) -> str | None:
+        """Return the id of the list to which a record belongs; None if there is none.
+
+        While the objects that an ended list lacks are removed, a record without a list belongs to the ended
+        list, so that its object is not removed.
+        """
+        if list_id is None and topic in self.ending:
+            return self.ending[topic][0]
         return list_id
 
-    def get_begun_id(self, what: str) -> str | None:
-        """Return the id of the list that has begun; it contains objects that appear meanwhile."""
-        begun = self.begun.get(what)
+    def get_begun_id(self, topic: str) -> str | None:
+        """Return the id of the list that has begun; objects that appear before its end belong to it."""
+        begun = self.begun.get(topic)
         return None if begun is None else begun[0]
 
-    def end(self, what: str, end: ListEnd) -> tuple[str, int] | None:
+    def end(self, topic: str, end: ListEnd) -> tuple[str, int] | None:
         """End a list; return its entry in `begun`, or None if another list has begun."""
-        begun = self.begun.get(what)
+        begun = self.begun.get(topic)
         if begun is None or begun[0] != end.list_id:
             return None
-        self.ending[what] = begun
-        return self.begun.pop(what)
+        self.ending[topic] = begun
+        return self.begun.pop(topic)
 
 
 def find_unlisted_nodes(nodes: Mapping[str, Node], list_id: str) -> Iterator[Node]:
@@ -52,7 +56,7 @@ def find_unlisted_pods(nodes: Mapping[str, Node], list_id: str, begin: int) -> I
     """Yield uids of pods that a list lacks and that were held before record `begin`, in stable order."""
     for name in sorted(nodes):
         for uid, held in nodes[name].held.items():
-            if held.for_replacement:
+            if held.is_placeholder:
                 continue
             if held.list_id != list_id and held.sequence < begin:
                 yield uid

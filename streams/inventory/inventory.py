@@ -18,7 +18,7 @@ from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex
 from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.anti_affinity import AntiAffinity
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.owners import Owners
 from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
@@ -48,7 +48,7 @@ class Inventory:
         """Rows of the nodes with a state; see `lay_out`."""
         self._stateless: dict[str, None] = {}
         """Nodes without a state in Kubernetes: only pods or metrics name them, or they were removed."""
-        self.where: dict[str, str] = {}
+        self.node_of_pod: dict[str, str] = {}
         """Name of the node that holds a pod, by uid of the pod."""
         self.owners = Owners()
         self.anti_affinity = AntiAffinity()
@@ -66,9 +66,9 @@ class Inventory:
         self.held_pods = 0
         """Number of held pods; a pod that two nodes hold counts twice."""
         self.touched: dict[str, None] = {}
-        """Nodes that have changed since rebalancing read them last."""
-        self.opened: dict[str, int] = {}
-        """Changes, by node, that may let the node accept more pods, since placement read them last."""
+        """Nodes that have changed since rebalancing last read them."""
+        self.openings: dict[str, int] = {}
+        """Changes since placement last read them, by node, after which the node may accept more pods."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
@@ -88,7 +88,6 @@ class Inventory:
 
     @property
     def now_ms(self) -> int:
-        """Log time; 0 before the first clock tick."""
         return self.context.now_ms
 
     def pause(self, paused: bool) -> None:
@@ -108,24 +107,22 @@ class Inventory:
             policy.moving_thresholds.filter,
         )
         self.context = replace(self.context, policy=policy)
-        self._average_ms = max(
-            each.as_message.average_ms for each in policy.collect.by_section.values()
+        self._mean_window_ms = max(
+            section.as_message.average_ms for section in policy.collect.by_section.values()
         )
-        """Length of the longest window of means in metrics."""
         if parts != self._policy_parts:
             self._policy_parts = parts
             self._apply_policy(policy)
 
     def _apply_policy(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware, policy.compat)
-        self.in_force = compute_filter_thresholds(policy, self.history, self.now_ms)
-        """Current thresholds of the filter."""
-        self.estimator.thresholds = self.in_force.thresholds
+        self.filter_thresholds = compute_filter_thresholds(policy, self.history, self.now_ms)
+        self.estimator.thresholds = self.filter_thresholds.thresholds
         by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
         self.freshness.apply_policy(
             filtered=policy.plugins.filters(LOAD_AWARE),
             scored=policy.plugins.scores(LOAD_AWARE),
-            at_risk=tuple(each.name for each in policy.overutilization_risk.resources)
+            at_risk=tuple(resource.name for resource in policy.overutilization_risk.resources)
             if by_risk
             else (),
         )
@@ -135,9 +132,8 @@ class Inventory:
             if node.set_estimator(self.estimator):
                 # Rounds use estimates too.
                 self.touched[node.name] = None
-            self.freshness.expect(node)
+            self.freshness.schedule_check(node)
         self.layout_stale = True
-        """Whether nodes were added or removed since the last `lay_out`."""
 
     def _set_fleet(self, policy: Policy) -> None:
         plugins, before = policy.plugins, self.fleet
@@ -155,13 +151,13 @@ class Inventory:
     def advance(self, now_ms: int) -> None:
         """Set log time; metrics that have expired become unknown."""
         self.context = replace(self.context, now_ms=now_ms, begun=True)
-        for node in map(self.nodes.get, self.freshness.due(now_ms)):
+        for node in map(self.nodes.get, self.freshness.pop_due(now_ms)):
             if node is None:
                 continue
             if not node.usage.is_expired(now_ms):
-                self.freshness.expect(node)
+                self.freshness.schedule_check(node)
             elif node.fresh:
-                self.freshness.judge(node, self.now_ms)
+                self.freshness.update_fresh(node, self.now_ms)
                 self._touch(node, Change.METRIC)
         self.move_thresholds()
 
@@ -169,10 +165,10 @@ class Inventory:
         """Update thresholds that follow the time of the week or recent usage, after a tick or a round."""
         if self.policy.moving_thresholds.filter is None:
             return
-        self.in_force = compute_filter_thresholds(self.policy, self.history, self.now_ms)
-        if self.in_force.thresholds == self.estimator.thresholds:
+        self.filter_thresholds = compute_filter_thresholds(self.policy, self.history, self.now_ms)
+        if self.filter_thresholds.thresholds == self.estimator.thresholds:
             return
-        self.estimator.thresholds = self.in_force.thresholds
+        self.estimator.thresholds = self.filter_thresholds.thresholds
         for node in self.nodes.values():
             node.update_thresholds()
             self._touch(node, Change.METRIC)
@@ -184,8 +180,8 @@ class Inventory:
         self.fleet_changed = True
         nodes = self.nodes.values()
         statistics = [node.statistics for node in nodes if node.statistics is not None]
-        sums = [each.fleet_sums for each in statistics]
-        tiny_request_sums = [each.tiny_request_sums for each in statistics]
+        sums = [node_statistics.fleet_sums for node_statistics in statistics]
+        tiny_request_sums = [node_statistics.tiny_request_sums for node_statistics in statistics]
         if self.fleet.renew(sums, tiny_request_sums, self.now_ms):
             for node in self.index.nodes:
                 if node.row >= 0:
@@ -197,7 +193,7 @@ class Inventory:
             nodes = [node for node in self.nodes.values() if node.state is not None]
             for node in nodes:
                 if node.row < 0:
-                    self.freshness.enter(node, self.now_ms)
+                    self.freshness.add(node, self.now_ms)
             self.index.layout(nodes)
             self.layout_stale = False
         return self.index
@@ -230,11 +226,11 @@ class Inventory:
         """Apply a node metric; `again` tells whether it was applied before and is restored from a row."""
         node = self.node(metric.node)
         if node.set_metric(
-            None if metric.removed else metric, average_ms=self._average_ms, extend=not again
+            None if metric.removed else metric, average_ms=self._mean_window_ms, extend=not again
         ):
             self.changed_lifetimes[node.name] = None
-        self.freshness.expect(node)
-        self.freshness.judge(node, self.now_ms)
+        self.freshness.schedule_check(node)
+        self.freshness.update_fresh(node, self.now_ms)
         self.changed_nodes[metric.node] = None
         self._touch(node, Change.METRIC)
         self._forget_empty(node)
@@ -252,7 +248,7 @@ class Inventory:
     def _take_row(self, node: Node) -> None:
         if node.row >= 0:
             node.row = -1
-            self.freshness.leave(node)
+            self.freshness.remove(node)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
         """Remove at most `most` nodes that a full list lacks; return whether none is left."""
@@ -270,7 +266,7 @@ class Inventory:
             if self.fleet is not None:
                 self.changed_lifetimes[node.name] = None
 
-    def forget_gone(self) -> None:
+    def forget_expired_metrics(self) -> None:
         """Forget expired metrics of nodes without state and pods; called at each tick.
 
         Otherwise they would accumulate, because new nodes have new names.
@@ -288,7 +284,9 @@ class Inventory:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left but expired metrics of nodes without a state."""
-        return not (self.where or self.lists.begun or self.lists.ending or self.cordoned) and all(
+        return not (
+            self.node_of_pod or self.lists.begun or self.lists.ending or self.cordoned
+        ) and all(
             node.state is None and node.usage.is_expired(self.now_ms)
             for node in self.nodes.values()
         )
@@ -324,36 +322,36 @@ class Inventory:
     def _touch(self, node: Node, change: int, *, opens: bool = True) -> None:
         self.touched[node.name] = None
         if opens:
-            self.opened[node.name] = self.opened.get(node.name, 0) | change
+            self.openings[node.name] = self.openings.get(node.name, 0) | change
         if node.row >= 0:
             if change != Change.PODS:
-                self.freshness.judge_missing(node)
+                self.freshness.update_missing(node)
             self.index.touch(node, change)
 
     # --- pods -----------------------------------------------------------------------------------
 
-    def held(self, uid: str) -> tuple[Node, Held] | None:
+    def find_held(self, uid: str) -> tuple[Node, HeldPod] | None:
         """Return the node that holds a pod, and the held pod; None if no node holds it."""
-        name = self.where.get(uid)
+        name = self.node_of_pod.get(uid)
         if name is None:
             return None
         node = self.nodes[name]
         return node, node.held[uid]
 
-    def hold(self, name: str, held: Held, *, first_seen: bool) -> None:
+    def hold(self, name: str, held: HeldPod, *, first_seen: bool) -> None:
         """Hold a pod on a node; the caller releases its room elsewhere.
 
         `first_seen` restarts the pod's time for estimation even if the pod has not changed.
         """
         uid = held.pod.uid
-        if not held.place:
-            held = replace(held, place=self.numbers.next_place())
+        if not held.arrival:
+            held = replace(held, arrival=self.numbers.next_arrival())
         node = self._register(name, held)
         node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None
         self._touch(node, Change.PODS, opens=False)
 
-    def _register(self, name: str, held: Held) -> Node:
+    def _register(self, name: str, held: HeldPod) -> Node:
         node = self.node(name)
         before = node.held.get(held.pod.uid)
         if before is None:
@@ -361,7 +359,7 @@ class Inventory:
         else:
             self.anti_affinity.drop(before.pod, name)
         self.anti_affinity.add(held.pod, name)
-        self.where[held.pod.uid] = name
+        self.node_of_pod[held.pod.uid] = name
         self.owners.add(held.pod)
         return node
 
@@ -371,9 +369,9 @@ class Inventory:
             self._register(name, pod.held)
         self.node(name).restore(pods)
 
-    def release(self, uid: str, name: str | None = None) -> Held | None:
+    def release(self, uid: str, name: str | None = None) -> HeldPod | None:
         """Release a pod's room on a node, by default the one that held it last; return the held pod."""
-        name = name or self.where.get(uid)
+        name = name or self.node_of_pod.get(uid)
         node = None if name is None else self.nodes.get(name)
         if node is None:
             return None
@@ -383,8 +381,8 @@ class Inventory:
             return None
         self.held_pods -= 1
         self.anti_affinity.drop(held.pod, node.name)
-        if self.where[uid] == node.name:
-            del self.where[uid]
+        if self.node_of_pod[uid] == node.name:
+            del self.node_of_pod[uid]
             self.owners.drop(uid)
         self.changed_pods[node.name, uid] = None
         if node.usage.metric_time_ms != metric_time_ms or node.gone is not gone:
@@ -393,20 +391,20 @@ class Inventory:
         self._forget_empty(node)
         return held
 
-    def keep(self, uid: str, expires_at_ms: int | None) -> None:
+    def set_expiry(self, uid: str, expires_at_ms: int | None) -> None:
         """Change the end of a pod's reservation; None confirms the pod."""
-        node_and_held = self.held(uid)
+        node_and_held = self.find_held(uid)
         if node_and_held is not None:
             node, held = node_and_held
             self._amend(node, replace(held, expires_at_ms=expires_at_ms))
 
     def mark_listed(self, uid: str, list_id: str) -> None:
         """Note the last full list that contains a pod."""
-        node_and_held = self.held(uid)
+        node_and_held = self.find_held(uid)
         if node_and_held is not None:
             node, held = node_and_held
             self._amend(node, replace(held, list_id=list_id))
 
-    def _amend(self, node: Node, held: Held) -> None:
+    def _amend(self, node: Node, held: HeldPod) -> None:
         node.held[held.pod.uid] = held
         self.changed_pods[node.name, held.pod.uid] = None

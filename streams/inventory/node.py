@@ -15,8 +15,8 @@ from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand, pod_demand
-from streams.pods.held import Held
+from streams.pods.demand import PodDemand, compute_demand
+from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet
 from streams.risk.node_statistics import NodeStatistics
 from streams.usage.estimate import Estimator
@@ -39,7 +39,7 @@ class GonePod(NamedTuple):
 class RestoredPod(NamedTuple):
     """A pod of a node, restored from a table row."""
 
-    held: Held
+    held: HeldPod
     counted: Pod
     """State of the pod that estimation uses."""
     counted_at_ms: int | None
@@ -67,7 +67,7 @@ class Node:
         """Allocatable before overcommitment; usage is a share of it."""
         self.installed: Mapping[str, int] = {}
         """Capacity of the machine; empty if it is unknown."""
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldPod] = {}
         """By uid of the pod."""
         self.gone: tuple[GonePod, ...] = ()
         self.requested: Counter[str] = Counter()
@@ -119,10 +119,10 @@ class Node:
         self.usage.set_metric(None if metric is None else drop_lifetimes(metric))
         if self.gone:
             since_ms = ((metric.updated_at_ms or 0) if metric else 0) - average_ms
-            self.gone = tuple([each for each in self.gone if each.at_ms > since_ms])
+            self.gone = tuple([pod for pod in self.gone if pod.at_ms > since_ms])
         statistics = self.statistics
         return statistics is not None and statistics.measure(
-            metric, self.held.values(), [each.usage for each in self.gone], extend=extend
+            metric, self.held.values(), [pod.usage for pod in self.gone], extend=extend
         )
 
     # --- policy ---------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Node:
 
     # --- pods -----------------------------------------------------------------------------------
 
-    def hold(self, held: Held, now_ms: int, *, recount: bool = False) -> None:
+    def hold(self, held: HeldPod, now_ms: int, *, recount: bool = False) -> None:
         """Hold a pod, or replace a held one.
 
         `recount` restarts the pod's time for estimation even if the pod has not changed.
@@ -176,13 +176,13 @@ class Node:
             self.held[held.pod.uid] = held
             self._count(held.demand, 1)
             if counted_at_ms is not None:
-                demand = held.demand if pod is held.pod else pod_demand(pod)
+                demand = held.demand if pod is held.pod else compute_demand(pod)
                 counted.append((pod, demand, counted_at_ms))
         self.usage.restore(counted)
         if self.statistics is not None:
             self.statistics.sum_up(self.held.values())
 
-    def release(self, uid: str, now_ms: int = 0) -> Held | None:
+    def release(self, uid: str, now_ms: int = 0) -> HeldPod | None:
         """Release a pod's room; return the held pod, or None if it was not held."""
         held = self._remove(uid)
         if held is not None:
@@ -199,7 +199,7 @@ class Node:
                 self.gone = (*self.gone, GonePod(now_ms, measured.usage))
                 return
 
-    def _remove(self, uid: str) -> Held | None:
+    def _remove(self, uid: str) -> HeldPod | None:
         held = self.held.pop(uid, None)
         if held is not None:
             self._count(held.demand, -1)

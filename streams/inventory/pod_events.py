@@ -6,7 +6,7 @@ from schemas.base.message import EPOCH_MS_MAX
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of, share_parts
 
 
@@ -14,7 +14,7 @@ from streams.pods.kind import kind_of, share_parts
 class PodChange:
     """A pod before and after a record."""
 
-    before: Held | None
+    before: HeldPod | None
     """None if no node held the pod."""
     after: Pod
     arrived: bool
@@ -27,10 +27,10 @@ def is_over(record: PodLifecycle) -> bool:
     return record.event in ("deleted", "finished") or record.pod.has_finished
 
 
-def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
+def find_pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
     """Return what a record changes; call before `observe`."""
     pod = record.pod
-    node, before = inventory.held(pod.uid) or (None, None)
+    node, before = inventory.find_held(pod.uid) or (None, None)
     over = is_over(record)
     was_here = (
         node is not None
@@ -46,33 +46,36 @@ def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
     )
 
 
-def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
+def apply_lifecycle(inventory: Inventory, lifecycle: PodLifecycle) -> None:
     """Apply a lifecycle record."""
     pod = lifecycle.pod
-    found = inventory.held(pod.uid)
+    node_and_held = inventory.find_held(pod.uid)
     if is_over(lifecycle):
         if lifecycle.event != "seen":
             inventory.release(pod.uid)
     elif pod.node is not None:
-        if found is not None and found[0].name != pod.node:
+        if node_and_held is not None and node_and_held[0].name != pod.node:
             inventory.release(pod.uid)
-        before = None if found is None else found[1]
+        before = None if node_and_held is None else node_and_held[1]
         _hold(inventory, lifecycle, pod.node, before)
     elif pod.nominated_node is not None:
-        _nominate(inventory, lifecycle, pod.nominated_node, found)
-    elif found is not None and found[1].is_nominated:
+        _nominate(inventory, lifecycle, pod.nominated_node, node_and_held)
+    elif node_and_held is not None and node_and_held[1].is_nominated:
         inventory.release(pod.uid)
     elif (list_id := inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)) is not None:
         inventory.mark_listed(pod.uid, list_id)
 
 
 def _nominate(
-    inventory: Inventory, lifecycle: PodLifecycle, name: str, found: tuple[Node, Held] | None
+    inventory: Inventory,
+    lifecycle: PodLifecycle,
+    name: str,
+    node_and_held: tuple[Node, HeldPod] | None,
 ) -> None:
     """Reserve room for a pod that another scheduler has nominated, unless loadstream has placed it."""
-    if found is not None and not found[1].is_nominated:
+    if node_and_held is not None and not node_and_held[1].is_nominated:
         return
-    if found is not None and found[0].name != name:
+    if node_and_held is not None and node_and_held[0].name != name:
         inventory.release(lifecycle.pod.uid)
     _hold(inventory, lifecycle, name, None, expires_at_ms=EPOCH_MS_MAX)
 
@@ -81,12 +84,12 @@ def _hold(
     inventory: Inventory,
     lifecycle: PodLifecycle,
     name: str,
-    before: Held | None,
+    before: HeldPod | None,
     expires_at_ms: int | None = None,
 ) -> None:
     pod = lifecycle.pod
     kind = kind_of(pod)
-    held = Held(
+    held = HeldPod(
         pod=share_parts(pod, kind),
         demand=kind.demand,
         assigned_at_ms=inventory.now_ms if before is None else before.assigned_at_ms,
@@ -96,6 +99,6 @@ def _hold(
         sequence=inventory.numbers.sequence if before is None else before.sequence,
         list_id=inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)
         or (None if before is None else before.list_id),
-        place=inventory.numbers.next_place(),
+        arrival=inventory.numbers.next_arrival(),
     )
     inventory.hold(name, held, first_seen=lifecycle.event == "seen")

@@ -1,43 +1,43 @@
-"""Numbers of the records that a cluster applies, and order of the pods that they bring."""
+"""Numbers of the records that a cluster applies, and of pods in the order of their arrival."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Bits for the pods of one record in `Held.place`.
-_PLACES_PER_RECORD_BITS = 20
+#: Bits for the pods of one record in `HeldPod.arrival`.
+_ARRIVALS_PER_RECORD_BITS = 20
 
 
 class RecordNumbers:
     def __init__(self) -> None:
         self._sequence = 0
-        self._due = False
-        self._last_place = 0
+        self._is_unnumbered = False
+        self._last_arrival = 0
 
     @property
     def sequence(self) -> int:
         """Number of the record that is being applied.
 
-        A tick gets its number on first use, so a tick that changes nothing changes no number.
+        A tick gets its number when the number is first used, so a tick that changes nothing has none.
         """
-        if self._due:
+        if self._is_unnumbered:
             self.begin()
         return self._sequence
 
     @sequence.setter
     def sequence(self, number: int) -> None:
-        self._sequence, self._due = number, False
+        self._sequence, self._is_unnumbered = number, False
 
     def begin(self) -> None:
         self.sequence = self._sequence + 1
 
     @contextmanager
-    def on_first_use(self) -> Iterator[None]:
+    def number_on_first_use(self) -> Iterator[None]:
         """Number a record on first use within this context."""
-        self._due = True
+        self._is_unnumbered = True
         yield
-        self._due = False
+        self._is_unnumbered = False
 
-    def next_place(self) -> int:
-        """Return a number above all earlier ones; it is the same after a restart."""
-        self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
-        return self._last_place
+    def next_arrival(self) -> int:
+        """Return a number above all earlier ones; a restart does not change it."""
+        self._last_arrival = max(self._last_arrival + 1, self.sequence << _ARRIVALS_PER_RECORD_BITS)
+        return self._last_arrival

@@ -14,9 +14,9 @@ from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import Proposal
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Gate
-from streams.rebalance.costs import eviction_keys
+from streams.rebalance.eviction_keys import eviction_keys
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 
@@ -46,7 +46,7 @@ class Arbitration:
         """Check the waiting migrations in order; if there are too many for one tick, check some."""
         waiting = []
         for row in self.lifecycle.registry:
-            node_and_held = self.lifecycle.inventory.held(row.pod.uid)
+            node_and_held = self.lifecycle.inventory.find_held(row.pod.uid)
             if row.phase == "Pending" and not row.paused and node_and_held is not None:
                 waiting.append((row, node_and_held[1]))
         full: dict[str, Gate] = {}
@@ -56,7 +56,7 @@ class Arbitration:
             self._arbitrate(*ordered[index], full, cause)
 
     def _arbitrate(
-        self, row: MigrationRow, held: Held, full: dict[str, Gate], cause: Cause
+        self, row: MigrationRow, held: HeldPod, full: dict[str, Gate], cause: Cause
     ) -> None:
         """Let a migration begin, fail or wait.
 
@@ -93,22 +93,26 @@ class Arbitration:
         if gate.name != row.gate:
             self.lifecycle.advance(row, cause, gate=gate.name, message=gate.text)
 
-    def _sort(self, waiting: list[tuple[MigrationRow, Held]]) -> list[tuple[MigrationRow, Held]]:
+    def _sort(
+        self, waiting: list[tuple[MigrationRow, HeldPod]]
+    ) -> list[tuple[MigrationRow, HeldPod]]:
         order = sorted(waiting, key=lambda item: -item[0].created_at_ms)
         order.sort(key=lambda item: _pod_key(item[1]))
         jobs = [_job(held.pod) for _, held in order]
-        first = {job: index for index, job in reversed(list(enumerate(jobs))) if job}
-        place = {
-            row.migration_id: first[job] if job else index
+        first_index = {job: index for index, job in reversed(list(enumerate(jobs))) if job}
+        position = {
+            row.migration_id: first_index[job] if job else index
             for index, ((row, _), job) in enumerate(zip(order, jobs, strict=True))
         }
-        order.sort(key=lambda item: place[item[0].migration_id])
-        under_way = {job: len(self.lifecycle.registry.owner_group(job).moving) for job in first}
+        order.sort(key=lambda item: position[item[0].migration_id])
+        under_way = {
+            job: len(self.lifecycle.registry.owner_group(job).moving) for job in first_index
+        }
         order.sort(key=lambda item: -under_way.get(_job(item[1].pod), 0))
         return order
 
 
-def _pod_key(held: Held) -> tuple[int, ...]:
+def _pod_key(held: HeldPod) -> tuple[int, ...]:
     return (*eviction_keys(held.pod, held.demand), -(held.pod.created_at_ms or 0))
 
 

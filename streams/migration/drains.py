@@ -13,10 +13,10 @@ from streams.inventory.node import Node
 from streams.migration.gates.checks import find_pool
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Gate
 from streams.stage.budget import Budget
-from streams.stage.cause import Cause, reference_fields
+from streams.stage.cause import Cause, pod_ref_fields
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
@@ -48,8 +48,8 @@ class Drains(TrackedRows[str, DrainRow]):
             row = row.model_copy(update={"dry_run": True})
         self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
-        left, protected = self._split_pods(row, node, cause.now_ms)
-        self._report(row, "Draining", len(left), protected, cause)
+        leaving, protected = self._split_pods(row, node, cause.now_ms)
+        self._report(row, "Draining", len(leaving), protected, cause)
         return None
 
     def end(self, name: str, cause: Cause) -> str | None:
@@ -63,8 +63,8 @@ class Drains(TrackedRows[str, DrainRow]):
                 text = f"the drain of {name} was cancelled"
                 self.lifecycle.finish(migration, cause, "Aborted", "Undrained", text)
         node = self.lifecycle.inventory.nodes.get(name)
-        left, protected = ([], []) if node is None else self._split_pods(row, node, cause.now_ms)
-        self._report(row, "Undrained", len(left), protected, cause)
+        leaving, protected = ([], []) if node is None else self._split_pods(row, node, cause.now_ms)
+        self._report(row, "Undrained", len(leaving), protected, cause)
         return None
 
     def remove_gone(self, cause: Cause) -> None:
@@ -88,27 +88,27 @@ class Drains(TrackedRows[str, DrainRow]):
         self.remove_gone(cause)
         nodes = [self.lifecycle.inventory.nodes[name] for name in sorted(self.rows)]
         sizes = [(1 + len(node.held)) * self.lifecycle.gates.effort for node in nodes]
-        for place in Budget(PODS_PER_TICK_MAX, cause.now_ms).choose(sizes):
-            node = nodes[place]
+        for index in Budget(PODS_PER_TICK_MAX, cause.now_ms).choose(sizes):
+            node = nodes[index]
             row = self.rows[node.name]
-            left, protected = self._split_pods(row, node, cause.now_ms)
+            leaving, protected = self._split_pods(row, node, cause.now_ms)
             if row.dry_run:
-                begun = self._continue_dry(row, left, protected, begun, cause)
+                begun = self._continue_dry(row, leaving, protected, begun, cause)
                 continue
-            for held in () if self.lifecycle.policy.is_dry_for("drain") else left:
+            for held in () if self.lifecycle.policy.is_dry_for("drain") else leaving:
                 if begun < DRAINED_PER_TICK_MAX and len(self.lifecycle.registry) < MIGRATIONS_MAX:
                     begun += self._migrate(row, held, cause)
-            if row.drained != (not left):
-                row = row.model_copy(update={"drained": not left})
+            if row.drained != (not leaving):
+                row = row.model_copy(update={"drained": not leaving})
                 self.put(row)
-                phase = "Draining" if left else "Drained"
-                self._report(row, phase, len(left), protected, cause)
+                phase = "Draining" if leaving else "Drained"
+                self._report(row, phase, len(leaving), protected, cause)
 
     def _continue_dry(
         self,
         row: DrainRow,
-        left: list[Held],
-        staying: list[tuple[Held, str]],
+        leaving: list[HeldPod],
+        staying: list[tuple[HeldPod, str]],
         begun: int,
         cause: Cause,
     ) -> int:
@@ -117,7 +117,7 @@ class Drains(TrackedRows[str, DrainRow]):
         Pods are handled in the order of uids; `row.last_reported_uid` is the last one.
         """
         todo = sorted(
-            (held for held in left if held.pod.uid > (row.last_reported_uid or "")), key=_uid
+            (held for held in leaving if held.pod.uid > (row.last_reported_uid or "")), key=_uid
         )
         for held in todo:
             if begun >= DRAINED_PER_TICK_MAX or len(self.lifecycle.registry) >= MIGRATIONS_MAX:
@@ -128,10 +128,10 @@ class Drains(TrackedRows[str, DrainRow]):
         migrations = self.lifecycle.registry.list_by_node(row.node)
         if not any(migration.trigger == "drain" for migration in migrations):
             self._remove(row.node)
-            self._report(row, "Drained", len(left), staying, cause)
+            self._report(row, "Drained", len(leaving), staying, cause)
         return begun
 
-    def _migrate(self, row: DrainRow, held: Held, cause: Cause) -> bool:
+    def _migrate(self, row: DrainRow, held: HeldPod, cause: Cause) -> bool:
         terminating = held.pod.deleting_at_ms is not None
         if terminating or self.lifecycle.registry.find_by_pod(held.pod.uid) is not None:
             return False
@@ -154,11 +154,11 @@ class Drains(TrackedRows[str, DrainRow]):
 
     def _split_pods(
         self, row: DrainRow, node: Node, now_ms: int
-    ) -> tuple[list[Held], list[tuple[Held, str]]]:
+    ) -> tuple[list[HeldPod], list[tuple[HeldPod, str]]]:
         """Return the pods that must leave, and those that stay with the reason."""
         leaving, staying = [], []
         for held in node.held.values():
-            if held.for_replacement or held.pod.node is None:
+            if held.is_placeholder or held.pod.node is None:
                 continue
             moving = self.lifecycle.registry.find_by_pod(held.pod.uid) is not None
             gate = None if moving else self._find_protection(row, held, now_ms)
@@ -168,7 +168,7 @@ class Drains(TrackedRows[str, DrainRow]):
                 staying.append((held, gate.text))
         return leaving, staying
 
-    def _find_protection(self, row: DrainRow, held: Held, now_ms: int) -> Gate | None:
+    def _find_protection(self, row: DrainRow, held: HeldPod, now_ms: int) -> Gate | None:
         gate = self.lifecycle.gates.check_lasting(held, row.node, now_ms)
         if gate is not None:
             return gate
@@ -176,7 +176,12 @@ class Drains(TrackedRows[str, DrainRow]):
         return mode if isinstance(mode, Gate) else None
 
     def _report(
-        self, row: DrainRow, phase: str, left: int, staying: list[tuple[Held, str]], cause: Cause
+        self,
+        row: DrainRow,
+        phase: str,
+        leaving: int,
+        staying: list[tuple[HeldPod, str]],
+        cause: Cause,
     ) -> None:
         fields = {
             "schema_version": 1,
@@ -184,10 +189,10 @@ class Drains(TrackedRows[str, DrainRow]):
             "cluster": row.cluster,
             "node": row.node,
             "phase": phase,
-            "pods_left": left,
+            "pods_left": leaving,
             "pods_protected": len(staying),
             "protected": [
-                {"pod": reference_fields(held.pod), "reason": reason[:_REASON_MAX]}
+                {"pod": pod_ref_fields(held.pod), "reason": reason[:_REASON_MAX]}
                 for held, reason in staying[:PROTECTED_NAMED_MAX]
             ],
             "dry_run": row.dry_run,
@@ -208,5 +213,5 @@ class Drains(TrackedRows[str, DrainRow]):
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
 
 
-def _uid(held: Held) -> str:
+def _uid(held: HeldPod) -> str:
     return held.pod.uid

@@ -20,9 +20,9 @@ from schemas.policy.sections.migration import DeleteOptions
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.migration.registry import is_commanded
 from streams.placement.pending import backoff_ms
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.stage.budget import Budget
-from streams.stage.cause import Cause, reference_fields
+from streams.stage.cause import Cause, pod_ref_fields
 from streams.stage.records import OutputMessage
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
@@ -60,7 +60,7 @@ class Execution:
                 continue
             if is_commanded(row):
                 continue
-            node_and_held = self.lifecycle.inventory.held(row.pod.uid)
+            node_and_held = self.lifecycle.inventory.find_held(row.pod.uid)
             if node_and_held is None or node_and_held[0].state is None:
                 continue
             # `tracking` ends a limited number of expired migrations per tick.
@@ -68,7 +68,7 @@ class Execution:
                 ready.append((row, node_and_held[1]))
         self._commands = 0
         for index in Budget(STEPS_PER_TICK_MAX, cause.now_ms).choose([1] * len(ready)):
-            self._step(*ready[index], cause)
+            self._execute(*ready[index], cause)
             if self._commands >= COMMANDS_PER_TICK_MAX:
                 break
 
@@ -84,7 +84,7 @@ class Execution:
             if row.retry_at_ms > latest_ms:
                 registry.put(row.model_copy(update={"retry_at_ms": latest_ms}))
 
-    def _step(self, row: MigrationRow, held: Held, cause: Cause) -> None:
+    def _execute(self, row: MigrationRow, held: HeldPod, cause: Cause) -> None:
         lifecycle = self.lifecycle
         protection = lifecycle.gates.protections.explain(held)
         if protection is not None:
@@ -170,8 +170,8 @@ class Execution:
         )
 
     def _is_by_risk(self, row: MigrationRow) -> bool:
-        named = row.trigger == "rebalance" and row.pool == OVERUTILIZATION_RISK
-        return named and self.lifecycle.policy.plugins.balances(OVERUTILIZATION_RISK)
+        is_risk_round = row.trigger == "rebalance" and row.pool == OVERUTILIZATION_RISK
+        return is_risk_round and self.lifecycle.policy.plugins.balances(OVERUTILIZATION_RISK)
 
     def _give_up(self, row: MigrationRow, planned: str | None, cause: Cause) -> None:
         """End a move by risk whose planned target refuses the pod; elsewhere it may gain nothing."""
@@ -197,7 +197,7 @@ class Execution:
             "schema_version": 1,
             "command_id": command,
             "cluster": lifecycle.cluster,
-            "pod": reference_fields(pod),
+            "pod": pod_ref_fields(pod),
             "node": row.source_node,
             "reason": row.cause or f"requested by a {row.trigger}",
             "dry_run": dry,
@@ -217,7 +217,7 @@ class Execution:
         lifecycle.budgets.charge(pod)
         lifecycle.messages.append(OutputMessage("eviction-commands", fields))
         if dry and row.attempts and not row.dry_run:
-            lifecycle.record_dry_turn(row)
+            lifecycle.record_became_dry(row)
         text = f"{'dry ' if dry else ''}eviction command {attempt} was sent"
         row = lifecycle.advance(
             row, cause, condition("Eviction", False, cause, "Evicting", text),

@@ -31,7 +31,7 @@ from streams.migration.gates.workloads import Workloads
 from streams.migration.move_events import MoveEvents
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
-from streams.stage.cause import Cause, reference
+from streams.stage.cause import Cause, pod_ref
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
@@ -41,9 +41,9 @@ _REPORTED_AT_ONCE = frozenset(
     ("phase", "reason", "paused", "conditions", "replacement", "command_id")
 )
 #: Conditions whose message names the reserved node, and which change with it.
-_OF_ROOM = ("ReservationCreated", "ReservationScheduled")
+_ROOM_CONDITIONS = ("ReservationCreated", "ReservationScheduled")
 #: First message of a migration.
-WAITS = "waiting for arbitration"
+WAITING_MESSAGE = "waiting for arbitration"
 _TEXT_MAX = 2_000
 #: Longest time that a migration may take. It also replaces 0, which upstream reads as no deadline.
 TTL_MAX_MS = 7 * 86_400_000
@@ -125,7 +125,7 @@ class MigrationLifecycle:
         return MigrationRow(
             cluster=self.cluster,
             migration_id=migration_id(cause, pod.uid),
-            pod=reference(pod),
+            pod=pod_ref(pod),
             source_node=proposal.node,
             target_node=proposal.target,
             mode=mode,
@@ -147,7 +147,7 @@ class MigrationLifecycle:
 
     def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:
         """Store and report a new migration, which waits for arbitration."""
-        row = self.build_row(proposal, mode, cause).model_copy(update={"message": WAITS})
+        row = self.build_row(proposal, mode, cause).model_copy(update={"message": WAITING_MESSAGE})
         self.progress.created += 1
         self.progress.mark_changed()
         self.registry.put(row)
@@ -164,7 +164,7 @@ class MigrationLifecycle:
         """Change fields and conditions of a migration, and report it if one of them is reported."""
         conditions = row.conditions
         for step in steps:
-            conditions = _with(conditions, step)
+            conditions = _replace_condition(conditions, step)
         if "message" in fields:
             fields["message"] = fields["message"][:_TEXT_MAX]
         changed = {name: value for name, value in fields.items() if getattr(row, name) != value}
@@ -172,14 +172,14 @@ class MigrationLifecycle:
             changed["conditions"] = conditions
         if not changed:
             return row
-        news = not _REPORTED_AT_ONCE.isdisjoint(changed)
-        if news:
+        is_reported_at_once = not _REPORTED_AT_ONCE.isdisjoint(changed)
+        if is_reported_at_once:
             changed["changed_at_ms"] = cause.now_ms
         after = row.model_copy(update=changed)
         self.registry.put(after)
-        if news or changed.get("gate"):
+        if is_reported_at_once or changed.get("gate"):
             self.report(after, cause)
-        if "conditions" in changed and _evicted(after) and not _evicted(row):
+        if "conditions" in changed and _is_evicted(after) and not _is_evicted(row):
             self._events.append(
                 partial(self._move_events.record_eviction, after, _eviction_ms(row))
             )
@@ -206,18 +206,18 @@ class MigrationLifecycle:
         if after.command_expires_at_ms is None:
             self.forget(after)
 
-    def record_dry_turn(self, row: MigrationRow) -> None:
+    def record_became_dry(self, row: MigrationRow) -> None:
         """Record that a migration became dry after a command that was not."""
-        node_and_held = self.inventory.held(row.pod.uid)
+        node_and_held = self.inventory.find_held(row.pod.uid)
         replicas = (
             None if node_and_held is None else self.workloads.find_replicas(node_and_held[1].pod)
         )
         count = 1 if replicas is None else replicas.count
-        self._events.append(partial(self._move_events.record_dry_turn, row, count))
+        self._events.append(partial(self._move_events.record_became_dry, row, count))
 
     def forget(self, row: MigrationRow) -> None:
         """Remove a migration that can have no further effect."""
-        if row.attempts and not _evicted(row):
+        if row.attempts and not _is_evicted(row):
             if row.evicted_at_ms is None:
                 self._events.append(partial(self._move_events.record_stay, row))
             else:
@@ -257,18 +257,20 @@ def _eviction_ms(row: MigrationRow) -> int:
     return times[0] if times else row.created_at_ms
 
 
-def _evicted(row: MigrationRow) -> bool:
+def _is_evicted(row: MigrationRow) -> bool:
     return any(item.type == "Eviction" and item.status for item in row.conditions)
 
 
-def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Condition, ...]:
+def _replace_condition(
+    conditions: tuple[Condition, ...], new: Condition | None
+) -> tuple[Condition, ...]:
     """Replace one condition; a condition with the same status and reason keeps its time and message."""
     if new is None:
         return conditions
     for index, old in enumerate(conditions):
         if old.type == new.type:
             same = (old.status, old.reason) == (new.status, new.reason)
-            if same and (old.message == new.message or new.type not in _OF_ROOM):
+            if same and (old.message == new.message or new.type not in _ROOM_CONDITIONS):
                 return conditions
             return (*conditions[:index], new, *conditions[index + 1 :])
     return (*conditions, new)
@@ -283,7 +285,7 @@ class MigrationProgress(TrackedRows[str, MigrationStateRow]):
         self.arbitrated_at_ms = 0
         """Log time of the last arbitration."""
         self.created = 0
-        """Number of migrations that were created."""
+
         self.passed = 0
         """Number of migrations that passed arbitration."""
 

@@ -34,7 +34,7 @@ from streams.migration.tracking import Tracking
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.cause import Cause
 from streams.stage.tracked_rows import TrackedRows
@@ -91,7 +91,7 @@ class Migrations:
             mode=candidate.mode,
             source_hot=candidate.source_hot,
         )
-        node_and_held = self.lifecycle.inventory.held(proposal.pod.uid)
+        node_and_held = self.lifecycle.inventory.find_held(proposal.pod.uid)
         mode = self.lifecycle.gates.choose_mode(
             candidate.held if node_and_held is None else node_and_held[1], proposal.mode
         )
@@ -103,13 +103,13 @@ class Migrations:
         self.round_limits.count(proposal.node, proposal.pod.namespace)
         return None
 
-    def hold_back(self, held: Held, node: str, pool: str, now_ms: int) -> Gate | None:
+    def hold_back(self, held: HeldPod, node: str, pool: str, now_ms: int) -> Gate | None:
         """Return the first gate that stops a pod of a round, for any target; None if none does."""
         proposal = Proposal(held.pod, node, pool, reason="", trigger="rebalance")
         lifecycle = self.lifecycle
         if self.lifecycle.inventory.context.paused:
             return Gate("Paused", "the cluster is paused", "round")
-        node_and_held = lifecycle.inventory.held(proposal.pod.uid)
+        node_and_held = lifecycle.inventory.find_held(proposal.pod.uid)
         if node_and_held is None or node_and_held[0].name != proposal.node:
             return Gate("MissingPod", f"the pod is no longer on {proposal.node}")
         under_way = lifecycle.registry.find_by_pod(proposal.pod.uid)

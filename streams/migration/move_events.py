@@ -8,7 +8,7 @@ from schemas.messages.moves import FollowedEvictionRow
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.moves.memory import MoveMemory
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 
 
 class MoveEvents:
@@ -18,16 +18,16 @@ class MoveEvents:
     def record_command(self, row: MigrationRow, replicas: int) -> None:
         """Record a move at the first command; further commands repeat it."""
         if row.trigger == "rebalance" and row.attempts == 1:
-            self._left(row, replicas, dry_run=row.dry_run)
+            self._record_departure(row, replicas, dry_run=row.dry_run)
 
-    def record_dry_turn(self, row: MigrationRow, replicas: int) -> None:
+    def record_became_dry(self, row: MigrationRow, replicas: int) -> None:
         """Replace the recorded move by a dry one."""
         if row.trigger == "rebalance":
             moves, now_ms = self._memory.moves, self._inventory.now_ms
             moves.cancel_departure(row.owner, row.source_node, now_ms, dry_run=False)
-            self._left(row, replicas, dry_run=True)
+            self._record_departure(row, replicas, dry_run=True)
 
-    def _left(self, row: MigrationRow, replicas: int, *, dry_run: bool) -> None:
+    def _record_departure(self, row: MigrationRow, replicas: int, *, dry_run: bool) -> None:
         self._memory.moves.record_departure(
             row.owner,
             row.source_node,
@@ -61,24 +61,24 @@ class MoveEvents:
         if row.mode == "EvictDirectly":
             replacement = self._find_replacement(row, commanded_at_ms)
         elif row.replacement is not None:
-            replacement = self._inventory.held(row.replacement.uid)
+            replacement = self._inventory.find_held(row.replacement.uid)
         if replacement is not None and replacement[1].expires_at_ms is None:
             node, held = replacement
             followed.note_arrival(row.owner, held.pod, node.name)
 
-    def _find_replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
+    def _find_replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, HeldPod] | None:
         """Return the owner's first pod since a time that has a node and replaces no other pod."""
-        replacements, first = self._memory.followed.list_replacements(row.owner), None
+        replacements, earliest = self._memory.followed.list_replacements(row.owner), None
         for uid in self._inventory.owners.pods(row.owner):
-            node_and_held = self._inventory.held(uid)
+            node_and_held = self._inventory.find_held(uid)
             if node_and_held is None or uid == row.pod.uid or uid in replacements:
                 continue
             held = node_and_held[1]
             is_bound = held.expires_at_ms is None and held.pod.deleting_at_ms is None
             order = held.assigned_at_ms, uid
-            if is_bound and order[0] >= since_ms and (first is None or order < first[0]):
-                first = order, node_and_held
-        return None if first is None else first[1]
+            if is_bound and order[0] >= since_ms and (earliest is None or order < earliest[0]):
+                earliest = order, node_and_held
+        return None if earliest is None else earliest[1]
 
     def record_stay(self, row: MigrationRow) -> None:
         """Take back the recorded move of a pod that was not evicted."""

@@ -17,7 +17,6 @@ MIGRATIONS_MAX = 2_000
 
 
 def is_live(row: MigrationRow) -> bool:
-    """Whether the migration has not ended."""
     return row.phase in LIVE
 
 

@@ -9,7 +9,7 @@ from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
 from streams.placement.exclusions import ExcludedNodes, Exclusions
 from streams.placement.placer import Placer
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.stage.arrays import BoolArray
 
@@ -57,14 +57,14 @@ class ReplacementRooms:
 
     def _find_excluded(self, pod: Pod, source: str) -> ExcludedNodes:
         node = self.inventory.nodes.get(source)
-        own = frozenset({-1 if node is None else node.row})
-        found = self.exclusions.find(pod, self.inventory.now_ms)
-        return ExcludedNodes(own if found is None else own | found.rows)
+        source_row = frozenset({-1 if node is None else node.row})
+        excluded = self.exclusions.find(pod, self.inventory.now_ms)
+        return ExcludedNodes(source_row if excluded is None else source_row | excluded.rows)
 
     def reserve(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:
         """Reserve room for the replacement of a pod; return the placeholder."""
         template = build_placeholder(pod, row.migration_id)
-        held = Held(
+        held = HeldPod(
             pod=template,
             demand=kind_of(template).demand,
             assigned_at_ms=now_ms,
@@ -81,16 +81,16 @@ class ReplacementRooms:
     def extend(self, row: MigrationRow) -> None:
         """Extend the reservation to the migration's deadline."""
         if row.reserved is not None:
-            self.inventory.keep(row.reserved.uid, row.deadline_ms)
+            self.inventory.set_expiry(row.reserved.uid, row.deadline_ms)
 
     def is_expired(self, row: MigrationRow, now_ms: int) -> bool:
-        found = None if row.reserved is None else self.inventory.held(row.reserved.uid)
-        ends_ms = None if found is None else found[1].expires_at_ms
+        node_and_held = None if row.reserved is None else self.inventory.find_held(row.reserved.uid)
+        ends_ms = None if node_and_held is None else node_and_held[1].expires_at_ms
         return ends_ms is not None and ends_ms <= now_ms
 
     def is_lost(self, row: MigrationRow) -> bool:
         """Whether the node of the reserved room is gone or cordoned."""
         if row.reserved is None:
             return False
-        found = self.inventory.held(row.reserved.uid)
-        return found is None or found[0].state is None or found[0].cordoned
+        node_and_held = self.inventory.find_held(row.reserved.uid)
+        return node_and_held is None or node_and_held[0].state is None or node_and_held[0].cordoned

@@ -27,7 +27,8 @@ class UserRequests:
     def apply(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
         if not cause.now_ms:
             return _refuse(
-                request, "the cluster has no log time yet; send it again after a clock tick"
+                request,
+                "the cluster has no log time yet; send the request again after a clock tick",
             )
         if request.action == "migrate":
             return self._migrate(request, cause)
@@ -35,10 +36,10 @@ class UserRequests:
             return self._drain(request, cause)
         row = self._find_row(request)
         if row is None:
-            what = request.migration_id or (request.pod.name if request.pod else None)
-            if what is None:
-                return _refuse(request, "migration_id and pod are missing; allowed is one of them")
-            return _refuse(request, f"no migration of {what} is under way")
+            subject = request.migration_id or (request.pod.name if request.pod else None)
+            if subject is None:
+                return _refuse(request, "migration_id and pod are missing; give one of them")
+            return _refuse(request, f"no migration of {subject} is under way")
         if request.action == "pause":
             return self._pause(row, request, cause)
         if request.action == "resume":
@@ -60,7 +61,7 @@ class UserRequests:
         lifecycle = self.lifecycle
         if request.pod is None:
             return _refuse(request, "pod is missing")
-        node_and_held = lifecycle.inventory.held(request.pod.uid)
+        node_and_held = lifecycle.inventory.find_held(request.pod.uid)
         if node_and_held is None or node_and_held[1].pod.node is None:
             return _refuse(request, f"pod {request.pod.name} is not known to run on a node")
         node, held = node_and_held
@@ -94,12 +95,12 @@ class UserRequests:
         lifecycle.report(failed.model_copy(update=values), cause)
         return None
 
-    def _find_obstacle(self, asked: PodRef, pod: Pod, now_ms: int) -> str | None:
+    def _find_obstacle(self, requested: PodRef, pod: Pod, now_ms: int) -> str | None:
         """Return why a pod cannot be migrated on request; None if it can."""
-        if (asked.namespace, asked.name) != (pod.namespace, pod.name):
+        if (requested.namespace, requested.name) != (pod.namespace, pod.name):
             return (
                 f"uid {pod.uid} is that of pod {pod.namespace}/{pod.name}, not of "
-                f"{asked.namespace}/{asked.name}; give the uid of {asked.namespace}/{asked.name}"
+                f"{requested.namespace}/{requested.name}; give the uid of {requested.namespace}/{requested.name}"
             )
         under_way = self.lifecycle.registry.find_by_pod(pod.uid)
         if under_way is not None:
@@ -116,7 +117,7 @@ class UserRequests:
         if request.node is None:
             return _refuse(request, "node is missing")
         if request.action == "undrain":
-            why = self.drains.end(request.node, cause)
+            obstacle = self.drains.end(request.node, cause)
         else:
             row = DrainRow(
                 cluster=request.cluster,
@@ -128,8 +129,8 @@ class UserRequests:
                 ttl_ms=request.ttl_ms,
                 ignore_windows=request.ignore_windows,
             )
-            why = self.drains.begin(row, cause)
-        return None if why is None else _refuse(request, why)
+            obstacle = self.drains.begin(row, cause)
+        return None if obstacle is None else _refuse(request, obstacle)
 
     def _pause(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
         if row.paused:
@@ -153,23 +154,23 @@ class UserRequests:
         return None
 
 
-def _describe_result(what: str, row: MigrationRow, request: MigrationRequest) -> str:
-    text = f"{what} on request{f': {request.reason}' if request.reason else ''}"
+def _describe_result(result: str, row: MigrationRow, request: MigrationRequest) -> str:
+    text = f"{result} on request{f': {request.reason}' if request.reason else ''}"
     if row.command_expires_at_ms is None:
         return text
     return f"{text}; its command was sent before and may still be carried out"
 
 
 def _explain_existing(row: MigrationRow, now_ms: int) -> str:
-    what = f"migration {row.migration_id} of pod {row.pod.name}"
+    subject = f"migration {row.migration_id} of pod {row.pod.name}"
     if is_live(row) or row.command_expires_at_ms is None:
-        return f"{what} is under way"
+        return f"{subject} is under way"
     wait = format_duration_ms(max(0, row.command_expires_at_ms - now_ms))
     return (
-        f"{what} has ended ({row.phase}), but its command may still be carried out for {wait}; "
+        f"{subject} has ended ({row.phase}), but its command may still be carried out for {wait}; "
         "send the request again after that"
     )
 
 
-def _refuse(request: MigrationRequest, why: str) -> Refusal:
-    return Refusal("invalid", f"request {request.request_id} to {request.action}: {why}")
+def _refuse(request: MigrationRequest, reason: str) -> Refusal:
+    return Refusal("invalid", f"request {request.request_id} to {request.action}: {reason}")

@@ -19,7 +19,7 @@ from streams.migration.lifecycle import MigrationLifecycle, condition
 from streams.migration.registry import is_commanded, is_live
 from streams.placement.pending import backoff_ms
 from streams.stage.budget import Budget
-from streams.stage.cause import Cause, reference
+from streams.stage.cause import Cause, pod_ref
 
 #: A pause extends a migration's deadline by this much at most.
 PAUSED_MAX_MS = 24 * 3_600_000
@@ -59,7 +59,7 @@ class Tracking:
         )
         if not is_live(row):
             self.lifecycle.forget(row)
-        elif self.lifecycle.inventory.held(row.pod.uid) is None:
+        elif self.lifecycle.inventory.find_held(row.pod.uid) is None:
             self._complete_eviction(row, cause)
 
     def _finish_dry(self, row: MigrationRow, cause: Cause, outcome: str) -> None:
@@ -67,11 +67,11 @@ class Tracking:
             self.lifecycle.forget(self.lifecycle.advance(row, cause, command_expires_at_ms=None))
             return
         if not row.dry_run:
-            self.lifecycle.record_dry_turn(row)
+            self.lifecycle.record_became_dry(row)
         row = self.lifecycle.advance(row, cause, command_expires_at_ms=None, dry_run=True)
         text = f"dry run: {outcome}; the pod stays where it is"
-        done = condition("Eviction", True, cause, "EvictComplete", text)
-        self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", text, done)
+        evicted = condition("Eviction", True, cause, "EvictComplete", text)
+        self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", text, evicted)
 
     def _handle_failed(self, row: MigrationRow, outcome: CommandOutcome, cause: Cause) -> None:
         lifecycle = self.lifecycle
@@ -119,7 +119,7 @@ class Tracking:
 
     def handle_withdrawn(self, uid: str, cause: Cause) -> None:
         """Handle the withdrawal of a pod's request, unless another scheduler has bound the pod."""
-        node_and_held = self.lifecycle.inventory.held(uid)
+        node_and_held = self.lifecycle.inventory.find_held(uid)
         if node_and_held is None or node_and_held[1].pod.node is None:
             text = "the request of the replacement was withdrawn; waiting for another one"
             self._drop_replacement(uid, text, cause)
@@ -129,7 +129,7 @@ class Tracking:
         if replaced is None or not is_live(replaced):
             return
         reason: Reason = "WaitForPodBindReservation"
-        begun = {"PodBoundReservation", *(each.type for each in replaced.conditions)}
+        begun = {"PodBoundReservation", *(item.type for item in replaced.conditions)}
         self.lifecycle.advance(
             replaced, cause,
             *(condition(step, False, cause, reason, text)
@@ -155,11 +155,13 @@ class Tracking:
 
     def _complete_eviction(self, row: MigrationRow, cause: Cause) -> None:
         self.lifecycle.budgets.discharge(row.pod.uid, gone=True)
-        done = condition("Eviction", True, cause, "EvictComplete", "the pod is gone")
+        evicted = condition("Eviction", True, cause, "EvictComplete", "the pod is gone")
         if row.mode == "EvictDirectly":
-            self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", "the pod is gone", done)
+            self.lifecycle.finish(
+                row, cause, "Succeeded", "EvictComplete", "the pod is gone", evicted
+            )
             return
-        row = self.lifecycle.advance(row, cause, done)
+        row = self.lifecycle.advance(row, cause, evicted)
         text = "waiting for the replacement to be bound"
         if row.replacement is None:
             self.lifecycle.advance(
@@ -168,7 +170,7 @@ class Tracking:
                 reason="WaitForPodBindReservation", message=text,
             )  # fmt: skip
             return
-        replacement = self.lifecycle.inventory.held(row.replacement.uid)
+        replacement = self.lifecycle.inventory.find_held(row.replacement.uid)
         if replacement is not None and replacement[1].pod.node is not None:
             self._handle_bound_replacement(row, replacement[1].pod, cause)
 
@@ -193,7 +195,7 @@ class Tracking:
         if row is None:
             return None
         return self.lifecycle.advance(
-            row, cause, replacement=reference(pod), message=f"pod {pod.name} is the replacement"
+            row, cause, replacement=pod_ref(pod), message=f"pod {pod.name} is the replacement"
         )
 
     def _find_migration_for(self, pod: Pod) -> MigrationRow | None:
@@ -280,7 +282,7 @@ class Tracking:
             row = self._expire_room(row, cause)
         if is_commanded(row):
             return
-        node_and_held = lifecycle.inventory.held(row.pod.uid)
+        node_and_held = lifecycle.inventory.find_held(row.pod.uid)
         if node_and_held is None:
             lifecycle.finish(row, cause, "Failed", "MissingPod", "the pod no longer exists")
             return

@@ -1,9 +1,9 @@
 """Earlier moves: nodes to which pods must not return, and owners whose pods move in loops.
 
-memory     the state of one cluster
-history    recent moves per owner, and owners that are frozen
-loops      detects moves that end where they began
-cooldown   nodes that moves left, until they have cooled
-followed   evictions whose effect is measured
-deadlines  a queue of names by time, and waits that double
+memory              the state of one cluster
+history             recent moves per owner, and owners that are frozen
+loops               detects moves that end where they began
+cooldown            nodes that moves left, until they have cooled
+followed_evictions  evictions whose effect is measured
+deadlines           deadlines by name, and waiting times that double
 """

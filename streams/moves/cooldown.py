@@ -1,7 +1,7 @@
 """Nodes that moves have left, and whether they have cooled since.
 
-A node is cooling until `coolingSeconds` have passed since it was hot, and until it has sent
-`coolingMetrics` fresh metrics: a metric is an average that lags behind. The time is at least two
+A node is cooling until two conditions are met: `coolingSeconds` have passed since it was hot, and it has
+sent `coolingMetrics` newer metrics, because metrics are averages and lag behind. The time is at least two
 intervals between rounds, so that a round can find the node hot again. `history` drops nodes that no
 recent move has left.
 """

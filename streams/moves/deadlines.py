@@ -1,4 +1,4 @@
-"""A queue of names by time, and waits that double."""
+"""Deadlines by name, and waiting times that double."""
 
 import heapq
 
@@ -7,9 +7,9 @@ _SLACK = 64
 
 
 class Deadlines:
-    """Names with the time at which the caller checks them.
+    """The time at which the caller must check each name.
 
-    The caller decides by its own state what to do, so early deadlines are harmless.
+    The caller decides by its own state, so a deadline that is too early is harmless.
     """
 
     def __init__(self) -> None:
@@ -52,6 +52,6 @@ def doubling_ms(first_s: int, most_s: int, times: int) -> int:
     return int(min(first_s * 2 ** min(max(times, 1) - 1, 40), most_s)) * 1000
 
 
-def seconds(duration_ms: int) -> int:
+def ceil_seconds(duration_ms: int) -> int:
     """Return whole seconds, rounded up, so that a remaining time is not reported as 0."""
     return -(-duration_ms // 1000)

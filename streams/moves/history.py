@@ -18,7 +18,7 @@ from schemas.messages.moves import HISTORY_MAX, RecentMove, RecentMovesRow
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.moves.cooldown import Cooldown
-from streams.moves.deadlines import Deadlines, doubling_ms, seconds
+from streams.moves.deadlines import Deadlines, ceil_seconds, doubling_ms
 from streams.moves.loops import find_loop
 from streams.stage.tracked_rows import TrackedRows
 
@@ -51,9 +51,9 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
         for owner, row in sorted(self.rows.items()):
-            kept = row if policy.dry_run else _without_dry(row)
-            if kept is not row:
-                self._put(owner, kept)
+            after = row if policy.dry_run else _without_dry(row)
+            if after is not row:
+                self._put(owner, after)
             else:
                 self._deadlines.set(self._expiry_ms(row), owner)
 
@@ -113,7 +113,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         update: dict[str, object] = {"moves": moves, "touched_at_ms": now_ms}
         if row.frozen_by == "count" and row.frozen_at_ms == move.left_at_ms:
             # This move caused the freeze.
-            update |= _thawed(row.freezes - 1)
+            update |= _thaw_fields(row.freezes - 1)
         self._put(owner, row.model_copy(update=update))
 
     def record_arrival(self, owner: str, node: str, now_ms: int) -> None:
@@ -184,10 +184,17 @@ class Moves(TrackedRows[str, RecentMovesRow]):
     def explain_rest(
         self, owner: str, node: str, since_ms: int, rest_ms: int, now_ms: int
     ) -> str | None:
-        """Return why a pod that is on a node since `since_ms` is not moved; None unless a move brought it lately.
+        """Return why a pod must stay, because a recent move brought it to its node; None if there was no such move.
 
-        A pod that came to the target of a move after its departure counts as the replacement. It rests for
-        `rest_ms`, and for `loopWindowSeconds` at most.
+        Args:
+            owner: owner of the pod.
+            node: node of the pod.
+            since_ms: time since when the pod is on the node.
+            rest_ms: how long the pod stays after the move.
+            now_ms: log time.
+
+        A pod that came to the target of a move after its departure counts as the replacement. It stays for at
+        most `loopWindowSeconds`.
         """
         row = self.rows.get(owner)
         if row is None or not self.enabled:
@@ -198,10 +205,10 @@ class Moves(TrackedRows[str, RecentMovesRow]):
                 continue
             # Whether a row still has a move beyond the window depends on other pods.
             window_end_ms = move.left_at_ms + self.args.loop_window_seconds * 1000
-            left_ms = min(arrived_ms + rest_ms, window_end_ms) - now_ms
-            if left_ms > 0:
-                ago_s, left_s = seconds(now_ms - arrived_ms), seconds(left_ms)
-                return f"a move brought the pod {ago_s} s ago; it rests for {left_s} s more"
+            remaining_ms = min(arrived_ms + rest_ms, window_end_ms) - now_ms
+            if remaining_ms > 0:
+                ago_s, remaining_s = ceil_seconds(now_ms - arrived_ms), ceil_seconds(remaining_ms)
+                return f"a move brought the pod {ago_s} s ago; it rests for {remaining_s} s more"
         return None
 
     def explain_freeze(self, owner: str, now_ms: int) -> str | None:
@@ -209,9 +216,9 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         row = self.rows.get(owner)
         if row is None or not self.enabled or row.frozen_until_ms <= now_ms:
             return None
-        left_s = seconds(row.frozen_until_ms - now_ms)
+        remaining_s = ceil_seconds(row.frozen_until_ms - now_ms)
         times = f", freeze {row.freezes} in a row" if row.freezes > 1 else ""
-        return f"the owner is frozen for {left_s} s more{times}: {row.frozen_for}"
+        return f"the owner is frozen for {remaining_s} s more{times}: {row.frozen_for}"
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -295,7 +302,7 @@ def _sources(row: RecentMovesRow | None) -> dict[str, None]:
     return dict.fromkeys(move.source for move in moves if not move.dry_run)
 
 
-def _thawed(freezes: int) -> dict[str, object]:
+def _thaw_fields(freezes: int) -> dict[str, object]:
     return {
         "freezes": freezes,
         "frozen_until_ms": 0,
@@ -313,5 +320,5 @@ def _without_dry(row: RecentMovesRow) -> RecentMovesRow | None:
         return row
     update: dict[str, object] = {"moves": moves}
     if row.frozen_dry:
-        update |= _thawed(0)
+        update |= _thaw_fields(0)
     return row.model_copy(update=update) if moves or not row.frozen_dry else None

@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
-from streams.moves.followed import FollowedEvictions
+from streams.moves.followed_evictions import FollowedEvictions
 from streams.moves.history import Moves
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows

@@ -59,11 +59,11 @@ class Interned(Generic[Value]):
 
     def relayout(self, source: IntArray) -> None:
         """Move rows as `Plugin.relayout` does; new rows get the default value."""
-        known = source >= 0
+        is_old = source >= 0
         ids = np.zeros(source.size, dtype=np.int64)
-        ids[known] = self._ids[source[known]]
-        if not known.all():
-            ids[~known] = self._id(self._default)
+        ids[is_old] = self._ids[source[is_old]]
+        if not is_old.all():
+            ids[~is_old] = self._id(self._default)
         self._ids = ids
         self._count()
         for old in [i for i in self._id_of.values() if not self._counts[i]]:
@@ -111,16 +111,16 @@ class Interned(Generic[Value]):
         self._counts = np.bincount(self._ids, minlength=len(self._values)).tolist()
 
     def _ids_of(self, values: Iterable[Value]) -> list[int]:
-        known, ids = self._id_of, []
+        id_of, ids = self._id_of, []
         for value in values:
-            number = known.get(value)
+            number = id_of.get(value)
             ids.append(self._id(value) if number is None else number)
         return ids
 
     def _id(self, value: Value) -> int:
-        known = self._id_of.get(value)
-        if known is not None:
-            return known
+        existing = self._id_of.get(value)
+        if existing is not None:
+            return existing
         if self._free:
             new = self._free.pop()
             self._values[new] = value
@@ -152,9 +152,9 @@ class NameCounts(dict[str, int]):
 
     def relayout(self, names: Sequence[Collection[str] | None], source: IntArray) -> None:
         """Drop rows as `Plugin.relayout` does; `names` are those of the old rows."""
-        gone = np.ones(len(names), dtype=np.bool_)
-        gone[source[source >= 0]] = False
-        for row in np.flatnonzero(gone).tolist():
+        removed = np.ones(len(names), dtype=np.bool_)
+        removed[source[source >= 0]] = False
+        for row in np.flatnonzero(removed).tolist():
             self._drop(names[row] or ())
 
     def _drop(self, names: Iterable[str]) -> None:

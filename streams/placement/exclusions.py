@@ -31,7 +31,7 @@ _NO_ROWS: frozenset[int] = frozenset()
 class ExcludedNodes:
     """Rows of nodes that a pod must not be placed on."""
 
-    left: frozenset[int] = _NO_ROWS
+    left_by_owner: frozenset[int] = _NO_ROWS
     """Nodes that pods of its owner left."""
     repelling: frozenset[int] = _NO_ROWS
     """Nodes with pods whose anti-affinity selects the pod."""
@@ -41,22 +41,22 @@ class ExcludedNodes:
 
     @cached_property
     def rows(self) -> frozenset[int]:
-        return self.left | self.repelling
+        return self.left_by_owner | self.repelling
 
     def best(self, ranking: Ranking) -> int | None:
         """Return the row with the highest total that is not excluded; None if there is none."""
         row = ranking.best()
         if row is None or row not in self.rows:
             return row
-        others = ranking.runners_up(1, self.rows)
-        return others[0] if others else None
+        next_best = ranking.runners_up(1, self.rows)
+        return next_best[0] if next_best else None
 
     def list_refusals(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
         """Yield filter, reason, and the number of nodes that no other filter refuses."""
         repelling = sum(ranking.passes(row) for row in self.repelling)
         if repelling:
             yield *ANTI_AFFINITY, repelling
-        left = sum(ranking.passes(row) for row in self.left - self.repelling)
+        left = sum(ranking.passes(row) for row in self.left_by_owner - self.repelling)
         if left:
             yield *MOVES, left
 
@@ -76,13 +76,13 @@ class Exclusions:
         if not names and not terms:
             return None
         repelling = frozenset(self._find_repelling(terms))
-        found = ExcludedNodes(frozenset(self._rows(names)), repelling, len(terms))
-        return found if found.rows else None
+        excluded = ExcludedNodes(frozenset(self._rows(names)), repelling, len(terms))
+        return excluded if excluded.rows else None
 
     def list_names(self, pod: Pod, now_ms: int) -> Collection[str]:
         """Return the names of the excluded nodes that have a row."""
-        found, nodes = self.find(pod, now_ms), self._inventory.index.nodes
-        return () if found is None else {nodes[row].name for row in found.rows}
+        excluded, nodes = self.find(pod, now_ms), self._inventory.index.nodes
+        return () if excluded is None else {nodes[row].name for row in excluded.rows}
 
     def _rows(self, names: Iterable[str]) -> Iterator[int]:
         nodes = self._inventory.nodes
@@ -90,10 +90,10 @@ class Exclusions:
 
     def _find_repelling(self, terms: Iterable[HeldTerm]) -> Iterator[int]:
         nodes = self._inventory.nodes
-        places: dict[str, set[str]] = {}
+        names_by_topology: dict[str, set[str]] = {}
         for term in terms:
-            places.setdefault(term.topology_key, set()).update(term.nodes)
-        for key, names in places.items():
+            names_by_topology.setdefault(term.topology_key, set()).update(term.nodes)
+        for key, names in names_by_topology.items():
             if key == _HOSTNAME:
                 yield from self._rows(names)
                 continue

@@ -13,7 +13,7 @@ from streams.placement.exclusions import ExcludedNodes
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.pods.kind import Kind
-from streams.stage.cause import Cause, reference_fields
+from streams.stage.cause import Cause, pod_ref_fields
 from streams.stage.records import OutputMessage
 from streams.usage.missing_usage import ESTIMATES, MissingUsage, get_pods_bit
 
@@ -45,9 +45,9 @@ class Refusals:
 
     def _describe_reasons(self) -> str:
         counts = [(nodes, reason.removeprefix("node(s) ")) for reason, nodes in self.reasons]
-        others = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
-        if others:
-            counts.append((others, "other reasons"))
+        other_nodes = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
+        if other_nodes:
+            counts.append((other_nodes, "other reasons"))
         return "; ".join(
             f"{nodes} {'node' if nodes == 1 else 'nodes'}: {reason}" for nodes, reason in counts
         )
@@ -66,7 +66,7 @@ def count_refusals(
         stale_nodes=placer.inventory.stale_nodes,
         refused_by=_refused_by(ranking, excluded),
         reasons=tuple(counts[:REASONS_MAX]),
-        load_thresholds=placer.inventory.in_force.reported,
+        load_thresholds=placer.inventory.filter_thresholds.reported,
         missing=count_missing(placer, ranking.kind),
     )
 
@@ -86,23 +86,25 @@ def describe_missing(missing: Mapping[MissingUsage, int]) -> str:
     texts = []
     for usage, count in missing.items():
         nodes = f"{count} {'node' if count == 1 else 'nodes'}"
-        if usage.instead:
-            texts.append(f"{usage.what} is not recorded on {nodes}, judged by {usage.instead}")
+        if usage.replacement:
+            texts.append(
+                f"{usage.subject} is not recorded on {nodes}, judged by {usage.replacement}"
+            )
         else:
-            texts.append(f"{usage.what} usage is unknown on {nodes}")
+            texts.append(f"{usage.subject} usage is unknown on {nodes}")
     return "; ".join(texts)
 
 
 def _missing_fields(missing: Mapping[MissingUsage, int]) -> dict[str, Any]:
     by_estimates = {
-        usage.what: nodes for usage, nodes in missing.items() if usage.instead == ESTIMATES
+        usage.subject: nodes for usage, nodes in missing.items() if usage.replacement == ESTIMATES
     }
     replaced = {
-        f"{usage.what}: {usage.instead}": nodes
+        f"{usage.subject}: {usage.replacement}": nodes
         for usage, nodes in missing.items()
-        if usage.instead not in ("", ESTIMATES)
+        if usage.replacement not in ("", ESTIMATES)
     }
-    unknown = {usage.what: nodes for usage, nodes in missing.items() if not usage.instead}
+    unknown = {usage.subject: nodes for usage, nodes in missing.items() if not usage.replacement}
     return {
         "judged_by_estimates": by_estimates or None,
         "judged_by_other_statistics": replaced or None,
@@ -123,7 +125,7 @@ def build_placed(
 ) -> OutputMessage:
     """Build the decision for a pod; call before its room is reserved, which changes the ranking."""
     without = {row} if excluded is None else {row, *excluded.rows}
-    others = ranking.runners_up(RUNNERS_UP_MAX, without)
+    runner_up_rows = ranking.runners_up(RUNNERS_UP_MAX, without)
     missing = count_missing(placer, ranking.kind)
     notes = [describe_missing(missing)] if missing else []
     if ranking.strict is not None:
@@ -143,8 +145,8 @@ def build_placed(
         stale_nodes=placer.inventory.stale_nodes,
         refused_by=_refused_by(ranking.strict or ranking, excluded),
         winner=_node_score(placer, ranking, row),
-        runners_up=[_node_score(placer, ranking, other) for other in others],
-        load_thresholds=placer.inventory.in_force.reported,
+        runners_up=[_node_score(placer, ranking, other) for other in runner_up_rows],
+        load_thresholds=placer.inventory.filter_thresholds.reported,
         **_missing_fields(missing),
     )
 
@@ -193,7 +195,7 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
             "schema_version": 1,
             "decision_id": cause.decision_id(pod.uid),
             "cluster": cause.cluster,
-            "pod": reference_fields(pod),
+            "pod": pod_ref_fields(pod),
             "outcome": outcome,
             "decided_at_ms": cause.now_ms,
             "attempt": 0,

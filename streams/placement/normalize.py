@@ -12,12 +12,12 @@ from streams.stage.arrays import FloatArray
 
 
 def find_bounds(
-    raw: FloatArray, passes: NDArray[np.bool_] | None, left: int
+    raw: FloatArray, passes: NDArray[np.bool_] | None, passing: int
 ) -> tuple[float, float]:
-    """Return the lowest and highest raw score of the `left` nodes that pass."""
-    if not left:
+    """Return the lowest and highest raw score of the `passing` nodes that pass."""
+    if not passing:
         return 0.0, 0.0
-    if passes is None or left == raw.size:
+    if passes is None or passing == raw.size:
         return float(raw.min()), float(raw.max())
     among = raw[passes]
     return float(among.min()), float(among.max())

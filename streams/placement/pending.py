@@ -114,12 +114,12 @@ class PendingRequests:
 
     def list_unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
         """Return at most `count` pods that a full list lacks although their requests precede it."""
-        gone = (
+        unlisted = (
             waiting.request.pod.uid
             for waiting in self
             if waiting.list_id != list_id and waiting.applied < begin
         )
-        return list(islice(gone, count))
+        return list(islice(unlisted, count))
 
     def find_group(self, kind: Kind) -> KindGroup | None:
         return self._groups.get(kind.key)
@@ -196,9 +196,9 @@ class PendingRequests:
         waiting = [self._waiting[uid] for uid in self._excluded]
         if len(waiting) > count:
             waiting = heapq.nsmallest(
-                count, waiting, key=lambda each: (each.not_before_ms, each.sequence)
+                count, waiting, key=lambda request: (request.not_before_ms, request.sequence)
             )
-        return sorted(waiting, key=lambda each: each.sequence)
+        return sorted(waiting, key=lambda request: request.sequence)
 
     # --- waking ---------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ for all rows when a kind of pod is new, and for single rows after changes. Both 
 results; a property test checks this for every registered plugin.
 
     prepare(kind)            compute once per kind what the other methods need
-    concerns(prepared)       filter: False if the filter never refuses pods of this kind
+    can_refuse(prepared)     filter: False if the filter never refuses pods of this kind
     mask(prepared)           filter: shape (nodes,), bool, True = passes; None = every node passes
     reason(prepared, row)    filter: why one node is refused; None = passes
     reasons(prepared, rows)  filter: reasons of all rows that `mask` refuses
@@ -49,7 +49,7 @@ class Plugin(ABC):
 
     def relayout(self, source: IntArray) -> None:
         """Move rows: new row i is old row `source[i]`, or -1 for a new node, which is refreshed next."""
-        known = source >= 0
+        is_old = source >= 0
         runs = _runs(source)
         for name in self.columns:
             column = getattr(self, name)
@@ -59,7 +59,7 @@ class Plugin(ABC):
                     moved[new : new + length] = column[old : old + length]
             else:
                 moved = np.zeros((*column.shape[:-1], source.size), dtype=column.dtype)
-                moved[..., known] = column[..., source[known]]
+                moved[..., is_old] = column[..., source[is_old]]
             setattr(self, name, moved)
 
     @classmethod
@@ -81,7 +81,7 @@ class Filter(Plugin):
     def mask(self, prepared: Any) -> BoolArray | None:
         """Return which nodes pass; None if all do."""
 
-    def concerns(self, prepared: Any) -> bool:
+    def can_refuse(self, prepared: Any) -> bool:
         """Return False if the filter never refuses pods of this kind, so that it need not be asked."""
         return True
 

@@ -30,7 +30,7 @@ from streams.stage.arrays import BoolArray, FloatArray
 _RECOMPUTE_SHARE = 1 / 100
 #: Total of a node that some filter refuses.
 REFUSED = -1
-#: In place of a row: it has to be computed.
+#: Stands for a best row that has to be computed.
 _UNKNOWN = -1
 _NO_TOTALS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 _NO_REASONS: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
@@ -57,16 +57,16 @@ class Ranking:
         self.kind = kind
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
-        self._by_raw = len(scores) == 1 and scores[0][0].normalised
+        self._totals_are_raw = len(scores) == 1 and scores[0][0].normalised
         """Whether totals are raw scores."""
-        self._refused: float = -inf if self._by_raw else REFUSED
+        self._refused: float = -inf if self._totals_are_raw else REFUSED
         """Total of a node that some filter refuses."""
         self._lowest: float | None = None
         """Lowest raw score of the nodes that pass; None if it has to be computed."""
         self._relevant_filters = [
             (number, plugin.reason, prepared)
             for number, (plugin, prepared) in enumerate(self._filters, start=1)
-            if plugin.concerns(prepared)
+            if plugin.can_refuse(prepared)
         ]
         """Filters that may refuse this kind, with their positions among all filters, from 1."""
         self.strict: Ranking | None = None
@@ -89,15 +89,15 @@ class Ranking:
         passes: NDArray[np.bool_] | None = None
         masks: list[NDArray[np.bool_] | None] = []
         self.refused_by = []
-        left = size
+        remaining = size
         for plugin, prepared in self._filters:
             mask = plugin.mask(prepared)
             masks.append(mask)
             if mask is not None:
                 passes = mask if passes is None else passes & mask
                 passing = int(np.count_nonzero(passes))
-                self.refused_by.append(left - passing)
-                left = passing
+                self.refused_by.append(remaining - passing)
+                remaining = passing
             else:
                 self.refused_by.append(0)
         self._masks: list[NDArray[np.bool_] | None] | None = masks
@@ -106,19 +106,19 @@ class Ranking:
         self._reasons = _NO_REASONS
         self._raw: list[FloatArray | None] = []
         self._bounds: list[tuple[float, float]] = []
-        self.totals = self._total(passes, left)
+        self.totals = self._total(passes, remaining)
         # Single numbers of an array are read and written several times faster through its buffer.
-        self._totals: Any = self.totals.data
-        self._fixed_at = None if self._fixed is None else self._fixed.data
-        self._raw_at: list[Any] = [None if raw is None else raw.data for raw in self._raw]
+        self._totals_buffer: Any = self.totals.data
+        self._fixed_buffer = None if self._fixed is None else self._fixed.data
+        self._raw_buffers: list[Any] = [None if raw is None else raw.data for raw in self._raw]
 
-    def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[Any]:
+    def _total(self, passes: NDArray[np.bool_] | None, passing: int) -> NDArray[Any]:
         totals: NDArray[Any] | None = None
         self._fixed: NDArray[np.int32] | None = None
-        if self._by_raw:
+        if self._totals_are_raw:
             plugin, prepared, _ = self._scores[0]
             totals = plugin.scores(prepared)
-            if passes is not None and left < totals.size:
+            if passes is not None and passing < totals.size:
                 np.putmask(totals, ~passes, self._refused)
             self._lowest = None
             return totals
@@ -129,7 +129,7 @@ class Ranking:
             if plugin.normalised:
                 scores = np.ascontiguousarray(scores, dtype=np.float64)
                 self._raw.append(scores)
-                self._bounds.append(find_bounds(scores, passes, left))
+                self._bounds.append(find_bounds(scores, passes, passing))
                 scores = stretch_all(scores, *self._bounds[-1])
             else:
                 self._raw.append(None)
@@ -141,7 +141,7 @@ class Ranking:
             totals = scores if totals is None else totals + scores
         if totals is None:
             totals = np.zeros(self._index.size, dtype=np.int32)
-        if passes is not None and left < totals.size:
+        if passes is not None and passing < totals.size:
             _refuse(totals, passes)
         return totals
 
@@ -189,39 +189,41 @@ class Ranking:
 
     def _rescore(self, row: int, *, refused: bool) -> bool:
         """Score one row; return whether bounds of a normalised score may have moved."""
-        if self._by_raw:
+        if self._totals_are_raw:
             self._replace_raw(row, refused=refused)
             return False
-        moved = False
+        bounds_moved = False
         fixed = total = 0
-        was_in = self._totals[row] != REFUSED
+        passed_before = self._totals_buffer[row] != REFUSED
         for index, (plugin, prepared, weight) in enumerate(self._scores):
-            raw = self._raw_at[index]
+            raw = self._raw_buffers[index]
             if raw is None:
                 if not refused:
                     fixed += weight * int(plugin.score(prepared, row))
                 continue
             low, high = self._bounds[index]
-            was = raw[row]
-            raw[row] = now = plugin.score(prepared, row)
-            left_bound = was_in and (refused or now != was) and (was <= low or was >= high)
-            if left_bound or not (refused or low <= now <= high):
-                moved = True
+            before = raw[row]
+            raw[row] = after = plugin.score(prepared, row)
+            leaves_bounds = (
+                passed_before and (refused or after != before) and (before <= low or before >= high)
+            )
+            if leaves_bounds or not (refused or low <= after <= high):
+                bounds_moved = True
             if not refused:
-                total += weight * stretch(now, low, high)
+                total += weight * stretch(after, low, high)
         if refused:
-            self._totals[row] = REFUSED
+            self._totals_buffer[row] = REFUSED
         else:
-            self._totals[row] = fixed + total
-            if self._fixed_at is not None:
-                self._fixed_at[row] = fixed
-        return moved
+            self._totals_buffer[row] = fixed + total
+            if self._fixed_buffer is not None:
+                self._fixed_buffer[row] = fixed
+        return bounds_moved
 
     def _replace_raw(self, row: int, *, refused: bool) -> None:
         plugin, prepared, _ = self._scores[0]
-        before = self._totals[row]
+        before = self._totals_buffer[row]
         after = self._refused if refused else plugin.score(prepared, row)
-        self._totals[row] = after
+        self._totals_buffer[row] = after
         lowest = self._lowest
         if lowest is not None and (before == lowest or (not refused and after < lowest)):
             self._lowest = None
@@ -229,9 +231,9 @@ class Ranking:
     def _restretch(self) -> None:
         """Compute all totals from the raw scores again, if bounds of normalised scores have moved."""
         passes = self.totals != REFUSED
-        left = int(np.count_nonzero(passes))
+        passing = int(np.count_nonzero(passes))
         bounds = [
-            before if raw is None else find_bounds(raw, passes, left)
+            before if raw is None else find_bounds(raw, passes, passing)
             for raw, before in zip(self._raw, self._bounds, strict=True)
         ]
         if bounds == self._bounds:
@@ -244,10 +246,10 @@ class Ranking:
             if raw is not None:
                 stretched = stretch_all(raw, *self._bounds[index])
                 totals += stretched if weight == 1 else stretched * np.int32(weight)
-        if left < totals.size:
+        if passing < totals.size:
             _refuse(totals, passes)
         self.totals = totals
-        self._totals = totals.data
+        self._totals_buffer = totals.data
 
     def _index_refusals(self) -> bytearray:
         """Return the number of the first filter that refuses each row, from 1; 0 if the row passes."""
@@ -267,7 +269,7 @@ class Ranking:
         """Return the row with the highest total, the first by name among equals; None if none passes."""
         if self._best == _UNKNOWN:
             row = int(self.totals.argmax()) if self.totals.size else None
-            self._best = None if row is None or self._totals[row] == self._refused else row
+            self._best = None if row is None or self._totals_buffer[row] == self._refused else row
         return self._best
 
     def runners_up(self, count: int, without: Collection[int]) -> list[int]:
@@ -312,7 +314,7 @@ class Ranking:
         return None
 
     def passes(self, row: int) -> bool:
-        return bool(self._totals[row] != self._refused)
+        return bool(self._totals_buffer[row] != self._refused)
 
     def refused(self) -> BoolArray:
         """Return which nodes some filter refuses; shape (nodes,)."""
@@ -321,15 +323,15 @@ class Ranking:
 
     def total(self, row: int) -> int:
         """Return the weighted total of a node, or `REFUSED`."""
-        if not self._by_raw:
-            return int(self._totals[row])
+        if not self._totals_are_raw:
+            return int(self._totals_buffer[row])
         if not self.passes(row):
             return REFUSED
         return sum(term.score * term.weight for term in self.terms(row))
 
     def terms(self, row: int) -> tuple[Term, ...]:
         """Return the scores of a node that passes."""
-        if self._by_raw:
+        if self._totals_are_raw:
             return (self._stretch_raw(row),)
         terms = []
         score: float
@@ -353,7 +355,7 @@ class Ranking:
         assert best is not None  # noqa: S101 - the caller's node passes
         if self._lowest is None:
             self._lowest = float(self.totals[self.totals != self._refused].min())
-        score = stretch(self._totals[row], self._lowest, self._totals[best])
+        score = stretch(self._totals_buffer[row], self._lowest, self._totals_buffer[best])
         return Term(plugin.name, score, weight)
 
     def reasons(self) -> Counter[str]:

@@ -27,8 +27,8 @@ def _classes(package: ModuleType) -> Iterator[type[Plugin]]:
                 yield cls
 
 
-def _order(names: Iterable[str], first: tuple[str, ...]) -> list[str]:
-    return [*first, *sorted(set(names) - set(first))]
+def _order(names: Iterable[str], built_in: tuple[str, ...]) -> list[str]:
+    return [*built_in, *sorted(set(names) - set(built_in))]
 
 
 _FILTERS = {cls.name: cls for cls in _classes(filters) if issubclass(cls, Filter)}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 
 
 class _End(NamedTuple):
@@ -25,16 +25,16 @@ class Reservations:
         self._inventory = inventory
         self._ends: list[_End] = []
 
-    def add(self, held: Held) -> None:
+    def add(self, held: HeldPod) -> None:
         """Remember when a pod's reservation ends, unless it is confirmed."""
         if held.expires_at_ms is not None and held.decision_id is not None:
             heapq.heappush(self._ends, _End(held.expires_at_ms, held.pod.uid, held.decision_id))
 
-    def pop_expired(self, now_ms: int) -> Iterator[tuple[Node, Held]]:
+    def pop_expired(self, now_ms: int) -> Iterator[tuple[Node, HeldPod]]:
         """Yield expired reservations once each, the earliest first."""
         while self._ends and self._ends[0].at_ms <= now_ms:
             end = heapq.heappop(self._ends)
-            node_and_held = self._inventory.held(end.uid)
+            node_and_held = self._inventory.find_held(end.uid)
             if node_and_held is None:
                 continue
             held = node_and_held[1]

@@ -38,7 +38,7 @@ class PodDemand:
     """Whether no container has a request or limit of cpu or memory; overhead does not count."""
 
 
-def pod_demand(pod: Pod) -> PodDemand:
+def compute_demand(pod: Pod) -> PodDemand:
     """Sum requests, limits and host ports of a pod.
 
     Raises:
@@ -69,10 +69,10 @@ def _sidecars(pod: Pod) -> tuple[Container, ...]:
 
 def _compute_assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
     containers = (*pod.containers, *pod.init_containers)
-    if all(each.requests.keys() >= ASSUMED_REQUESTS.keys() for each in containers):
+    if all(container.requests.keys() >= ASSUMED_REQUESTS.keys() for container in containers):
         return {}
-    counted = _add_up(pod, "requests", ASSUMED_REQUESTS)
-    added = {name: counted.get(name, 0) - requests.get(name, 0) for name in ASSUMED_REQUESTS}
+    with_assumed = _add_up(pod, "requests", ASSUMED_REQUESTS)
+    added = {name: with_assumed.get(name, 0) - requests.get(name, 0) for name in ASSUMED_REQUESTS}
     return {name: amount for name, amount in added.items() if amount > 0}
 
 
@@ -83,14 +83,14 @@ def _add_up(pod: Pod, field: str, missing: Mapping[str, str] = _NOTHING) -> dict
     starting: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     for container in pod.init_containers:
-        own = {**missing, **getattr(container, field)}
+        amounts = {**missing, **getattr(container, field)}
         if container.restart_policy == "Always":
-            _add(running, own)
-            _add(sidecars, own)
+            _add(running, amounts)
+            _add(sidecars, amounts)
             step = sidecars
         else:
             step = dict(sidecars)
-            _add(step, own)
+            _add(step, amounts)
         for resource, amount in step.items():
             starting[resource] = max(starting.get(resource, 0), amount)
     for resource, amount in starting.items():

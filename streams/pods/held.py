@@ -15,7 +15,7 @@ def is_overdue(pod: Pod, now_ms: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldPod:
     """A pod with its room on a node."""
 
     pod: Pod
@@ -33,11 +33,11 @@ class Held:
     """Number of records that the cluster had applied when the pod was held."""
     list_id: str | None = None
     """The last full list that contains the pod."""
-    place: int = 0
+    arrival: int = 0
     """Order of arrival among the pods of a cluster; 0 before the pod is held."""
 
     @property
-    def for_replacement(self) -> bool:
+    def is_placeholder(self) -> bool:
         """Whether the room is for a replacement that does not exist yet, so no full list contains it."""
         return self.expires_at_ms is not None and self.decision_id is None and not self.is_nominated
 

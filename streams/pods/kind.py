@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand, pod_demand
+from streams.pods.demand import PodDemand, compute_demand
 from streams.pods.priority import CLASS_LABELS, PriorityClass, priority_class
 from streams.stage.sized_cache import SizedCache
 
@@ -61,13 +61,13 @@ class Kind:
 
 
 #: Kinds by the properties as they are written: several spellings may mean one kind.
-_KNOWN: SizedCache[tuple[object, ...], Kind] = SizedCache(
+_KINDS: SizedCache[tuple[object, ...], Kind] = SizedCache(
     bytes_max=32 * 1024 * 1024, entries_max=8_192
 )
 #: Bytes that a pod takes in memory per character of its JSON text.
 _BYTES_PER_CHARACTER = 12
 #: Labels and owners that pods share in memory.
-_FIRST: SizedCache[tuple[object, ...], Any] = SizedCache(
+_SHARED_PARTS: SizedCache[tuple[object, ...], Any] = SizedCache(
     bytes_max=64 * 1024 * 1024, entries_max=65_536
 )
 _NO_ANNOTATIONS: dict[str, str] = {}
@@ -89,15 +89,15 @@ def kind_of(pod: Pod) -> Kind:
         pod.qos_class,
         daemon,
     )
-    kind = _KNOWN.get(written)
+    kind = _KINDS.get(written)
     if kind is None:
         kind = _build_kind(pod, daemon)
-        _KNOWN.put(written, kind, kind.size)
+        _KINDS.put(written, kind, kind.size)
     return kind
 
 
 def _build_kind(pod: Pod, daemon: bool) -> Kind:
-    demand = pod_demand(pod)
+    demand = compute_demand(pod)
     of_class = priority_class(pod, demand)
     common = _common(pod)
     described = common.model_dump(mode="json", include=_FIELDS, exclude_defaults=True)
@@ -138,21 +138,21 @@ def share_parts(pod: Pod, kind: Kind) -> Pod:
     Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few kinds and
     owners. The pod is changed in place, because a copy would cost more than everything else.
     """
-    own, common = pod.__dict__, kind.pod.__dict__
+    fields, shared = pod.__dict__, kind.pod.__dict__
     for field in _SHARED:
-        own[field] = common[field]
+        fields[field] = shared[field]
     # No decision depends on which fields were set.
     object.__setattr__(pod, "__pydantic_fields_set__", kind.pod.__pydantic_fields_set__)
-    own["labels"] = _intern(("labels", *pod.labels.items()), pod.labels)
-    own["owners"] = _intern(("owners", *pod.owners), pod.owners)
+    fields["labels"] = _intern(("labels", *pod.labels.items()), pod.labels)
+    fields["owners"] = _intern(("owners", *pod.owners), pod.owners)
     if not pod.annotations:
-        own["annotations"] = _NO_ANNOTATIONS
+        fields["annotations"] = _NO_ANNOTATIONS
     return pod
 
 
 def _intern(key: tuple[object, ...], value: Any) -> Any:
-    first = _FIRST.get(key)
-    if first is None:
-        _FIRST.put(key, value, _BYTES_PER_CHARACTER * len(str(key)))
+    shared = _SHARED_PARTS.get(key)
+    if shared is None:
+        _SHARED_PARTS.put(key, value, _BYTES_PER_CHARACTER * len(str(key)))
         return value
-    return first
+    return shared

@@ -62,7 +62,7 @@ def priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
 # --- requests of a class ------------------------------------------------------------------------
 
 #: Expected usage of a pod without requests and limits: 250 millicores, 200 MiB; not scaled.
-FLAT = {
+DEFAULT_DEMAND = {
     "cpu": 250,
     "memory": 200 * 1024 * 1024,
     "kubernetes.io/batch-cpu": 250,
@@ -86,7 +86,7 @@ def translate_resource(resource: str, of_class: PriorityClass) -> str | None:
 def resolve_demand(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
     """Return a pod's request or limit of a resource, else the default for pods without a request."""
     amount = find_request(resource, demand, of_class)
-    return amount or FLAT.get(translate_resource(resource, of_class) or "", 0)
+    return amount or DEFAULT_DEMAND.get(translate_resource(resource, of_class) or "", 0)
 
 
 def find_request(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:

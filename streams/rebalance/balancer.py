@@ -4,7 +4,7 @@
     round(now_ms, …)  when a round is due: find hot nodes, and the pods that should leave them
     tracked_rows      counters of hot rounds, and the history of usage
 
-`Rules` say which pods may leave, to which nodes, and which gate stops them. A gate may stop one pod, all
+`Rules` decide which pods may leave, to which nodes, and which gate stops them. A gate may stop one pod, all
 pods of a node, or the round. A round changes counters, history and `hot_nodes`; `Rules` create
 migrations.
 
@@ -95,7 +95,7 @@ class Balancer:
         by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
         self.risk_moves = RiskMoves(policy) if by_risk else None
         columns_key = (
-            self.rounds.universe,
+            self.rounds.reading_rules,
             list_selectors(policy),
             policy.descheduling.node_selector,
         )
@@ -118,7 +118,7 @@ class Balancer:
         inventory = self.inventory
         self.columns.refresh(inventory)
 
-        given = RoundInput(
+        inputs = RoundInput(
             columns=self.columns,
             now_ms=now_ms,
             rules=rules or Rules(),
@@ -127,13 +127,13 @@ class Balancer:
             paused=paused or self.policy.rebalance.paused,
         )
         if self.policy.plugins.balances(LOW_NODE_LOAD):
-            outcome = self.rounds.round(given)
+            outcome = self.rounds.round(inputs)
         else:
             text = f"plugins.balance does not enable {LOW_NODE_LOAD}"
-            outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else text)
+            outcome = RoundOutcome(now_ms, inputs.paused, "" if self.risk_moves else text)
         if self.risk_moves is not None:
             # Last, because it uses the sum over all nodes, which includes moves that are planned.
-            self.risk_moves.round(given, outcome)
+            self.risk_moves.round(inputs, outcome)
         self.hot_nodes = len(outcome.hot_names)
         self.hot_usage = {
             (node.name, resource): used / node.capacity[resource]

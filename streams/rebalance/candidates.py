@@ -1,6 +1,6 @@
 """A pod that may leave its node, and the rules that may stop it.
 
-Rounds make candidates. `streams.cluster.round_rules` has the rules of migrations and earlier moves.
+Rounds create candidates. `streams.cluster.rebalancer` has the rules of migrations and earlier moves.
 """
 
 from collections.abc import Collection, Mapping
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from schemas.messages.migrations import Mode
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.stage.arrays import BoolArray
 
 Phase = Literal["node", "prod"]
@@ -28,7 +28,7 @@ class Gate:
 class Candidate(NamedTuple):
     """A pod that may leave its node."""
 
-    held: Held
+    held: HeldPod
     node: str
     pool: str
     phase: Phase
@@ -50,11 +50,11 @@ class Rules:
     leaving: Collection[str] = ()
     """uids of pods that are already leaving; their usage counts as gone."""
 
-    def explain_protection(self, held: Held) -> str | None:
+    def explain_protection(self, held: HeldPod) -> str | None:
         """Return why a pod may never be evicted; None if it may be."""
         return None
 
-    def list_avoided_nodes(self, held: Held) -> Collection[str]:
+    def list_avoided_nodes(self, held: HeldPod) -> Collection[str]:
         """Return the names of nodes that are excluded for the pod."""
         return ()
 
@@ -62,15 +62,15 @@ class Rules:
         """Return the names of nodes that moves have left and that have not cooled."""
         return ()
 
-    def explain_rest(self, held: Held, node: str, rest_ms: int) -> str | None:
+    def explain_rest(self, held: HeldPod, node: str, rest_ms: int) -> str | None:
         """Return why a pod that a move brought within `rest_ms` is not moved again; None if it may be."""
         return None
 
-    def find_refusing_nodes(self, held: Held) -> BoolArray | None:
+    def find_refusing_nodes(self, held: HeldPod) -> BoolArray | None:
         """Return a mask of nodes that refuse a replacement of the pod, shape (nodes,); None if none does."""
         return None
 
-    def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
+    def hold_back(self, held: HeldPod, node: str, pool: str) -> Gate | None:
         """Return the gate that stops a pod for any target; called before a target is chosen."""
         return None
 

@@ -18,7 +18,7 @@ from streams.placement.avoided_nodes import select_avoided
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.node_affinity import NodeAffinity
 from streams.placement.filters.taints import TaintToleration
-from streams.rebalance.node_arrays import NodeFigures, Universe
+from streams.rebalance.node_arrays import NodeFigures, ReadingRules
 from streams.stage.arrays import BoolArray, IntArray
 
 
@@ -35,19 +35,19 @@ class Columns:
 
     def __init__(
         self,
-        universe: Universe,
+        reading_rules: ReadingRules,
         selectors: Sequence[LabelSelector | None],
-        looked_at: LabelSelector | None = None,
+        included: LabelSelector | None = None,
     ) -> None:
         """Start without nodes.
 
         Args:
-            universe: resources and rules.
+            reading_rules: resources and rules.
             selectors: node selectors of the pools; None selects every node.
-            looked_at: selector of the nodes that rounds include; None for all nodes.
+            included: selector of the nodes that rounds include; None for all nodes.
         """
-        self.universe = universe
-        self._selectors = (*selectors, looked_at)
+        self.reading_rules = reading_rules
+        self._selectors = (*selectors, included)
         self.nodes: list[NodeFigures] = []
         self.names: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         """Names of the nodes, shape (nodes,)."""
@@ -67,7 +67,7 @@ class Columns:
         self.schedulable: BoolArray
         self.members: BoolArray
         """Shape (pools, nodes): the pool's selector selects the node."""
-        self.looked_at: BoolArray
+        self.included: BoolArray
         self.affinity = NodeAffinity()
         self.taints = TaintToleration()
         self.free = FreeAmounts()
@@ -108,14 +108,14 @@ class Columns:
 
     def _take(self, row: int, node: Node) -> None:
         figures = self.nodes[row]
-        described = figures.take(node, self.universe)
+        described = figures.take(node, self.reading_rules)
         self.free.refresh(row, node, 0)
         state = node.state
         self.schedulable[row] = (
             state is not None
             and not state.unschedulable
             and not node.cordoned
-            and not (self.universe.differences.avoided_nodes and select_avoided(state.taints))
+            and not (self.reading_rules.differences.avoided_nodes and select_avoided(state.taints))
         )
         if described:
             self._describe(row, node, figures)
@@ -126,7 +126,7 @@ class Columns:
         self.capacity[:, row] = figures.capacity
         selected = [selector is None or selector.matches(labels) for selector in self._selectors]
         self.members[:, row] = selected[:-1]
-        self.looked_at[row] = selected[-1]
+        self.included[row] = selected[-1]
         self.affinity.refresh(row, node, 0)
         self.taints.refresh(row, node, 0)
 
@@ -139,18 +139,18 @@ class Columns:
             if old is None or self.nodes[old].node is not node:
                 source[row] = -1
                 touched[node.name] = None
-        kept = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
+        old_figures = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
         before = self.arrays()
         self.nodes = [
-            NodeFigures(node.name, self.universe) if old is None else old
-            for node, old in zip(nodes, kept, strict=True)
+            NodeFigures(node.name, self.reading_rules) if old is None else old
+            for node, old in zip(nodes, old_figures, strict=True)
         ]
         self._rows = {node.name: row for row, node in enumerate(nodes)}
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
-        known = source >= 0
+        is_old = source >= 0
         for new, old_array in zip(self.arrays(), before, strict=True):
-            new[..., known] = old_array[..., source[known]]
+            new[..., is_old] = old_array[..., source[is_old]]
         self.affinity.relayout(source)
         self.taints.relayout(source)
         self.free.relayout(source)
@@ -165,11 +165,11 @@ class Columns:
             self.updated_ms,
             self.schedulable,
             self.members,
-            self.looked_at,
+            self.included,
         )
 
     def _allocate(self, size: int) -> None:
-        resources = len(self.universe.resources)
+        resources = len(self.reading_rules.resources)
         self.capacity = np.zeros((resources, size), dtype=np.int64)
         self.usage = np.zeros((resources, size), dtype=np.int64)
         self.prod_usage = np.zeros((resources, size), dtype=np.int64)
@@ -178,4 +178,4 @@ class Columns:
         self.updated_ms = np.full(size, -1, dtype=np.int64)
         self.schedulable = np.zeros(size, dtype=np.bool_)
         self.members = np.zeros((len(self._selectors) - 1, size), dtype=np.bool_)
-        self.looked_at = np.zeros(size, dtype=np.bool_)
+        self.included = np.zeros(size, dtype=np.bool_)

@@ -10,7 +10,7 @@ from typing import Any
 from streams.placement.filters.node_affinity import required_affinity
 from streams.placement.filters.taints import Tolerations
 from streams.placement.plugin import Filter
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
 from streams.stage.arrays import BoolArray, IntArray
@@ -63,10 +63,10 @@ class Fit:
         """Free amounts of the targets by resource, less planned moves; shape (targets,)."""
         self._groups: dict[tuple[Phase, int, int, int, int], TargetGroup] = {}
         self._units = 0
-        self._asked: list[Held] = []
+        self._kept_alive: list[HeldPod] = []
         """Keeps the objects alive whose ids are in the keys of `_groups`."""
 
-    def group(self, held: Held, phase: Phase) -> TargetGroup:
+    def group(self, held: HeldPod, phase: Phase) -> TargetGroup:
         """Return the group of a pod; pods of one kind share the objects that the key identifies."""
         pod = held.pod
         key = (phase, 0, 0, 0, 0)
@@ -81,7 +81,7 @@ class Fit:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = self._make(held, phase)
-            self._asked.append(held)
+            self._kept_alive.append(held)
         return group
 
     def take_units(self) -> int:
@@ -89,7 +89,7 @@ class Fit:
         units, self._units = self._units, 0
         return units
 
-    def _make(self, held: Held, phase: Phase) -> TargetGroup:
+    def _make(self, held: HeldPod, phase: Phase) -> TargetGroup:
         if not self._node_fit:
             return TargetGroup(self._allowed[phase], ())
         mask = self._allowed[phase].copy()

@@ -7,7 +7,7 @@ import numpy as np
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
 from streams.stage.arrays import BoolArray
@@ -39,7 +39,7 @@ class PodFilter:
         self.open = self._namespaces is None and not self._selectors
         """Whether every pod passes."""
 
-    def __call__(self, held: Held) -> tuple[str, str] | None:
+    def __call__(self, held: HeldPod) -> tuple[str, str] | None:
         """Return the gate and reason that stop a pod; None if it passes."""
         pod = held.pod
         if self._namespaces is not None and not self._namespaces.admits(pod.namespace):
@@ -62,8 +62,8 @@ def find_measured(
     fresh: BoolArray = (columns.updated_ms >= 0) & (
         now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
     )
-    which = [columns.universe.index[name] for name in resources]
-    return fresh & columns.known[which].all(axis=0)
+    indexes = [columns.reading_rules.index[name] for name in resources]
+    return fresh & columns.known[indexes].all(axis=0)
 
 
 def find_judgeable(columns: Columns, resources: Collection[str]) -> BoolArray:
@@ -72,16 +72,16 @@ def find_judgeable(columns: Columns, resources: Collection[str]) -> BoolArray:
     By loadstream's rules the node must also have capacity. The number of pods does not count, since it
     does not come from a metric.
     """
-    which = [columns.universe.index[name] for name in resources if name != "pods"]
-    if not which:
+    indexes = [columns.reading_rules.index[name] for name in resources if name != "pods"]
+    if not indexes:
         return np.ones(len(columns.nodes), dtype=np.bool_)
-    known: BoolArray = columns.known[which]
-    if columns.universe.differences.unknown_without_capacity:
-        known &= columns.capacity[which] > 0
+    known: BoolArray = columns.known[indexes]
+    if columns.reading_rules.differences.unknown_without_capacity:
+        known &= columns.capacity[indexes] > 0
     return np.asarray(known.any(axis=0))
 
 
 def describe_fresh_metric(resources: Collection[str], link: str = "and") -> str:
     """Return a phrase such as "a fresh metric with cpu and memory"."""
-    named = [name for name in resources if name != "pods"]
-    return f"a fresh metric with {f' {link} '.join(named)}" if named else "a fresh metric"
+    measured = [name for name in resources if name != "pods"]
+    return f"a fresh metric with {f' {link} '.join(measured)}" if measured else "a fresh metric"

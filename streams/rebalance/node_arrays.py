@@ -1,7 +1,7 @@
 """Figures of one node for rounds: capacity, usage, and its pods in packed arrays.
 
 They are computed when the node has changed. Arrays over pods are needed for hot nodes only, so they are
-computed on first use. Resources are in the order of `Universe.resources`. Pods are in ascending order of
+computed on first use. Resources are in the order of `ReadingRules.resources`. Pods are in ascending order of
 uids, or under Koordinator's rules in the order of arrival.
 
 `differences` selects how a metric is read:
@@ -40,7 +40,7 @@ Amounts = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Universe:
+class ReadingRules:
     """The resources and rules of a policy."""
 
     resources: tuple[str, ...]
@@ -64,62 +64,62 @@ _NOTHING: Mapping[str, int] = {}
 class NodeFigures:
     """Figures of one node."""
 
-    def __init__(self, name: str, universe: Universe) -> None:
+    def __init__(self, name: str, reading_rules: ReadingRules) -> None:
         self.name = name
         self.node: Node | None = None
         self.state: NodeState | None = None
         self.metric: NodeMetric | None = None
-        self.capacity: Amounts = (0,) * len(universe.resources)
+        self.capacity: Amounts = (0,) * len(reading_rules.resources)
         self.usage = self.prod_usage = self.pending = self.capacity
-        self.known: tuple[bool, ...] = (True,) * len(universe.resources)
+        self.known: tuple[bool, ...] = (True,) * len(reading_rules.resources)
         """Per resource: the metric has it, or the node's capacity is 0."""
         self.updated_ms = -1
         """Time of the metric; -1 without a metric of the node."""
         self.pods = PackedPods(())
-        self.universe = universe
+        self.reading_rules = reading_rules
         self._measured: tuple[IntArray, list[bool]] | None = None
 
     @property
     def used(self) -> IntArray:
         """Usage of each pod, shape (pods, resources), or `UNMEASURED`."""
-        return self._of_pods()[0]
+        return self._measure_pods()[0]
 
     @property
     def metered(self) -> list[bool]:
         """Whether the metric has each pod, perhaps with other resources only."""
-        return self._of_pods()[1]
+        return self._measure_pods()[1]
 
-    def take(self, node: Node, universe: Universe) -> bool:
+    def take(self, node: Node, reading_rules: ReadingRules) -> bool:
         """Read the current state of a node; return whether its node-state record has changed."""
         described = self.state is not node.state
         self.node = node
         if described:
             self.state = node.state
-            self.capacity = _capacity(node, universe)
+            self.capacity = _capacity(node, reading_rules)
         held = list(node.held.values())
-        self.pods = self.pods.update(held, by_uid=universe.differences.order_by_uid)
+        self.pods = self.pods.update(held, by_uid=reading_rules.differences.order_by_uid)
         self.metric = node.usage.metric
         self._measured = None
-        self._measure(node, universe)
+        self._measure(node, reading_rules)
         return described
 
-    def _measure(self, node: Node, universe: Universe) -> None:
+    def _measure(self, node: Node, reading_rules: ReadingRules) -> None:
         metric = self.metric
         pods = self.pods
         if (
             metric is None
             or metric.usage is None
             or metric.updated_at_ms is None
-            or 0 < metric.samples < universe.min_samples
+            or 0 < metric.samples < reading_rules.min_samples
         ):
             self.updated_ms = -1
             return
         self.updated_ms = metric.updated_at_ms
-        self.known = (True,) * len(universe.resources)
-        resources = universe.resources
+        self.known = (True,) * len(reading_rules.resources)
+        resources = reading_rules.resources
         measured = _Measured(node, pods, resources)
         live, prod = measured.live, measured.prod
-        rules = universe.differences
+        rules = reading_rules.differences
         if not rules.live_usage:
             # All pods in the metric, including duplicates (B2.1).
             used = _sum((pod.usage for pod in metric.pods), resources)
@@ -137,9 +137,9 @@ class NodeFigures:
             min(system.get(name, 0) + amount, TOTAL_MAX)
             for name, amount in zip(resources, used, strict=True)
         ]
-        usage[universe.pods] = len(pods.names)
-        prod[universe.pods] = pods.prods
-        pending = _pending(node, universe)
+        usage[reading_rules.pods] = len(pods.names)
+        prod[reading_rules.pods] = pods.prods
+        pending = _pending(node, reading_rules)
         if rules.known_usage_only:
             self._complete(metric, usage, prod, [pod.usage for pod in node.gone])
         if rules.unknown_without_capacity and 0 in self.capacity:
@@ -151,30 +151,30 @@ class NodeFigures:
         if rules.live_usage:
             # Reserved room is not used yet.
             reserved = len(pods.names) - sum(pods.bound)
-            usage[universe.pods] -= reserved
-            pending[universe.pods] += reserved
+            usage[reading_rules.pods] -= reserved
+            pending[reading_rules.pods] += reserved
             if reserved:
-                prod[universe.pods] = sum(map(and_, pods.prod, pods.bound))
+                prod[reading_rules.pods] = sum(map(and_, pods.prod, pods.bound))
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
 
-    def _of_pods(self) -> tuple[IntArray, list[bool]]:
+    def _measure_pods(self) -> tuple[IntArray, list[bool]]:
         """Return `used` and `metered`; cached until the node changes."""
         if self._measured is None:
             metric = self.metric if self.updated_ms >= 0 else None
             parts = () if metric is None else metric.pods
             # To Koordinator a pod with empty usage is measured too (B4.2).
-            empty_too = not self.universe.differences.known_usage_only
+            empty_too = not self.reading_rules.differences.known_usage_only
             reported = {
                 (pod.namespace, pod.name): pod.usage for pod in parts if pod.usage or empty_too
             }
-            resources, names = self.universe.resources, self.pods.names
+            resources, names = self.reading_rules.resources, self.pods.names
             rows = [
                 [usage.get(name, UNMEASURED) for name in resources]
                 for usage in (reported.get(name, _NOTHING) for name in names)
             ]
             used = np.array(rows, dtype=np.int64).reshape(len(names), len(resources))
             np.minimum(used, AMOUNT_MAX, out=used)
-            used[:, self.universe.pods] = UNMEASURED
+            used[:, self.reading_rules.pods] = UNMEASURED
             self._measured = used, [name in reported for name in names]
         return self._measured
 
@@ -183,26 +183,28 @@ class NodeFigures:
         metric: NodeMetric,
         usage: list[int],
         prod: list[int],
-        gone: Sequence[Mapping[str, int]],
+        usage_of_gone: Sequence[Mapping[str, int]],
     ) -> None:
-        """Raise usage in place to that of the whole node less that of `gone` pods; note unknown resources."""
-        universe = self.universe
-        whole, system = metric.usage or {}, metric.system_usage
-        for index, name in enumerate(universe.resources):
-            if name in whole and name != "pods":
-                remaining = whole[name] - sum([pod.get(name, 0) for pod in gone])
+        """Raise usage in place to that of the whole node less that of `usage_of_gone` pods; note unknown resources."""
+        reading_rules = self.reading_rules
+        node_usage, system = metric.usage or {}, metric.system_usage
+        for index, name in enumerate(reading_rules.resources):
+            if name in node_usage and name != "pods":
+                remaining = node_usage[name] - sum([pod.get(name, 0) for pod in usage_of_gone])
                 usage[index] = max(usage[index], min(remaining, TOTAL_MAX))
         lacks_pods = not metric.pods and any(self.pods.bound)
-        if not lacks_pods and all(name in system or name == "pods" for name in universe.resources):
+        if not lacks_pods and all(
+            name in system or name == "pods" for name in reading_rules.resources
+        ):
             return
         usages = [part.usage for part in metric.pods]
         usages += [part.usage for part in metric.host_applications]
         known = []
-        for index, name in enumerate(universe.resources):
-            if lacks_pods and name in whole and name != "pods" and any(self.pods.prod):
+        for index, name in enumerate(reading_rules.resources):
+            if lacks_pods and name in node_usage and name != "pods" and any(self.pods.prod):
                 prod[index] = max(0, usage[index] - system.get(name, 0))
             is_measured = (
-                name in whole
+                name in node_usage
                 or any(name in part for part in usages)
                 or (name in system and not lacks_pods)
             )
@@ -251,12 +253,14 @@ def _sum_rows(
     return [sums[index_of[name]] if name in index_of else 0 for name in resources]
 
 
-def _capacity(node: Node, universe: Universe) -> Amounts:
+def _capacity(node: Node, reading_rules: ReadingRules) -> Amounts:
     raw = parse_raw_allocatable({} if node.state is None else node.state.annotations)
     allocatable = node.allocatable
     if raw is not None:
-        allocatable = {**allocatable, **raw} if universe.differences.merged_capacity else raw
-    return tuple(min(max(allocatable.get(name, 0), 0), TOTAL_MAX) for name in universe.resources)
+        allocatable = {**allocatable, **raw} if reading_rules.differences.merged_capacity else raw
+    return tuple(
+        min(max(allocatable.get(name, 0), 0), TOTAL_MAX) for name in reading_rules.resources
+    )
 
 
 def _total(usages: Iterable[Mapping[str, int]], name: str) -> int:
@@ -276,7 +280,7 @@ def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[i
     return total
 
 
-def _pending(node: Node, universe: Universe) -> list[int]:
+def _pending(node: Node, reading_rules: ReadingRules) -> list[int]:
     """Return the usage that recently placed pods are expected to add (A4.3)."""
     delta = dict(zip(node.usage.estimator.resources, node.usage.delta, strict=True))
-    return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in universe.resources]
+    return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in reading_rules.resources]

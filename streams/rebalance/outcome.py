@@ -97,7 +97,7 @@ class HotNodeOutcome:
     """Cost of overutilization risk before the round's moves; None if the node is hot by thresholds."""
     moved: int = 0
     """Number of pods that leave."""
-    looked_at: int = 0
+    checked: int = 0
     """Number of checked pods."""
     pods: list[Verdict] = field(default_factory=list)
     """The first verdicts, in order."""
@@ -105,7 +105,7 @@ class HotNodeOutcome:
     """Number of pods that each gate stopped."""
 
     def note(self, verdict: Verdict) -> None:
-        self.looked_at += 1
+        self.checked += 1
         if verdict.gate:
             self.gates[verdict.gate] += 1
         else:
@@ -115,7 +115,7 @@ class HotNodeOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStanding:
+class NodeReadings:
     """Usage, limits and capacity of a node by resource with a high threshold."""
 
     used: Mapping[str, int]
@@ -152,8 +152,8 @@ class PoolOutcome:
     memory: Mapping[str, int] = field(default_factory=dict)
     """Number of nodes by definition of memory usage, if there are several."""
 
-    readings: Callable[[str, Phase], "NodeStanding | None"] | None = None
-    """Returns the standing of a measured node; None if nothing is measured."""
+    readings: Callable[[str, Phase], "NodeReadings | None"] | None = None
+    """Returns the readings of a measured node; None if nothing is measured."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of nodes by class."""

@@ -10,20 +10,20 @@ from operator import attrgetter, is_
 import numpy as np
 
 from schemas.messages.pods import Pod
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.priority import priority_class
-from streams.rebalance.costs import eviction_keys, packed
+from streams.rebalance.eviction_keys import eviction_keys, pack_keys
 from streams.stage.arrays import IntArray
 
 _uid = attrgetter("pod.uid")
 
 
-def _rank(held: Held) -> Sequence[int]:
+def _rank(held: HeldPod) -> Sequence[int]:
     keys = eviction_keys(held.pod, held.demand)
-    return (*packed(keys), -(held.pod.created_at_ms or 0))
+    return (*pack_keys(keys), -(held.pod.created_at_ms or 0))
 
 
-def _is_prod(held: Held) -> bool:
+def _is_prod(held: HeldPod) -> bool:
     return priority_class(held.pod, held.demand) == "prod"
 
 
@@ -31,7 +31,7 @@ class PackedPods:
     """Properties of one node's pods that do not depend on a metric."""
 
     def __init__(
-        self, source: Sequence[Held], before: "PackedPods | None" = None, *, by_uid: bool = False
+        self, source: Sequence[HeldPod], before: "PackedPods | None" = None, *, by_uid: bool = False
     ) -> None:
         """Pack pods in the order of arrival, or `by_uid`; results for unchanged pods of `before` are reused."""
         self.source = list(source)
@@ -56,7 +56,7 @@ class PackedPods:
 
     @property
     def keys(self) -> IntArray:
-        """Sort keys, shape (pods, 4): the six keys of `costs` packed into three, then youngest first."""
+        """Sort keys, shape (pods, 4): the six keys of `costs` pack_keys into three, then youngest first."""
         if self._keys is None:
             rows = [self._known.get(id(held.pod)) or _rank(held) for held in self.held]
             self._keys = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
@@ -67,12 +67,12 @@ class PackedPods:
         """Return the computed rows of `keys` of those pods, by identity."""
         if self._keys is None and not self._known:
             return {}
-        known = self._known
+        rows = self._known
         if self._keys is not None:
-            known = dict(zip(map(id, self.pods), self._keys.tolist(), strict=True))
-        return {id(pod): known[id(pod)] for pod in pods if id(pod) in known}
+            rows = dict(zip(map(id, self.pods), self._keys.tolist(), strict=True))
+        return {id(pod): rows[id(pod)] for pod in pods if id(pod) in rows}
 
-    def update(self, source: Sequence[Held], *, by_uid: bool) -> "PackedPods":
+    def update(self, source: Sequence[HeldPod], *, by_uid: bool) -> "PackedPods":
         """Return the pods for a new source, or self if the pods have not changed."""
         if len(source) != len(self.source):
             return PackedPods(source, self, by_uid=by_uid)

@@ -49,8 +49,8 @@ def compare(recorded: Any, replayed: Any) -> list[PathDifference]:
 
     There are 1 to `PATHS_MAX`. If the values are equal and only their bytes differ, the path is empty.
     """
-    found = list(islice(_walk((), recorded, replayed), PATHS_MAX))
-    return found or [PathDifference((), recorded, replayed)]
+    differences = list(islice(_walk((), recorded, replayed), PATHS_MAX))
+    return differences or [PathDifference((), recorded, replayed)]
 
 
 def parse(value: bytes) -> Any:
@@ -82,12 +82,14 @@ def format_value(value: Any) -> str:
     return f"{text[:half]} ... {text[-half:]} ({len(text)} characters)"
 
 
-def _walk(path: tuple[str | int, ...], left: Any, right: Any) -> Iterator[PathDifference]:
-    if isinstance(left, dict) and isinstance(right, dict):
-        for name in sorted(left.keys() | right.keys()):
-            yield from _walk((*path, name), left.get(name, NOTHING), right.get(name, NOTHING))
-    elif isinstance(left, list) and isinstance(right, list):
-        for index in range(max(len(left), len(right))):
-            yield from _walk((*path, index), get(left, (index,)), get(right, (index,)))
-    elif type(left) is not type(right) or left != right:
-        yield PathDifference(path, left, right)
+def _walk(path: tuple[str | int, ...], recorded: Any, replayed: Any) -> Iterator[PathDifference]:
+    if isinstance(recorded, dict) and isinstance(replayed, dict):
+        for name in sorted(recorded.keys() | replayed.keys()):
+            yield from _walk(
+                (*path, name), recorded.get(name, NOTHING), replayed.get(name, NOTHING)
+            )
+    elif isinstance(recorded, list) and isinstance(replayed, list):
+        for index in range(max(len(recorded), len(replayed))):
+            yield from _walk((*path, index), get(recorded, (index,)), get(replayed, (index,)))
+    elif type(recorded) is not type(replayed) or recorded != replayed:
+        yield PathDifference(path, recorded, replayed)

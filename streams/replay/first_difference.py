@@ -4,10 +4,11 @@ The journal has the results of a batch, not of each input. So the batch is appli
 which shows the input of every replayed output and row. A recorded decision shows its input by `as_of`, and
 a dead letter names its input. These inputs are certain.
 
-If both sides have changed a row, the replay shows the last input that changed the differing part. On the
-recorded side another input may have changed it. So this input is considered only if the first certain
-input cannot explain the row, because it was applied and changes no row of that kind. If an input hides
-the change of an earlier one in the same batch, the later input is reported.
+If both sides have changed a row, the replay shows the last input that changed the differing part, but the
+recorded change may come from another input. So this input is not certain. It is considered only if the first
+certain input cannot explain the row, because that input was applied and changes no row of this kind.
+
+If an input hides the change of an earlier input in the same batch, the later input is reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ class Mismatch:
 
     kind: str
     """output, dead letter or row."""
-    place: int | str
+    index_or_key: int | str
     """Index among the batch's outputs or dead letters, or key of a row."""
     recorded: Any
     """Recorded JSON value, or `NOTHING`."""
@@ -59,27 +60,29 @@ class Mismatch:
 
 def find_mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
     """Return all differences of bytes; the order of rows does not matter."""
-    found = [
-        Mismatch(kind, number, _readable(one), _readable(other))
-        for kind, left, right in (
+    mismatches = [
+        Mismatch(kind, number, _describe_output(recorded_output), _describe_output(replayed_output))
+        for kind, recorded_outputs, replayed_outputs in (
             ("output", recorded.outputs, replayed.outputs),
             ("dead letter", recorded.dead_letters, replayed.dead_letters),
         )
-        for number, (one, other) in enumerate(zip_longest(left, right))
-        if one != other
+        for number, (recorded_output, replayed_output) in enumerate(
+            zip_longest(recorded_outputs, replayed_outputs)
+        )
+        if recorded_output != replayed_output
     ]
     for key in {**recorded.rows, **replayed.rows}:
         one_row, other_row = recorded.rows.get(key, NOTHING), replayed.rows.get(key, NOTHING)
         if one_row != other_row:
-            found.append(Mismatch("row", key, _row(one_row), _row(other_row)))
-    return found
+            mismatches.append(Mismatch("row", key, _parse_row(one_row), _parse_row(other_row)))
+    return mismatches
 
 
 def find_culprit(
     stage: Stage,
     before: Mapping[str, bytes],
     applied: Sequence[InputRecord],
-    found: Sequence[Mismatch],
+    mismatches: Sequence[Mismatch],
 ) -> InputRecord | None:
     """Return the first input whose effect differs; None if it cannot be found.
 
@@ -87,56 +90,64 @@ def find_culprit(
         stage: the stage before the batch; the inputs are applied to it.
         before: its rows.
         applied: inputs of the batch, in order.
-        found: all differences.
+        mismatches: all differences.
     """
     if len(applied) == 1:
         return applied[0]
     results = [stage.apply([record]) for record in applied]
     steps = [Effect.of(result.published, result.rows) for result in results]
-    makers = {
+    input_indexes = {
         "output": [index for index, step in enumerate(steps) for _ in step.outputs],
         "dead letter": [index for index, step in enumerate(steps) for _ in step.dead_letters],
     }
     certain: list[int] = []
     possible: list[tuple[int, str]] = []
     touched: list[int] = []
-    for mismatch in found:
-        if isinstance(mismatch.place, int):
-            certain += makers[mismatch.kind][mismatch.place : mismatch.place + 1]
-            certain += _recorded_maker(mismatch, applied)
+    for mismatch in mismatches:
+        if isinstance(mismatch.index_or_key, int):
+            certain += input_indexes[mismatch.kind][
+                mismatch.index_or_key : mismatch.index_or_key + 1
+            ]
+            certain += _find_recorded_input(mismatch, applied)
             continue
-        row, kind = mismatch.place, kind_of_key(mismatch.place)
+        row, kind = mismatch.index_or_key, kind_of_key(mismatch.index_or_key)
         writers = [index for index, step in enumerate(steps) if row in step.rows]
         if mismatch.recorded is NOTHING:
             certain += writers[:1]
         else:
             touched += writers[-1:]
-            possible += [(i, kind) for i in _changed(mismatch, row, steps, before.get(row))[-1:]]
+            possible += [
+                (i, kind) for i in _find_changing_inputs(mismatch, row, steps, before.get(row))[-1:]
+            ]
     if certain:
-        first = min(certain)
-        explains = set(map(kind_of_key, steps[first].rows))
-        if not steps[first].dead_letters:
+        earliest = min(certain)
+        explains = set(map(kind_of_key, steps[earliest].rows))
+        if not steps[earliest].dead_letters:
             certain += [index for index, kind in possible if kind not in explains]
     indices = certain or [index for index, _ in possible] or touched
     return applied[min(indices)] if indices else None
 
 
-def _recorded_maker(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[int]:
+def _find_recorded_input(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[int]:
     """Return the index of the input that a recorded output names, as a list of at most one."""
     if mismatch.kind == "dead letter":
-        named = [get(mismatch.recorded, ("value", name)) for name in ("topic", "offset")]
-        return [i for i, record in enumerate(applied) if [record.topic, record.offset] == named][:1]
+        topic_and_offset = [get(mismatch.recorded, ("value", name)) for name in ("topic", "offset")]
+        return [
+            i
+            for i, record in enumerate(applied)
+            if [record.topic, record.offset] == topic_and_offset
+        ][:1]
     offsets = ("value", "as_of", "offsets")
-    known = [
+    candidates = [
         index
         for index, record in enumerate(applied)
-        if isinstance(last := get(mismatch.recorded, (*offsets, record.topic)), int)
-        and record.offset <= last
+        if isinstance(newest := get(mismatch.recorded, (*offsets, record.topic)), int)
+        and record.offset <= newest
     ]
-    return known[-1:]
+    return candidates[-1:]
 
 
-def _changed(
+def _find_changing_inputs(
     mismatch: Mismatch, row: str, steps: Sequence[Effect], before: bytes | None
 ) -> list[int]:
     """Return the indexes of the inputs that changed the differing part of a row."""
@@ -144,7 +155,7 @@ def _changed(
     paths = [difference.path for difference in mismatch.paths]
     changed: list[int] = []
     for index, step in enumerate(steps):
-        newer = _row(step.rows.get(row, NOTHING))
+        newer = _parse_row(step.rows.get(row, NOTHING))
         if newer is not NOTHING:
             if any(get(newer, path) != get(value, path) for path in paths):
                 changed.append(index)
@@ -152,7 +163,7 @@ def _changed(
     return changed
 
 
-def _readable(output: OutputRecord | None) -> Any:
+def _describe_output(output: OutputRecord | None) -> Any:
     if output is None:
         return NOTHING
     return {
@@ -163,6 +174,6 @@ def _readable(output: OutputRecord | None) -> Any:
     }
 
 
-def _row(value: Any) -> Any:
+def _parse_row(value: Any) -> Any:
     """Return a row; None: it was deleted; `NOTHING`: it was not changed."""
     return parse(value) if isinstance(value, bytes) else value

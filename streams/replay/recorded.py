@@ -56,7 +56,7 @@ class Inputs(Protocol):
 class Beginning:
     """Where a recording begins: with the first batch, or after a checkpoint."""
 
-    place: journal.JournalPlace = field(default_factory=journal.JournalPlace)
+    position: journal.JournalPosition = field(default_factory=journal.JournalPosition)
     """Position in the journal; the next record is the first one to read."""
     following: Mapping[str, int] = field(default_factory=dict)
     """Next offset of each input topic; default: 0."""
@@ -85,7 +85,7 @@ class Recording:
     ) -> None:
         """Args:
         partition: number of the partition.
-        entries: offset and value of the journal's records after `beginning.place`, in order.
+        entries: offset and value of the journal's records after `beginning.position`, in order.
         inputs: records of the input topics from `beginning.following` on.
         beginning: default: the first batch.
         """
@@ -93,7 +93,7 @@ class Recording:
         self._partition = partition
         self._entries = iter(entries)
         self._inputs = inputs
-        self._reader = journal.JournalReader(beginning.place, partition)
+        self._reader = journal.JournalReader(beginning.position, partition)
         self._following = dict(beginning.following)
         self.foreign = 0
         """Number of skipped records that do not belong to the journal."""
@@ -139,21 +139,21 @@ class Recording:
                 yield record
                 expected += 1
             if expected <= run.last_offset:
-                rest = iter(self._inputs.through(topic, INT64_MAX))
-                raise self._missing(batch, topic, expected, next(rest, None))
+                following = iter(self._inputs.through(topic, INT64_MAX))
+                raise self._missing(batch, topic, expected, next(following, None))
             self._following[topic] = expected
 
     def _missing(
-        self, batch: JournalBatch, topic: str, first: int, following: InputRecord | None
+        self, batch: JournalBatch, topic: str, expected: int, following: InputRecord | None
     ) -> NotReplayable:
         """Return an error about missing records up to `following`, or to the end of the topic."""
         if following is None:
-            missing = f"the offsets from {first} on are missing"
-        elif following.offset == first + 1:
-            missing = f"offset {first} is missing"
+            missing = f"the offsets from {expected} on are missing"
+        elif following.offset == expected + 1:
+            missing = f"offset {expected} is missing"
         else:
-            missing = f"the offsets {first} to {following.offset - 1} are missing"
+            missing = f"the offsets {expected} to {following.offset - 1} are missing"
         return NotReplayable(
             f"topic {topic}, partition {self._partition}: {missing}, but batch {batch.sequence} has "
-            f"applied offset {first}. {HISTORY_HINT}"
+            f"applied offset {expected}. {HISTORY_HINT}"
         )

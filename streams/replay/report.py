@@ -25,11 +25,11 @@ class ReplayResult:
     difference: Difference | None = None
     problem: str | None = None
     """Why the partition cannot be replayed completely."""
-    gone: bool = False
+    history_missing: bool = False
     """Whether the problem is that records are missing."""
 
     @property
-    def word(self) -> str:
+    def verdict(self) -> str:
         """equal, different, unknown, or empty (no batch was compared)."""
         if self.difference is not None:
             return "different"
@@ -40,13 +40,13 @@ class ReplayResult:
 
 def exit_code(results: list[ReplayResult]) -> int:
     """Return the exit code for all partitions: `DIFFERENT` before `UNKNOWN` before `EQUAL`."""
-    words = {result.word for result in results}
+    words = {result.verdict for result in results}
     if "different" in words:
         return DIFFERENT
     return EQUAL if "equal" in words and "unknown" not in words else UNKNOWN
 
 
-def as_lines(result: ReplayResult) -> list[str]:
+def format_lines(result: ReplayResult) -> list[str]:
     """Return the result as text."""
     head, summary = f"partition {result.partition}:", result.summary
     began = ""
@@ -55,7 +55,7 @@ def as_lines(result: ReplayResult) -> list[str]:
             f"; started with batch {summary.first_batch} after the checkpoint of {time_text(summary.checkpoint_ms)} "
             f"at journal offset {summary.checkpoint_offset}"
         )
-    if result.word == "empty":
+    if result.verdict == "empty":
         return [f"{head} nothing to compare; {summary.folded_batches} batches were applied{began}"]
     equal = (
         f"{summary.batches} batches, {summary.inputs} inputs, {summary.outputs} outputs, "
@@ -73,60 +73,62 @@ def as_lines(result: ReplayResult) -> list[str]:
     return [f"{head} equal: {equal}"]
 
 
-def as_object(result: ReplayResult) -> dict[str, Any]:
+def build_object(result: ReplayResult) -> dict[str, Any]:
     """Return the result as a JSON object, with both complete sides of a difference."""
     fields: dict[str, Any] = {
         "partition": result.partition,
-        "verdict": result.word,
+        "verdict": result.verdict,
         **asdict(result.summary),
     }
     if result.problem is not None:
         fields["problem"] = result.problem
-    found = result.difference
-    if found is not None:
+    difference = result.difference
+    if difference is not None:
         fields["difference"] = {
-            "batch": found.sequence,
-            "journal_offset": found.journal_offset,
-            "now_ms": found.now_ms,
-            "problem": found.problem,
-            "first_input": None if found.culprit is None else _place(found.culprit),
-            "differing": len(found.mismatches),
-            "mismatches": [_mismatch(each) for each in _select(found)],
+            "batch": difference.sequence,
+            "journal_offset": difference.journal_offset,
+            "now_ms": difference.now_ms,
+            "problem": difference.problem,
+            "first_input": None
+            if difference.culprit is None
+            else _locate_input(difference.culprit),
+            "differing": len(difference.mismatches),
+            "mismatches": [_describe_mismatch(mismatch) for mismatch in _select(difference)],
         }
     return fields
 
 
-def _difference_lines(found: Difference) -> list[str]:
+def _difference_lines(difference: Difference) -> list[str]:
     lines = [
-        f"  batch {found.sequence} (journal offset {found.journal_offset}, {time_text(found.now_ms)}): "
-        f"{found.problem}"
+        f"  batch {difference.sequence} (journal offset {difference.journal_offset}, {time_text(difference.now_ms)}): "
+        f"{difference.problem}"
     ]
-    if found.culprit is not None:
-        place = _place(found.culprit)
+    if difference.culprit is not None:
+        location = _locate_input(difference.culprit)
         lines.append(
-            f"  first input with a difference: {place['topic']}, partition {place['partition']}, "
-            f"offset {place['offset']}, key {place['key']}"
+            f"  first input with a difference: {location['topic']}, partition {location['partition']}, "
+            f"offset {location['offset']}, key {location['key']}"
         )
-    elif found.mismatches:
+    elif difference.mismatches:
         lines.append("  the input that causes the difference was not found")
-    chosen = _select(found)
+    chosen = _select(difference)
     for mismatch in chosen:
         lines += _mismatch_lines(mismatch)
-    if len(found.mismatches) > len(chosen):
-        lines.append(f"  and {len(found.mismatches) - len(chosen)} more")
+    if len(difference.mismatches) > len(chosen):
+        lines.append(f"  and {len(difference.mismatches) - len(chosen)} more")
     return lines
 
 
-def _select(found: Difference) -> list[Mismatch]:
+def _select(difference: Difference) -> list[Mismatch]:
     kinds: dict[str, list[Mismatch]] = {}
-    for mismatch in found.mismatches:
+    for mismatch in difference.mismatches:
         kinds.setdefault(mismatch.kind, []).append(mismatch)
-    return [each for of_kind in kinds.values() for each in of_kind[:MISMATCHES_MAX]]
+    return [mismatch for of_kind in kinds.values() for mismatch in of_kind[:MISMATCHES_MAX]]
 
 
 def _mismatch_lines(mismatch: Mismatch) -> list[str]:
     paths = mismatch.paths
-    lines = [f"  {_named(mismatch)}:"]
+    lines = [f"  {_name(mismatch)}:"]
     for difference in paths:
         lines.append(f"    {difference.name}")
         lines.append(f"      recorded: {format_value(difference.recorded)}")
@@ -136,15 +138,15 @@ def _mismatch_lines(mismatch: Mismatch) -> list[str]:
     return lines
 
 
-def _named(mismatch: Mismatch) -> str:
-    if isinstance(mismatch.place, int):
-        return f"{mismatch.kind} {mismatch.place + 1} of the batch"
-    return f"row {mismatch.place}"
+def _name(mismatch: Mismatch) -> str:
+    if isinstance(mismatch.index_or_key, int):
+        return f"{mismatch.kind} {mismatch.index_or_key + 1} of the batch"
+    return f"row {mismatch.index_or_key}"
 
 
-def _mismatch(mismatch: Mismatch) -> dict[str, Any]:
+def _describe_mismatch(mismatch: Mismatch) -> dict[str, Any]:
     return {
-        "what": _named(mismatch),
+        "what": _name(mismatch),
         "paths": [difference.name for difference in mismatch.paths],
         **{
             side: _plain(value)
@@ -158,7 +160,7 @@ def _plain(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _place(record: InputRecord) -> dict[str, Any]:
+def _locate_input(record: InputRecord) -> dict[str, Any]:
     key = None if record.key is None else record.key.decode(errors="replace")
     return {
         "topic": record.topic,

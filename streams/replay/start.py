@@ -23,7 +23,7 @@ from streams.stage.checkpoint import (
     CheckpointDecoder,
     CheckpointFinder,
     FoundCheckpoint,
-    matches_place,
+    matches_position,
     read_piece,
 )
 from streams.stage.journal_records import read_record
@@ -32,7 +32,7 @@ from streams.stage.journal_records import read_record
 _FIRST_READ = 1_000
 
 
-class Stored(Protocol):
+class StoredTopics(Protocol):
     """The topics of one partition."""
 
     def extent(self, topic: str) -> tuple[int, int]:
@@ -46,33 +46,35 @@ class Stored(Protocol):
         ...
 
 
-def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Checkpoint | None:
+def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) -> Checkpoint | None:
     """Return the checkpoint to start from, for a comparison since a time; None: the first batch.
 
     Raises:
         NotReplayable: the first batch is missing, and there is no usable checkpoint.
     """
-    first, end = stored.extent(journal.TOPIC)
-    whole = first == 0 and _begins_with_first_batch(stored, end)
-    if whole and from_ms is None:
+    first_offset, end = stored.extent(journal.TOPIC)
+    has_first_batch = first_offset == 0 and _begins_with_first_batch(stored, end)
+    if has_first_batch and from_ms is None:
         return None
     if from_ms is not None:
         newest = _find_newest(stored, partition, from_ms)
-        if newest is not None or whole:
+        if newest is not None or has_first_batch:
             return newest
     finder = CheckpointFinder(partition)
     oldest = _find_oldest(stored, finder)
     if oldest is not None and from_ms is None:
         return oldest
-    missing = f"the journal offsets 0 to {first - 1} are missing"
-    if first == 0:
+    missing = f"the journal offsets 0 to {first_offset - 1} are missing"
+    if first_offset == 0:
         missing = "the partition was reset, so its earlier journal is missing"
     if oldest is not None and from_ms is not None:
         raise NotReplayable(
             f"{missing}, and there is no usable checkpoint before {time_text(from_ms)}. A replay is possible from "
             f"{time_text(oldest.now_ms)} on: choose a later time, or none"
         )
-    in_journal = [found for found in finder.found if first <= found.place.offset < end]
+    in_journal = [
+        candidate for candidate in finder.found if first_offset <= candidate.position.offset < end
+    ]
     raise NotReplayable(
         f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
         f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
@@ -81,22 +83,22 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
     )
 
 
-def find_oldest_checkpoint(stored: Stored, partition: int) -> Checkpoint | None:
+def find_oldest_checkpoint(stored: StoredTopics, partition: int) -> Checkpoint | None:
     """Return the oldest usable checkpoint, or None; for a history with missing inputs."""
     return _find_oldest(stored, CheckpointFinder(partition))
 
 
-def _find_oldest(stored: Stored, finder: CheckpointFinder) -> Checkpoint | None:
+def _find_oldest(stored: StoredTopics, finder: CheckpointFinder) -> Checkpoint | None:
     first, end = stored.extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
-        found = finder.take(offset, value)
-        usable = None if found is None else _read_usable(stored, finder.partition, found)
+        candidate = finder.take(offset, value)
+        usable = None if candidate is None else _read_usable(stored, finder.partition, candidate)
         if usable is not None:
             return usable
     return None
 
 
-def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint | None:
+def _find_newest(stored: StoredTopics, partition: int, before_ms: int) -> Checkpoint | None:
     """Return the newest usable checkpoint before a time; reads backwards in growing steps."""
     first, _ = stored.extent(checkpoint.TOPIC)
     end = _end_before(stored, partition, before_ms)
@@ -106,9 +108,13 @@ def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint |
         finder = CheckpointFinder(partition)
         for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
             finder.take(offset, value)
-        for found in sorted(finder.found, key=lambda found: found.place.offset, reverse=True):
-            if found.now_ms is None or found.now_ms < before_ms:
-                usable = _read_usable(stored, partition, found)
+        for candidate in sorted(
+            finder.found,
+            key=lambda candidate: candidate.position.offset,
+            reverse=True,
+        ):
+            if candidate.now_ms is None or candidate.now_ms < before_ms:
+                usable = _read_usable(stored, partition, candidate)
                 if usable is not None:
                     return usable
         if begin == first:
@@ -116,7 +122,7 @@ def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint |
         size *= 4
 
 
-def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
+def _end_before(stored: StoredTopics, partition: int, before_ms: int) -> int:
     """Return the offset in topic `checkpoints` of the first piece at or after a time, by bisection."""
     low, high = stored.extent(checkpoint.TOPIC)
     while low < high:
@@ -133,42 +139,46 @@ def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
     return low
 
 
-def _begins_with_first_batch(stored: Stored, end: int) -> bool:
+def _begins_with_first_batch(stored: StoredTopics, end: int) -> bool:
     """Tell whether the journal begins with batch 0; after a reset, batches begin with 1."""
     for _, value in stored.read(journal.TOPIC, 0, end - 1):
-        found = read_record(value)
-        if not isinstance(found, Refusal) and not found[0].opens:
-            return found[0].sequence == 0
+        record = read_record(value)
+        if not isinstance(record, Refusal) and not record[0].opens:
+            return record[0].sequence == 0
     return True
 
 
-def _read_usable(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
+def _read_usable(
+    stored: StoredTopics, partition: int, candidate: FoundCheckpoint
+) -> Checkpoint | None:
     """Return the checkpoint with its rows; None: it is not usable."""
     first, end = stored.extent(journal.TOPIC)
-    offset = found.place.offset
+    offset = candidate.position.offset
     if not first <= offset < end:
         return None
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
-    if not values or not matches_place(found.place, values[0]):
+    if not values or not matches_position(candidate.position, values[0]):
         return None
-    whole = _read_checkpoint(stored, partition, found)
-    return whole if whole is not None and _has_inputs(stored, whole) else None
+    complete = _read_checkpoint(stored, partition, candidate)
+    return complete if complete is not None and _has_inputs(stored, complete) else None
 
 
-def _read_checkpoint(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
+def _read_checkpoint(
+    stored: StoredTopics, partition: int, candidate: FoundCheckpoint
+) -> Checkpoint | None:
     """Return the checkpoint; None: a part of it was deleted meanwhile."""
-    decoder = CheckpointDecoder(found.place)
-    for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):
+    decoder = CheckpointDecoder(candidate.position)
+    for _, value in stored.read(checkpoint.TOPIC, candidate.first_offset, candidate.last_offset):
         piece = read_piece(partition, value)
-        whole = None if piece is None else decoder.take(*piece)
-        if whole is not None:
-            return whole
+        complete = None if piece is None else decoder.take(*piece)
+        if complete is not None:
+            return complete
     return None
 
 
-def _has_inputs(stored: Stored, found: Checkpoint) -> bool:
+def _has_inputs(stored: StoredTopics, complete: Checkpoint) -> bool:
     """Tell whether all inputs after the checkpoint exist."""
-    clocks = [value for key, value in found.rows if kind_of_key(key) == PARTITION]
+    clocks = [value for key, value in complete.rows if kind_of_key(key) == PARTITION]
     row = decode_as(PartitionRow, clocks[0]) if len(clocks) == 1 else None
     return isinstance(row, PartitionRow) and all(
         stored.extent(topic)[0] <= offset + 1 for topic, offset in row.offsets.items()

@@ -114,7 +114,7 @@ class Verification:
             self._restore(checkpoint)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        place = checkpoint.place
+        position = checkpoint.position
         try:
             stage = ClusterStage.restore(
                 self.partition, self._partitions, dict(checkpoint.rows), self._recall
@@ -122,14 +122,14 @@ class Verification:
             rows = unpack_rows(checkpoint.rows)
         except DamagedTable as damaged:
             raise NotReplayable(
-                f"the checkpoint at journal offset {place.offset} cannot be restored: "
+                f"the checkpoint at journal offset {position.offset} cannot be restored: "
                 f"row {damaged.row}: {damaged.problem}"
             ) from damaged
         self._stage, self._rows = stage, rows
         following = {topic: offset + 1 for topic, offset in stage.positions.items()}
-        self.beginning = Beginning(place, following)
-        self.summary.first_batch = place.sequence + 1
-        self.summary.checkpoint_offset, self.summary.checkpoint_ms = place.offset, stage.now_ms
+        self.beginning = Beginning(position, following)
+        self.summary.first_batch = position.sequence + 1
+        self.summary.checkpoint_offset, self.summary.checkpoint_ms = position.offset, stage.now_ms
 
     def _recall(self, cluster: str | None = None) -> dict[str, bytes]:
         """Return the rows in the form of tables; of one cluster, if given."""
@@ -180,9 +180,11 @@ class Verification:
             return None
         if window.from_ms is None or (now_ms is not None and now_ms >= window.from_ms):
             compared = self._select(replayed)
-            found = find_mismatches(self._select(Effect.of(batch.outputs, batch.rows)), compared)
-            if found:
-                return self._describe(recorded, found)
+            mismatches = find_mismatches(
+                self._select(Effect.of(batch.outputs, batch.rows)), compared
+            )
+            if mismatches:
+                return self._describe(recorded, mismatches)
             self._count(applied, compared, now_ms)
         for key, value in replayed.rows.items():
             if value is None:
@@ -220,7 +222,7 @@ class Verification:
             self._digest.update(output.value)
         summary.outputs_sha256 = self._digest.hexdigest()
 
-    def _describe(self, recorded: RecordedBatch, found: list[Mismatch]) -> Difference:
+    def _describe(self, recorded: RecordedBatch, mismatches: list[Mismatch]) -> Difference:
         """Find the input that causes the differences, by applying the batch again input by input."""
         before = ClusterStage.restore(
             self.partition, self._partitions, self._recall(), self._recall
@@ -229,7 +231,7 @@ class Verification:
             recorded.batch.sequence,
             recorded.journal_offset,
             self._stage.now_ms,
-            f"{len(found)} outputs and rows differ",
-            tuple(found),
-            find_culprit(before, self._rows, recorded.inputs, found),
+            f"{len(mismatches)} outputs and rows differ",
+            tuple(mismatches),
+            find_culprit(before, self._rows, recorded.inputs, mismatches),
         )

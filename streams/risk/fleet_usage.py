@@ -31,7 +31,7 @@ from schemas.messages.pods import Pod
 from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from schemas.storage.usage_statistics import FleetFigures
 from streams.pods.demand import PodDemand
-from streams.pods.priority import FLAT, find_request, priority_class, resolve_demand
+from streams.pods.priority import DEFAULT_DEMAND, find_request, priority_class, resolve_demand
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,
@@ -166,7 +166,9 @@ class Fleet:
             self.figures = get_prior_usage(args)
         else:
             self.figures, self.renewed_at_ms = before.figures, before.renewed_at_ms
-        self._least = tuple((name, max(1, FLAT.get(name, 0))) for name in self.resources)
+        self._default_requests = tuple(
+            (name, max(1, DEFAULT_DEMAND.get(name, 0))) for name in self.resources
+        )
 
     def is_due(self, now_ms: int) -> bool:
         return self.renewed_at_ms is None or now_ms - self.renewed_at_ms >= RECOMPUTE_INTERVAL_MS
@@ -193,14 +195,15 @@ class Fleet:
     def select_requested(self, sums: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
         """Return a pod's sums, with 0 for resources of which it requests less than the default."""
         requests = demand.requests
-        for resource, least in self._least:
+        for resource, least in self._default_requests:
             if requests.get(resource, 0) < least:
                 break
         else:
             return sums
         of_class = priority_class(pod, demand)
         enough = [
-            find_request(resource, demand, of_class) >= least for resource, least in self._least
+            find_request(resource, demand, of_class) >= least
+            for resource, least in self._default_requests
         ]
         return [
             amount if enough[index // SUMS_PER_RESOURCE] else 0 for index, amount in enumerate(sums)

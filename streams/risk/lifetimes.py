@@ -138,7 +138,7 @@ def update_recent(
             before += (mean, 0, 0)
     if usage is None:
         return before
-    seen = min(lifetime_minutes, _MEMORY_MINUTES)
+    remembered = min(lifetime_minutes, _MEMORY_MINUTES)
     # While the lifetime is shorter than `recent_minutes`, the recent average is its mean.
     horizon = max(minutes, min(recent_minutes, lifetime_minutes + minutes))
     recent: list[int] = []
@@ -152,10 +152,10 @@ def update_recent(
         if average < 0:
             recent += (now, 0, 0)
             continue
-        beyond, squares = average - mean, root * root
-        products = lasting * squares // _MILLION * seen + (now - mean) * beyond * minutes
-        products //= seen + minutes
-        squares = (squares * seen + beyond * beyond * minutes) // (seen + minutes)
+        distance, squares = average - mean, root * root
+        products = lasting * squares // _MILLION * remembered + (now - mean) * distance * minutes
+        products //= remembered + minutes
+        squares = (squares * remembered + distance * distance * minutes) // (remembered + minutes)
         root = isqrt(squares)
         recent += (
             average + (now - average) * minutes // horizon,

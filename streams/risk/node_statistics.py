@@ -20,7 +20,7 @@ from operator import add, sub
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.pods import Pod
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.risk import usage_shares as shares
 from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, measure_pod
 from streams.risk.lifetimes import (
@@ -49,9 +49,9 @@ class NodeStatistics:
         """By uid of the pod, or `SYSTEM`; includes pods that have left since the last window."""
         self.extended_at_ms: int | None = None
         """Update time of the metric that extended the lifetimes last."""
-        self.whole = False
+        self.extended_by_whole_node = False
         """Whether the whole node was the system part in that metric."""
-        self.reported = False
+        self.extended_by_report = False
         """Whether that metric had lifetimes of pods."""
         self._young: dict[str, Lifetime] = {}
         """Usage of pods without a lifetime in the newest metric."""
@@ -60,7 +60,7 @@ class NodeStatistics:
         self._metric_pods: Sequence[PodMetric] = ()
         self._lacking: Sequence[str] = ()
         """Resources that the newest metric lacks."""
-        self._whole = False
+        self._metric_is_whole_node = False
         """Whether the whole node is the system part in the newest metric."""
         self._sums = (0,) * (shares.SUMS * len(fleet.resources))
         self._figures: list[tuple[float, float]] = []
@@ -78,14 +78,14 @@ class NodeStatistics:
             self._figures, self._figures_of = shares.compute_figures(sums, fleet), (sums, fleet)
         return self._figures
 
-    def compute_figures(self, held: Held) -> list[tuple[float, float]]:
+    def compute_figures(self, held: HeldPod) -> list[tuple[float, float]]:
         """Return what one pod of the node adds to mean and variance."""
         share = self._share(held, self.fleet.resolve_demand(held.pod, held.demand))
         return shares.compute_figures(share, self.fleet.figures)
 
     # --- pods -----------------------------------------------------------------------------------
 
-    def add(self, held: Held) -> None:
+    def add(self, held: HeldPod) -> None:
         usage = None if held.pod.uid in self.lifetimes else self._find_usage(held.pod)
         share, fleet_sums, tiny_request_sums = self._count(held, usage)
         self._sums = tuple(map(add, self._sums, share))
@@ -94,7 +94,7 @@ class NodeStatistics:
         if tiny_request_sums:
             self.tiny_request_sums = tuple(map(add, self.tiny_request_sums, tiny_request_sums))
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldPod) -> None:
         demand = self.fleet.resolve_demand(held.pod, held.demand)
         self._sums = tuple(map(sub, self._sums, self._share(held, demand)))
         lifetime = self.lifetimes.get(held.pod.uid)
@@ -107,7 +107,7 @@ class NodeStatistics:
             self.tiny_request_sums = tuple(map(sub, self.tiny_request_sums, tiny_request_sums))
 
     def _count(
-        self, held: Held, usage: Sequence[int] | None
+        self, held: HeldPod, usage: Sequence[int] | None
     ) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Return what a pod adds to the node's sums, to `fleet_sums` and to `tiny_request_sums`.
 
@@ -123,9 +123,9 @@ class NodeStatistics:
                 self._young[held.pod.uid] = start_lifetime(minutes, usage)
         return self._share(held, demand), (), ()
 
-    def _share(self, held: Held, demand: Sequence[int]) -> tuple[int, ...]:
+    def _share(self, held: HeldPod, demand: Sequence[int]) -> tuple[int, ...]:
         """Return what a pod adds to the node's sums; depends on pod, lifetime and metric only."""
-        if self.whole and self._is_within_whole(held):
+        if self.extended_by_whole_node and self._is_within_whole(held):
             return shares.compute_whole_node_share(demand, self._expect(SYSTEM))
         uid = held.pod.uid
         lifetime = self._expect(uid) or self._young.get(uid)
@@ -137,19 +137,19 @@ class NodeStatistics:
         lifetime = self.lifetimes.get(key)
         return None if lifetime is None else expect_usage(lifetime)
 
-    def _is_within_whole(self, held: Held) -> bool:
+    def _is_within_whole(self, held: HeldPod) -> bool:
         """Tell whether a pod's usage is part of the lifetime of the whole node.
 
         This lasts until the next window, even if the newest metric measures the pod: otherwise its usage
         would count twice.
         """
         at_ms = self.extended_at_ms or 0
-        if self._whole:
+        if self._metric_is_whole_node:
             at_ms = max(at_ms, self._metric_ms or 0)
         return held.pod.uid in self.lifetimes or _minutes_in_window(held, at_ms) > 0
 
     def _measure_for_fleet(
-        self, held: Held, lifetime: Lifetime, demand: Sequence[int]
+        self, held: HeldPod, lifetime: Lifetime, demand: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int]]:
         """Return what a pod adds to `fleet_sums` and to `tiny_request_sums`, which may be empty."""
         sums: list[int] = []
@@ -164,7 +164,7 @@ class NodeStatistics:
     def measure(
         self,
         metric: NodeMetric | None,
-        held: Iterable[Held],
+        held: Iterable[HeldPod],
         gone: Sequence[Mapping[str, int]] = (),
         *,
         extend: bool,
@@ -178,14 +178,14 @@ class NodeStatistics:
             extend: False if the lifetimes already include the metric.
         """
         pods = list(held)
-        whole = _is_whole(metric)
+        whole = _is_whole_node(metric)
         reported: Mapping[_PodName, Lifetime] = {}
         if metric is None or not extend:
             extend = False
         else:
             reported = read_lifetimes(metric, self.fleet.resources)
             extend = self._is_due(metric, reported)
-        if extend or whole or self._whole:
+        if extend or whole or self._metric_is_whole_node:
             self._set_metric(metric)
             if extend and metric is not None:
                 self._extend(metric, pods, gone, reported)
@@ -200,7 +200,7 @@ class NodeStatistics:
                 self.add(pod)
         return extend
 
-    def set_fleet(self, fleet: Fleet, metric: NodeMetric | None, held: Iterable[Held]) -> bool:
+    def set_fleet(self, fleet: Fleet, metric: NodeMetric | None, held: Iterable[HeldPod]) -> bool:
         """Apply other arguments with the same resources; return whether recent averages were dropped."""
         self.fleet = fleet
         forgotten = self._forget_recent()
@@ -210,7 +210,7 @@ class NodeStatistics:
 
     def restore(
         self,
-        held: Iterable[Held],
+        held: Iterable[HeldPod],
         lifetimes: dict[str, Lifetime],
         extended_at_ms: int,
         *,
@@ -219,11 +219,11 @@ class NodeStatistics:
     ) -> None:
         """Restore lifetimes from a row."""
         self.lifetimes, self.extended_at_ms = lifetimes, extended_at_ms
-        self.whole, self.reported = whole, reported
+        self.extended_by_whole_node, self.extended_by_report = whole, reported
         self._forget_recent()
         self.sum_up(held)
 
-    def sum_up(self, held: Iterable[Held]) -> None:
+    def sum_up(self, held: Iterable[HeldPod]) -> None:
         """Recompute all sums."""
         self._young = {}
         system = shares.compute_system_share(self._expect(SYSTEM), len(self.fleet.resources))
@@ -231,10 +231,10 @@ class NodeStatistics:
         young = any(pod.pod.uid not in self.lifetimes for pod in pods)
         usages = self._read_usages() if young else {}
         counts = [self._count(pod, usages.get((pod.pod.namespace, pod.pod.name))) for pod in pods]
-        none = ZERO_SUMS * len(self.fleet.resources)
+        zeros = ZERO_SUMS * len(self.fleet.resources)
         self._sums = _add_up([system, *(share for share, _, _ in counts)])
-        self.fleet_sums = _add_up([none, *(sums for _, sums, _ in counts if sums)])
-        self.tiny_request_sums = _add_up([none, *(sums for _, _, sums in counts if sums)])
+        self.fleet_sums = _add_up([zeros, *(sums for _, sums, _ in counts if sums)])
+        self.tiny_request_sums = _add_up([zeros, *(sums for _, _, sums in counts if sums)])
 
     def _forget_recent(self) -> bool:
         """Drop recent averages if the policy does not use them; return whether there were any."""
@@ -251,7 +251,7 @@ class NodeStatistics:
         self._metric_ms = None if metric is None else metric.updated_at_ms
         self._metric_pods = () if metric is None else metric.pods
         self._lacking = () if metric is None else find_lacking(metric, self.fleet.resources)
-        self._whole = _is_whole(metric)
+        self._metric_is_whole_node = _is_whole_node(metric)
 
     def _read_usages(self) -> dict[_PodName, tuple[int, ...]]:
         """Return the usage of all pods in the newest metric; the last one of equal names counts."""
@@ -287,12 +287,12 @@ class NodeStatistics:
         if reported:
             return now_ms > last_ms
         # A node that reported lifetimes before will report them again, so wait one window longer.
-        return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.reported else 1)
+        return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.extended_by_report else 1)
 
     def _extend(
         self,
         metric: NodeMetric,
-        held: Sequence[Held],
+        held: Sequence[HeldPod],
         gone: Sequence[Mapping[str, int]],
         reported: Mapping[_PodName, Lifetime],
     ) -> None:
@@ -312,19 +312,27 @@ class NodeStatistics:
             if after is not None:
                 lifetimes[uid] = self._follow_recent(before, after, minutes, used)
         # A system part that includes pods is not comparable with one that does not.
-        before = self.lifetimes.get(SYSTEM) if self.whole == self._whole else None
+        before = (
+            self.lifetimes.get(SYSTEM)
+            if self.extended_by_whole_node == self._metric_is_whole_node
+            else None
+        )
         after, system = before, None
         if metric.usage is not None:
             names = {(pod.pod.namespace, pod.pod.name) for pod in held}
             pods = [part.usage for part in metric.pods if (part.namespace, part.name) in names]
             system = compute_system_usage(
-                metric, self.fleet.resources, [*pods, *gone], whole_node=self._whole
+                metric, self.fleet.resources, [*pods, *gone], whole_node=self._metric_is_whole_node
             )
             after = extend_lifetime(before, window, system)
         if after is not None:
             lifetimes[SYSTEM] = self._follow_recent(before, after, window, system)
         self.lifetimes = lifetimes
-        self.extended_at_ms, self.whole, self.reported = now_ms, self._whole, bool(reported)
+        self.extended_at_ms, self.extended_by_whole_node, self.extended_by_report = (
+            now_ms,
+            self._metric_is_whole_node,
+            bool(reported),
+        )
 
     def _follow_recent(
         self, before: Lifetime | None, after: Lifetime, minutes: int, used: Sequence[int] | None
@@ -387,13 +395,13 @@ def compute_system_usage(
         if name in lacking:
             used = NOT_MEASURED
         elif not whole_node:
-            named = sum(part.get(name, 0) for part in parts)
-            used = max(named, used - sum(usage.get(name, 0) for usage in pods))
+            reported = sum(part.get(name, 0) for part in parts)
+            used = max(reported, used - sum(usage.get(name, 0) for usage in pods))
         system.append(min(used, AMOUNT_MAX))
     return system
 
 
-def _is_whole(metric: NodeMetric | None) -> bool:
+def _is_whole_node(metric: NodeMetric | None) -> bool:
     """Tell whether a metric has usage of the node and none of its pods."""
     return (
         metric is not None
@@ -402,7 +410,7 @@ def _is_whole(metric: NodeMetric | None) -> bool:
     )
 
 
-def _minutes_in_window(held: Held, now_ms: int) -> int:
+def _minutes_in_window(held: HeldPod, now_ms: int) -> int:
     return max(0, min(held.compute_age_minutes(now_ms), WINDOW_MINUTES))
 
 

@@ -53,9 +53,9 @@ def normal_table() -> NormalTable:
         for index in range(ZERO):
             middle = (index + half) * step
             square = middle * middle
-            second = (square - 1) * step**2 / 24
-            fourth = (square * square - 6 * square + 3) * step**4 / 1920
-            beyond += (-square / 2).exp() / unit * step * (1 + second + fourth)
+            second_term = (square - 1) * step**2 / 24
+            fourth_term = (square * square - 6 * square + 3) * step**4 / 1920
+            beyond += (-square / 2).exp() / unit * step * (1 + second_term + fourth_term)
             edge = (index + 1) * step
             upper.append(beyond)
             density.append((-edge * edge / 2).exp() / unit)

@@ -12,8 +12,8 @@ The first term is the probability of being hot. The second term is the expected 
 as a share of the node; without it, more pods would cost nothing on a node that is already hot. Figures are
 shares of the node: `mean` is mu / C - h, and `variance` is var / C^2 + 0.02^2.
 
-Mean and variance are scaled (`Scale`), so that z is in steps of the table and the standard deviation
-includes the weight. This saves numpy operations over all nodes.
+Callers scale mean and variance (`MEAN_SCALE`, `VARIANCE_SCALE`), so that z is in steps of the table and the
+standard deviation includes the weight. This saves numpy operations over all nodes.
 
 The cost of one node and the costs of all nodes are computed by the same operations in the same order,
 so they are equal, on every machine (see `normal_table`).
@@ -22,7 +22,7 @@ so they are equal, on every machine (see `normal_table`).
 from collections.abc import Callable
 from functools import cache
 from math import floor, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,30 +31,18 @@ from streams.stage.arrays import FloatArray
 
 #: Standard deviation of a node's usage besides that of its pods, as a share of the node.
 NODE_DEVIATION = 0.02
-#: Weight of usage beyond the hot share, against the probability of being hot.
+#: Weight of the expected usage above the hot share, relative to the probability of being hot; a power of 2.
 EXCESS_WEIGHT = 4.0
-#: Cost of a whole node's mean usage: decides where there is no risk.
+#: Cost of a whole node's mean usage: the decision between nodes without risk.
 TIE = 0.0001
 
 _ZERO, _LAST = float(ZERO), float(LAST)
 #: Over a step, G grows by half a step times Phi at both ends, so G is counted in half steps.
 _HALF_STEPS = 2.0 * STEPS
-
-
-class Scale(NamedTuple):
-    """Factors by which mean and variance are multiplied before costs are computed."""
-
-    mean: float
-    variance: float
-
-
-def scale_of(excess_weight: float) -> Scale:
-    """Return the scale for a weight of excess.
-
-    If the weight is a power of 2, so are the factors, and scaling is exact.
-    """
-    deviation = (excess_weight or 1.0) / _HALF_STEPS
-    return Scale(STEPS * deviation, deviation * deviation)
+_DEVIATION_SCALE = EXCESS_WEIGHT / _HALF_STEPS
+#: Factors by which mean and variance are multiplied before costs are computed. They are powers of 2, so
+#: scaling is exact.
+MEAN_SCALE, VARIANCE_SCALE = STEPS * _DEVIATION_SCALE, _DEVIATION_SCALE * _DEVIATION_SCALE
 
 
 @cache
@@ -72,22 +60,20 @@ def _lists() -> tuple[list[float], list[float], list[float]]:
     return table.distribution.tolist(), table.step.tolist(), _excess().tolist()
 
 
-def cost_function(excess_weight: float) -> Callable[[float, float], float]:
+def cost_function() -> Callable[[float, float], float]:
     """Return the cost of one node as a function of scaled mean and variance."""
     distribution, growth, excess = _lists()
 
     def cost(mean: float, variance: float) -> float:
         deviation = sqrt(variance)
-        place = mean / deviation + _ZERO
-        index = LAST if place >= _LAST else floor(place)
-        beyond = place - index
+        position = mean / deviation + _ZERO
+        index = LAST if position >= _LAST else floor(position)
+        remainder = position - index
         if index < 0:
             index = 0
         at_point = distribution[index]
-        hot = growth[index] * beyond + at_point
-        if not excess_weight:
-            return hot
-        return ((at_point + hot) * beyond + excess[index]) * deviation + hot
+        hot = growth[index] * remainder + at_point
+        return ((at_point + hot) * remainder + excess[index]) * deviation + hot
 
     return cost
 
@@ -95,8 +81,7 @@ def cost_function(excess_weight: float) -> Callable[[float, float], float]:
 class CostArrays:
     """Costs of many nodes at once. Working arrays are reused: allocating takes longer than computing."""
 
-    def __init__(self, excess_weight: float) -> None:
-        self.excess_weight = excess_weight
+    def __init__(self) -> None:
         self._table, self._excess = normal_table(), _excess()
         self._allocate((0,))
 
@@ -110,24 +95,22 @@ class CostArrays:
         if self._index.shape != mean.shape:
             self._allocate(mean.shape)
         index = self._index
-        beyond, point, hot = self._work
+        remainder, point, hot = self._work
         deviation = np.sqrt(variance, out=variance)
-        np.divide(mean, deviation, out=beyond)
-        beyond += self._zero
-        np.minimum(beyond, self._last, out=point)
+        np.divide(mean, deviation, out=remainder)
+        remainder += self._zero
+        np.minimum(remainder, self._last, out=point)
         np.floor(point, out=point)
         index[...] = point
-        beyond -= point
+        remainder -= point
         self._table.step.take(index, None, hot, "clip")
-        hot *= beyond
+        hot *= remainder
         self._table.distribution.take(index, None, self._distribution, "clip")
         hot += self._distribution
-        if not self.excess_weight:
-            return hot
         np.add(self._distribution, hot, out=point)
-        point *= beyond
-        self._excess.take(index, None, beyond, "clip")
-        point += beyond
+        point *= remainder
+        self._excess.take(index, None, remainder, "clip")
+        point += remainder
         point *= deviation
         point += hot
         return point

@@ -35,10 +35,10 @@ def compute_unmeasured_share(demand: Iterable[int]) -> tuple[int, ...]:
 
 def compute_measured_share(demand: Iterable[int], lifetime: Lifetime) -> tuple[int, ...]:
     """Return the share of a pod with a lifetime."""
-    for_mean, for_variance = MEAN_PRIOR_MINUTES, VARIANCE_PRIOR_MINUTES
+    mean_prior, variance_prior = MEAN_PRIOR_MINUTES, VARIANCE_PRIOR_MINUTES
     minutes, usage = lifetime.minutes, lifetime.usage
-    varied = max(0, minutes - WINDOW_MINUTES)
-    of_mean, of_variance = for_mean + minutes, for_variance + varied
+    variance_minutes = max(0, minutes - WINDOW_MINUTES)
+    mean_total, variance_total = mean_prior + minutes, variance_prior + variance_minutes
     share: list[int] = []
     for index, amount in enumerate(demand):
         mean, deviation = usage[2 * index], usage[2 * index + 1]
@@ -47,25 +47,31 @@ def compute_measured_share(demand: Iterable[int], lifetime: Lifetime) -> tuple[i
             share += (amount * PARTS, 0, square, 0, square)
             continue
         share += (
-            amount * PARTS * for_mean // of_mean,
-            mean * minutes // of_mean,
-            square * for_variance // of_variance,
-            deviation * deviation * varied // (of_variance * PARTS * PARTS),
-            square * for_mean // of_mean,
+            amount * PARTS * mean_prior // mean_total,
+            mean * minutes // mean_total,
+            square * variance_prior // variance_total,
+            deviation * deviation * variance_minutes // (variance_total * PARTS * PARTS),
+            square * mean_prior // mean_total,
         )
     return tuple(share)
 
 
 def compute_whole_node_share(demand: Iterable[int], system: Lifetime | None) -> tuple[int, ...]:
     """Return the share of a pod whose usage is part of the whole node's, with lifetime `system`."""
-    varied = 0 if system is None else max(0, system.minutes - WINDOW_MINUTES)
-    for_variance = VARIANCE_PRIOR_MINUTES
+    variance_minutes = 0 if system is None else max(0, system.minutes - WINDOW_MINUTES)
+    variance_prior = VARIANCE_PRIOR_MINUTES
     share: list[int] = []
     for index, amount in enumerate(demand):
         if system is not None and system.usage[2 * index] < 0:
             share += (amount * PARTS, 0, amount * amount, 0, amount * amount)
             continue
-        share += (0, 0, amount * amount * for_variance // (for_variance + varied), 0, 0)
+        share += (
+            0,
+            0,
+            amount * amount * variance_prior // (variance_prior + variance_minutes),
+            0,
+            0,
+        )
     return tuple(share)
 
 
@@ -87,10 +93,14 @@ def compute_figures(sums: Sequence[int], fleet: Iterable[FleetUsage]) -> list[tu
     """Return mean and variance by resource, in units and squares of units, of a share or sum of shares."""
     result = []
     for index, figures in enumerate(fleet):
-        expected, own, square, varied, unknown = sums[SUMS * index : SUMS * index + SUMS]
-        mean = (expected * figures.usage_ppm + own * _MILLION) / (PARTS * _MILLION)
+        expected, measured, square, variance_minutes, unknown = sums[
+            SUMS * index : SUMS * index + SUMS
+        ]
+        mean = (expected * figures.usage_ppm + measured * _MILLION) / (PARTS * _MILLION)
         variance = (
-            square * figures.variance_ppm + varied * _MILLION + unknown * figures.spread_ppm
+            square * figures.variance_ppm
+            + variance_minutes * _MILLION
+            + unknown * figures.spread_ppm
         ) / _MILLION
         result.append((mean, variance))
     return result

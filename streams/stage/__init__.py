@@ -8,8 +8,8 @@ journal_records  content of a single journal record
 packing          rows of pods: one by one in the journal, packed per node in the table
 tracked_rows     rows of one kind, and which of them must be written
 long_rows        rows that exceed the size of a record: split and joined
-checkpoint       rows of a partition as pieces, and pieces as rows
-budget           limits of the work of a record, tick or round
+checkpoint       encodes rows as pieces of a checkpoint; finds and decodes checkpoints
+budget           limits the work of one record, tick or round
 arrays           types of arrays
 cause            the record that causes a decision, and ids derived from it
 sized_cache      a cache with a limit in bytes

@@ -34,18 +34,19 @@ class Budget:
     def spend(self, units: int = 1) -> None:
         self.left -= units
 
-    def choose(self, sizes: Sequence[int], excess: int = 1) -> list[int]:
+    def choose(self, sizes: Sequence[int], overcommit: int = 1) -> list[int]:
         """Return the positions of the items to work on, in order, at least one; spends nothing.
 
         Args:
             sizes: most units that each item takes.
-            excess: factor on the units that are left, for items that often take less than their size.
+            overcommit: by how many times the sizes may exceed the units that are left, for items that often
+                take less than their size.
         """
-        places = list(range(len(sizes)))
+        positions = list(range(len(sizes)))
         if sum(sizes) > self.left:
-            first = _count_fitting(sizes, places, self.left // 2)
-            places = places[:first] + rotate(places[first:], self._seed)
-        return places[: max(1, _count_fitting(sizes, places, excess * self.left))]
+            count = _count_fitting(sizes, positions, self.left // 2)
+            positions = positions[:count] + rotate(positions[count:], self._seed)
+        return positions[: max(1, _count_fitting(sizes, positions, overcommit * self.left))]
 
 
 def rotate(items: list[T], seed: int) -> list[T]:
@@ -54,10 +55,10 @@ def rotate(items: list[T], seed: int) -> list[T]:
     return items[begin:] + items[:begin]
 
 
-def _count_fitting(sizes: Sequence[int], places: Iterable[int], most: int) -> int:
+def _count_fitting(sizes: Sequence[int], positions: Iterable[int], most: int) -> int:
     count = 0
-    for place in places:
-        most -= sizes[place]
+    for position in positions:
+        most -= sizes[position]
         if most < 0:
             break
         count += 1

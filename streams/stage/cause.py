@@ -25,17 +25,16 @@ class Cause:
         return blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def as_of(
+def build_as_of(
     partition: int, offsets: dict[str, int], policy_digest: str = "default"
 ) -> dict[str, Any]:
     """Return the fields of an `AsOf`."""
     return {"partition": partition, "offsets": offsets, "policy_digest": policy_digest}
 
 
-def reference(pod: Pod) -> PodRef:
+def pod_ref(pod: Pod) -> PodRef:
     return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
-def reference_fields(pod: Pod | PodRef) -> dict[str, str]:
-    """Return the fields of the `PodRef` of a pod."""
+def pod_ref_fields(pod: Pod | PodRef) -> dict[str, str]:
     return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

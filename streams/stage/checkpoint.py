@@ -3,8 +3,8 @@
     rows at a journal position ──▶ `CheckpointEncoder` ──▶ pieces; the last one has counts and a digest
     pieces ──▶ `CheckpointFinder` ──▶ complete checkpoints ──▶ `CheckpointDecoder` ──▶ rows of one checkpoint
 
-The rows are one content, which is split at any byte (`schemas.messages.checkpoints`). Pieces of two writers
-can be mixed, if one of them has lost the partition unnoticed. Each checkpoint is identified by its journal
+All rows are joined to one byte string, which is split at any byte (`schemas.messages.checkpoints`). If a
+worker has lost the partition without noticing, its pieces are mixed with those of the new owner. So each checkpoint is identified by its journal
 position, which has the writer's epoch. Incomplete checkpoints are ignored.
 """
 
@@ -19,7 +19,7 @@ from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX, split_pie
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.topics.codec import decode_as
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.journal_records import read_record
 
 TOPIC = "checkpoints"
@@ -37,7 +37,7 @@ Row = tuple[str, bytes]
 class FoundCheckpoint:
     """A complete checkpoint in topic `checkpoints`."""
 
-    place: JournalPlace
+    position: JournalPosition
     """The journal position that its rows reflect."""
     now_ms: int | None
     """Log time; None: before the first clock tick."""
@@ -49,7 +49,7 @@ class FoundCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    place: JournalPlace
+    position: JournalPosition
     """The journal position that the rows reflect."""
     now_ms: int | None
     """Log time; None: before the first clock tick."""
@@ -63,7 +63,7 @@ class CheckpointEncoder:
     def __init__(
         self,
         partition: int,
-        place: JournalPlace,
+        position: JournalPosition,
         now_ms: int | None,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
@@ -71,9 +71,9 @@ class CheckpointEncoder:
         self._head: dict[str, Any] = {
             "schema_version": 1,
             "partition": partition,
-            "epoch": place.epoch,
-            "sequence": place.sequence,
-            "offset": place.offset,
+            "epoch": position.epoch,
+            "sequence": position.sequence,
+            "offset": position.offset,
         }
         if now_ms is not None:
             self._head["now_ms"] = now_ms
@@ -114,9 +114,9 @@ class CheckpointEncoder:
 class CheckpointDecoder:
     """Joins the pieces of one checkpoint, and ignores those of others."""
 
-    def __init__(self, place: JournalPlace, *, keep: bool = True) -> None:
+    def __init__(self, position: JournalPosition, *, keep: bool = True) -> None:
         """Without `keep`, only check whether the checkpoint is complete, and return no rows."""
-        self._place = place
+        self._place = position
         self._keep = keep
         self._begin()
 
@@ -126,8 +126,8 @@ class CheckpointDecoder:
         self._following = 0
 
     def take(self, piece: CheckpointPiece, content: bytes) -> Checkpoint | None:
-        """Add the next piece; return the checkpoint if it completes it."""
-        if place_of(piece) != self._place:
+        """Add the next piece; return the checkpoint if the piece completes it."""
+        if get_position(piece) != self._place:
             return None
         if piece.piece == 0:
             self._begin()  # also if a writer has begun again after a failure
@@ -164,7 +164,7 @@ class CheckpointFinder:
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self._open: dict[JournalPlace, tuple[int, CheckpointDecoder]] = {}
+        self._open: dict[JournalPosition, tuple[int, CheckpointDecoder]] = {}
         self.found: list[FoundCheckpoint] = []
         """Complete checkpoints, in the order of their last pieces."""
         self.unreadable = 0
@@ -172,28 +172,28 @@ class CheckpointFinder:
 
     def take(self, offset: int, value: bytes | None) -> FoundCheckpoint | None:
         """Read the next record; return the checkpoint that it completes."""
-        read = read_piece(self.partition, value)
-        if read is None:
+        piece_and_content = read_piece(self.partition, value)
+        if piece_and_content is None:
             self.unreadable += 1
             return None
-        piece, content = read
-        place = place_of(piece)
+        piece, content = piece_and_content
+        position = get_position(piece)
         if piece.piece == 0:
-            self._open.pop(place, None)
+            self._open.pop(position, None)
             while len(self._open) >= OPEN_MAX:
                 del self._open[next(iter(self._open))]
-            self._open[place] = offset, CheckpointDecoder(place, keep=False)
-        if place not in self._open:
+            self._open[position] = offset, CheckpointDecoder(position, keep=False)
+        if position not in self._open:
             return None  # its first piece was deleted, or it was dropped
-        first, decoder = self._open[place]
-        whole = decoder.take(piece, content)
+        first_offset, decoder = self._open[position]
+        checkpoint = decoder.take(piece, content)
         if piece.end is not None:
-            del self._open[place]
-        if whole is None:
+            del self._open[position]
+        if checkpoint is None:
             return None
-        found = FoundCheckpoint(place, whole.now_ms, first, offset)
-        self.found.append(found)
-        return found
+        complete = FoundCheckpoint(position, checkpoint.now_ms, first_offset, offset)
+        self.found.append(complete)
+        return complete
 
     @property
     def incomplete(self) -> int:
@@ -210,22 +210,21 @@ def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, by
     return piece, content
 
 
-def place_of(piece: CheckpointPiece) -> JournalPlace:
-    """Return the journal position that the rows reflect."""
-    return JournalPlace(piece.epoch, piece.sequence, piece.offset)
+def get_position(piece: CheckpointPiece) -> JournalPosition:
+    return JournalPosition(piece.epoch, piece.sequence, piece.offset)
 
 
-def matches_place(place: JournalPlace, value: bytes | None) -> bool:
-    """Tell whether the journal record at the place's offset belongs to the place.
+def matches_position(position: JournalPosition, value: bytes | None) -> bool:
+    """Tell whether the journal record at the position's offset belongs to the position.
 
     If not, the journal was deleted and created again after the checkpoint. An opening record has only the
     epoch; the number of the next batch is checked when it is read.
     """
-    found = read_record(value)
-    if isinstance(found, Refusal):
+    record_and_content = read_record(value)
+    if isinstance(record_and_content, Refusal):
         return False
-    record = found[0]
+    record = record_and_content[0]
     if record.opens:
-        return place.epoch == place.offset
+        return position.epoch == position.offset
     ended = record.part == record.parts - 1
-    return ended and (record.epoch, record.sequence) == (place.epoch, place.sequence)
+    return ended and (record.epoch, record.sequence) == (position.epoch, position.sequence)

@@ -9,7 +9,7 @@ from streams.stage.records import InputRecord, OutputRecord
 DEAD_LETTERS_TOPIC = "dead-letters"
 
 
-def too_long(output: OutputRecord) -> Refusal | None:
+def check_length(output: OutputRecord) -> Refusal | None:
     """Return why an output is too long to be published; None if it is not."""
     if len(output.value) <= VALUE_BYTES_MAX:
         return None

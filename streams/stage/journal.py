@@ -1,10 +1,10 @@
 """Converts a batch to journal records, and the tail of a journal to rows and outputs.
 
-- A batch becomes one record, or several if it is too large. It counts only when all of them are there.
+- A batch becomes one record, or several if it is too large. It counts only if all its records exist.
 - A new owner of the partition writes an opening record, whose offset is the number of its epoch. Later
   batches of earlier epochs come from a writer that has lost the partition, and do not count.
-- A record without the head of this journal is foreign: it was produced by mistake, and is skipped. So
-  are offsets without a record, such as markers of transactions.
+- A record without the head of this journal is foreign: it was produced by mistake, and is skipped.
+- Offsets without a record, such as markers of transactions, are skipped too.
 - Batches are numbered without gaps. A missing batch is an error, as is a record with the head of this
   journal that cannot be read.
 """
@@ -20,7 +20,13 @@ from schemas.base.refusals import Refusal
 from schemas.messages.journal import JournalRecord
 from schemas.storage.tables import PARTITION, kind_of_key
 from schemas.topics.codec import encode
-from streams.stage.journal_records import JournalBatch, Record, has_journal_head, read_record, whole
+from streams.stage.journal_records import (
+    JournalBatch,
+    Record,
+    has_journal_head,
+    join_parts,
+    read_record,
+)
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, reset_advice
 
 TOPIC = "journal"
@@ -41,7 +47,7 @@ class JournalDamaged(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class JournalPlace:
+class JournalPosition:
     """A position in a partition's journal."""
 
     epoch: int = -1
@@ -53,7 +59,7 @@ class JournalPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignRecord:
     """A record that does not belong to the journal."""
 
     offset: int
@@ -65,24 +71,24 @@ class Foreign:
 class Tail:
     """The combined effect of consecutive batches."""
 
-    place: JournalPlace
+    position: JournalPosition
     rows: dict[str, bytes | None] = field(default_factory=dict)
     """Newest value per key, in the order of changes; None for a deleted row."""
     outputs: list[OutputRecord] = field(default_factory=list)
 
 
-def opening(partition: int) -> bytes:
+def encode_opening(partition: int) -> bytes:
     """Return the record with which a new writer takes over the partition."""
     return encode(JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)) + b"\n"
 
 
-def batch(
-    partition: int, place: JournalPlace, applied: Sequence[InputRecord], result: StageResult
+def encode_batch(
+    partition: int, position: JournalPosition, applied: Sequence[InputRecord], result: StageResult
 ) -> list[bytes]:
-    """Return the records of the batch that follows `place`."""
+    """Return the records of the batch that follows `position`."""
     outputs = (*result.outputs, *result.dead_letters)
     index = {
-        "inputs": runs(applied),
+        "inputs": group_runs(applied),
         "rows": [(row.key, None if row.value is None else len(row.value)) for row in result.rows],
         "outputs": [
             (output.topic, output.key, output.timestamp_ms, len(output.value)) for output in outputs
@@ -99,8 +105,8 @@ def batch(
     head = {
         "schema_version": 1,
         "partition": partition,
-        "epoch": place.epoch,
-        "sequence": place.sequence + 1,
+        "epoch": position.epoch,
+        "sequence": position.sequence + 1,
         "parts": len(parts),
         "applied": len(applied),
         "rows": len(result.rows),
@@ -115,12 +121,13 @@ def batch(
 
 def _positions(rows: Sequence[RowChange]) -> dict[str, int]:
     """Return the input offsets from the partition's own row, for readers that need only the head."""
-    own = next((row.value for row in reversed(rows) if kind_of_key(row.key) == PARTITION), None)
-    positions: dict[str, int] = {} if own is None else orjson.loads(own)["offsets"]
+    values = (row.value for row in reversed(rows) if kind_of_key(row.key) == PARTITION)
+    newest = next(values, None)
+    positions: dict[str, int] = {} if newest is None else orjson.loads(newest)["offsets"]
     return positions
 
 
-def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
+def group_runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
     """Group records with consecutive offsets, in the order applied."""
     groups: list[dict[str, object]] = []
     before: tuple[str, int, int | None] = "", -1, None
@@ -143,12 +150,12 @@ def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
 class JournalReader:
     """Reads a partition's journal record by record."""
 
-    def __init__(self, place: JournalPlace, partition: int | None = None) -> None:
-        """Start after `place`; without a partition, records of any partition are accepted."""
-        self.place = place
+    def __init__(self, position: JournalPosition, partition: int | None = None) -> None:
+        """Start after `position`; without a partition, records of any partition are accepted."""
+        self.position = position
         """Position after the records that were read."""
-        self._foreign: list[Foreign] = []
-        self._passed_over: deque[int] = deque(maxlen=_NAMED_MAX)
+        self._foreign: list[ForeignRecord] = []
+        self._skipped: deque[int] = deque(maxlen=_NAMED_MAX)
         self._partition = partition
         self._parts: list[Record] = []
 
@@ -158,28 +165,28 @@ class JournalReader:
         Raises:
             JournalDamaged: the record cannot be read, or a batch before it is missing.
         """
-        found = self._read(offset, value)
-        self.place = replace(self.place, offset=offset)
-        if found is None:
+        record_and_content = self._read(offset, value)
+        self.position = replace(self.position, offset=offset)
+        if record_and_content is None:
             return None
-        record, content = found
+        record, content = record_and_content
         if record.opens:
             self._parts = []
-            self.place = replace(self.place, epoch=offset)
-        elif record.epoch == self.place.epoch:
+            self.position = replace(self.position, epoch=offset)
+        elif record.epoch == self.position.epoch:
             self._parts.append((record, content))
             if record.part == record.parts - 1:
                 parts, self._parts = self._parts, []
-                return self._whole(parts)
-        elif record.epoch > self.place.epoch:
+                return self._complete(parts)
+        elif record.epoch > self.position.epoch:
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} is of epoch {record.epoch}, of which no opening was read; "
-                f"the newest epoch that was opened is {self.place.epoch}",
+                f"journal offset {offset} has epoch {record.epoch}, but no record that opens this epoch was "
+                f"read; the newest opened epoch is {self.position.epoch}",
             )
         return None
 
-    def take_foreign(self) -> list[Foreign]:
+    def take_foreign(self) -> list[ForeignRecord]:
         """Return the foreign records since the last call."""
         foreign, self._foreign = self._foreign, []
         return foreign
@@ -195,70 +202,65 @@ class JournalReader:
                     f"written it, start that version",
                 )
             reason = f"this is not a record of the journal: {record.reason}"
-            self._pass_over(offset, Refusal(record.category, reason))
+            self._skip(offset, Refusal(record.category, reason))
             return None
         partition = record[0].partition
         if self._partition is not None and partition != self._partition:
             reason = (
                 f"partition is {partition}; expected {self._partition}, where the record was found"
             )
-            self._pass_over(offset, Refusal("misplaced", reason))
+            self._skip(offset, Refusal("misplaced", reason))
             return None
         return record
 
-    def _pass_over(self, offset: int, refusal: Refusal) -> None:
-        self._foreign.append(Foreign(offset, refusal))
-        self._passed_over.append(offset)
+    def _skip(self, offset: int, refusal: Refusal) -> None:
+        self._foreign.append(ForeignRecord(offset, refusal))
+        self._skipped.append(offset)
 
-    def _whole(self, parts: list[Record]) -> JournalBatch:
-        first, offset = parts[0][0], self.place.offset
-        sequence = first.sequence
-        if [part.part for part, _ in parts] != list(range(first.parts)):
+    def _complete(self, parts: list[Record]) -> JournalBatch:
+        head, offset = parts[0][0], self.position.offset
+        sequence = head.sequence
+        if [part.part for part, _ in parts] != list(range(head.parts)):
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} ends batch {sequence}, of which parts are missing"
-                f"{self._named()}",
+                f"journal offset {offset} ends batch {sequence}, but parts of this batch are missing"
+                f"{self._name_skipped()}",
             )
-        if sequence != self.place.sequence + 1:
+        if sequence != self.position.sequence + 1:
             raise JournalDamaged(
                 self._partition,
                 f"journal offset {offset} holds batch {sequence}; expected "
-                f"{self.place.sequence + 1}: batches between them are missing{self._named()}",
+                f"{self.position.sequence + 1}: batches between them are missing{self._name_skipped()}",
             )
-        self.place = replace(self.place, sequence=sequence)
+        self.position = replace(self.position, sequence=sequence)
         try:
-            return whole(parts)
+            return join_parts(parts)
         except ValueError as error:
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} ends batch {sequence}, whose content cannot be read: {error}",
+                f"the content of batch {sequence}, which ends at journal offset {offset}, cannot be read: {error}",
             ) from error
 
-    def _named(self) -> str:
-        offsets = ", ".join(map(str, self._passed_over))
+    def _name_skipped(self) -> str:
+        offsets = ", ".join(map(str, self._skipped))
         return f"; records at {offsets} were skipped as foreign" if offsets else ""
 
 
-def follow(place: JournalPlace, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
-    """Read records after a place.
+def read_tail(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
+    """Return the combined effect of further records.
 
     Args:
-        place: the position to start from.
-        entries: offset and value of the records after it.
+        reader: has read the records before.
+        entries: offset and value of the further records.
 
     Raises:
         JournalDamaged: a record cannot be read, or a batch is missing.
     """
-    return follow_with(JournalReader(place), entries)
-
-
-def follow_with(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
-    """Like `follow`, with a reader that has read earlier records."""
-    tail = Tail(reader.place)
+    tail = Tail(reader.position)
     for offset, value in entries:
         batch = reader.take(offset, value)
         if batch is not None:
             tail.rows |= {row.key: row.value for row in batch.rows}
             tail.outputs += batch.outputs
-    tail.place = reader.place
+    tail.position = reader.position
     return tail

@@ -50,7 +50,7 @@ def has_journal_head(value: bytes | None) -> bool:
     return isinstance(head, dict) and head.keys() >= _HEAD_FIELDS
 
 
-def whole(parts: Sequence[Record]) -> JournalBatch:
+def join_parts(parts: Sequence[Record]) -> JournalBatch:
     """Join the parts of a batch.
 
     Raises:

@@ -85,18 +85,18 @@ def join_chunks(key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) 
     if not value.startswith(_MARK):
         return value
     try:
-        parts = [chunk(each.encode()) for each in chunk_keys(key, value)]
+        parts = [chunk(chunk_key.encode()) for chunk_key in chunk_keys(key, value)]
         version = orjson.loads(value[1:])["version"]
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedTable(key, f"the head of its chunks cannot be read: {error!r}") from None
-    found = b"".join(part for part in parts if part is not None)
-    if None in parts or sha256(found).hexdigest()[:24] != version.partition("-")[0]:
-        there = sum(part is not None for part in parts)
+    content = b"".join(part for part in parts if part is not None)
+    if None in parts or sha256(content).hexdigest()[:24] != version.partition("-")[0]:
+        found_count = sum(part is not None for part in parts)
         raise DamagedTable(
             key,
-            f"{there} of its {len(parts)} chunks were found, or a chunk was changed",
+            f"chunks are missing or were changed: {found_count} of its {len(parts)} chunks were found",
         )
-    return found
+    return content
 
 
 def _chunk_key(key: str, version: str, number: int) -> str:

@@ -1,9 +1,9 @@
 """Packs pods, which the journal has one by one, into rows with all pods of a node.
 
 With one row per node, a large cluster is recovered from thousands of rows and not from hundreds of
-thousands. In the journal, a row of a node for each change of a pod would be too long. So the journal has
-the changed pod alone, with the key partition/cluster/kind/node/uid. Pods are packed when the table is
-written, once per node for many changes.
+thousands. The journal would grow too fast if each change of a pod wrote the row of its whole node. So the
+journal has only the changed pod, with the key partition/cluster/kind/node/uid. Pods are packed when the
+table is written, once per node for many changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -31,8 +31,8 @@ def split_item_key(key: str) -> tuple[str, str | None]:
 
 @dataclass(slots=True)
 class _RowState:
-    known: bool = False
-    """Whether `items` change the row `value`; otherwise they change the row in the table."""
+    is_replaced: bool = False
+    """Whether `items` are applied to `value`; otherwise they are applied to the row in the table."""
     value: bytes | None = None
     items: dict[str, bytes | None] = field(default_factory=dict)
 
@@ -44,7 +44,6 @@ class Changes:
         self._rows: dict[str, _RowState] = {}
 
     def __len__(self) -> int:
-        """Number of changed rows."""
         return len(self._rows)
 
     def add(self, key: str, value: bytes | None) -> None:
@@ -56,18 +55,18 @@ class Changes:
         if item is not None:
             newest.items[item] = value
         else:
-            newest.known, newest.value = True, value
+            newest.is_replaced, newest.value = True, value
             newest.items.clear()
 
     def __iter__(self) -> Iterator[RowChange]:
         """Yield the newest changes, with items one by one."""
         for key, newest in self._rows.items():
-            if newest.known:
+            if newest.is_replaced:
                 yield RowChange(key, newest.value)
             for item, value in newest.items.items():
                 yield RowChange(f"{key}/{item}", value)
 
-    def rows(self, before: Callable[[str], bytes | None]) -> Iterator[RowChange]:
+    def packed_rows(self, before: Callable[[str], bytes | None]) -> Iterator[RowChange]:
         """Yield the changed rows, packed.
 
         Args:
@@ -77,7 +76,7 @@ class Changes:
             DamagedTable: a packed row of the table cannot be read.
         """
         for key, newest in self._rows.items():
-            value = newest.value if newest.known else before(key)
+            value = newest.value if newest.is_replaced else before(key)
             if newest.items:
                 value = _pack_row(key, value, newest.items)
             yield RowChange(key, value)
@@ -92,7 +91,7 @@ def apply_changes(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]
     newest = Changes()
     for change in changes:
         newest.add(change.key, change.value)
-    for row in newest.rows(rows.get):
+    for row in newest.packed_rows(rows.get):
         if row.value is None:
             rows.pop(row.key, None)
         else:
@@ -105,37 +104,37 @@ def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     Raises:
         DamagedTable: a packed row cannot be read.
     """
-    found: dict[str, bytes] = {}
+    unpacked: dict[str, bytes] = {}
     for key, value in rows:
         if kind_of_key(key) != PACKED:
-            found[key] = value
+            unpacked[key] = value
             continue
         try:
-            for each in orjson.loads(value)[_ITEMS]:
-                item = orjson.dumps(each, option=orjson.OPT_SORT_KEYS)
-                found[f"{key}/{each['pod']['uid']}"] = item
+            for item in orjson.loads(value)[_ITEMS]:
+                uid = item["pod"]["uid"]
+                unpacked[f"{key}/{uid}"] = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedTable(key, f"cannot be read: {error!r}") from error
-    return found
+    return unpacked
 
 
 def _pack_row(key: str, before: bytes | None, items: Mapping[str, bytes | None]) -> bytes | None:
     """Return a packed row with changed items; None: no item is left."""
-    kept: list[tuple[int, str, Any]] = []
+    entries: list[tuple[int, str, Any]] = []
     if before is not None:
         try:
-            for each in orjson.loads(decompress(before))[_ITEMS]:
-                uid = each["pod"]["uid"]
+            for entry in orjson.loads(decompress(before))[_ITEMS]:
+                uid = entry["pod"]["uid"]
                 if uid not in items:
-                    kept.append((each["place"], uid, each))
+                    entries.append((entry["arrival"], uid, entry))
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedTable(key, f"cannot be read: {error!r}") from error
     for uid, value in items.items():
         if value is not None:
-            kept.append((orjson.loads(value)["place"], uid, orjson.Fragment(value)))
-    if not kept:
+            entries.append((orjson.loads(value)["arrival"], uid, orjson.Fragment(value)))
+    if not entries:
         return None
     _, cluster, _, node = parse_row_key(key)
-    kept.sort(key=lambda item: item[0])
-    row = {"cluster": cluster, "node": node, _ITEMS: [each for _, _, each in kept]}
+    entries.sort(key=lambda entry: entry[0])
+    row = {"cluster": cluster, "node": node, _ITEMS: [entry for _, _, entry in entries]}
     return orjson.dumps({**row, "schema_version": 1}, option=orjson.OPT_SORT_KEYS)

@@ -142,11 +142,11 @@ def compress(value: bytes) -> bytes:
     return bytes(memoryview(value))
 
 
-def decompress(kept: bytes) -> bytes:
+def decompress(value: bytes) -> bytes:
     """Return the original of a value that may be compressed."""
-    if kept.startswith(_COMPRESSED):
-        return bytes(lz4.decompress_block(kept[len(_COMPRESSED) :]))
-    return kept
+    if value.startswith(_COMPRESSED):
+        return bytes(lz4.decompress_block(value[len(_COMPRESSED) :]))
+    return value
 
 
 def read_row(key: str, value: bytes) -> Any:
@@ -161,9 +161,9 @@ def read_row(key: str, value: bytes) -> Any:
     row: Any = decode_as(ROW_CLASSES[kind], decompress(value), bytes_max=None)
     if isinstance(row, Refusal):
         raise DamagedTable(key, f"cannot be read: {row.reason}")
-    named = getattr(row, "cluster", cluster)
-    if named != cluster:
-        raise DamagedTable(key, f"belongs to cluster {named}, unlike its key")
+    cluster_in_row = getattr(row, "cluster", cluster)
+    if cluster_in_row != cluster:
+        raise DamagedTable(key, f"belongs to cluster {cluster_in_row}, unlike its key")
     return row
 
 

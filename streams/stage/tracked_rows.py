@@ -62,14 +62,12 @@ class TrackedRows(Generic[K, V]):
         return value
 
     def take(self, row: Any) -> None:
-        """Restore one row."""
         self.put(row)
 
     def note_changed(self) -> None:
         """Add keys to `changed`, in subclasses whose state does not do so itself."""
 
-    def settle(self) -> None:
-        """Mark all changes as written."""
+    def mark_written(self) -> None:
         self.note_changed()
         self.changed.clear()
 

@@ -16,9 +16,9 @@ from schemas.messages.pods import Pod
 from schemas.policy import Compat, LoadAwareSchedulingArgs
 from streams.pods.demand import PodDemand
 from streams.pods.kind import Kind
-from streams.pods.priority import FLAT, PriorityClass, translate_resource
+from streams.pods.priority import DEFAULT_DEMAND, PriorityClass, translate_resource
 from streams.stage.sized_cache import SizedCache
-from streams.usage.go_json import as_integers, decode
+from streams.usage.go_json import decode, read_integers
 from streams.usage.rounding import round_half_away
 from streams.usage.thresholds import read_policy_thresholds
 from streams.usage.vectors import Vector
@@ -34,7 +34,7 @@ _KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
 #: Bytes of a demand, and of each resource and port in it.
 _DEMAND_BYTES, _ITEM_BYTES = 1_000, 250
 #: Arguments that estimates depend on.
-_COUNTED_BY = (
+_ESTIMATION_FIELDS = (
     "estimated_scaling_factors",
     "allow_customize_estimation",
     "estimated_seconds_after_pod_scheduled",
@@ -66,13 +66,16 @@ class Estimator:
         )
         """By identity of the demand and class. The demand is kept, so that its identity stays unique."""
 
-    def counts_like(self, other: "Estimator") -> bool:
+    def estimates_like(self, other: "Estimator") -> bool:
         """Tell whether both compute the same estimates, over the same resources."""
-        mine, theirs = self.args, other.args
+        own_args, other_args = self.args, other.args
         return (
             self.resources == other.resources
             and self.follows_koordinator == other.follows_koordinator
-            and all(getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY)
+            and all(
+                getattr(own_args, field) == getattr(other_args, field)
+                for field in _ESTIMATION_FIELDS
+            )
         )
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
@@ -89,12 +92,12 @@ class Estimator:
         if custom:
             return _estimate(self._estimate_vector(custom, demand, of_class))
         key = id(demand), of_class
-        known = self._known.get(key)
-        if known is None:
-            known = demand, _estimate(self._estimate_vector({}, demand, of_class))
+        cached = self._known.get(key)
+        if cached is None:
+            cached = demand, _estimate(self._estimate_vector({}, demand, of_class))
             items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
-            self._known.put(key, known, _DEMAND_BYTES + items * _ITEM_BYTES)
-        return known[1]
+            self._known.put(key, cached, _DEMAND_BYTES + items * _ITEM_BYTES)
+        return cached[1]
 
     def _custom(self, pod: Pod) -> Mapping[str, int]:
         return read_scaling_factors(pod) if self.args.allow_customize_estimation else _NONE
@@ -114,7 +117,7 @@ class Estimator:
             ]
         )
 
-    def of_kind(self, kind: Kind) -> Vector:
+    def estimate_kind(self, kind: Kind) -> Vector:
         """Return the expected usage of a kind; not cached, because few kinds are needed again."""
         custom = self._custom(kind.pod)
         return self._estimate_vector(custom, kind.demand, kind.priority_class)
@@ -147,7 +150,7 @@ def _estimate_resource(resource: str | None, factor: int, demand: PodDemand) -> 
     if limit > base:
         base = limit
     if base == 0:
-        return FLAT.get(resource, 0)
+        return DEFAULT_DEMAND.get(resource, 0)
     expected = round_half_away(float(base) * float(factor) / 100)
     if 0 < limit < expected:
         return limit
@@ -164,7 +167,7 @@ def read_scaling_factors(pod: Pod) -> dict[str, int]:
     """Return the scaling factors in a pod's annotation, in percent, by resource."""
     text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
     try:
-        return {} if text is None else as_integers(decode(text))
+        return {} if text is None else read_integers(decode(text))
     except (ValueError, RecursionError):
         return {}
 

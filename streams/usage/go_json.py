@@ -20,7 +20,7 @@ def decode(text: str) -> Any:
     return json.loads(text, object_pairs_hook=tuple, parse_constant=_refuse)
 
 
-def fields(value: Any) -> list[tuple[str, Any]]:
+def read_fields(value: Any) -> list[tuple[str, Any]]:
     """Return the lower-case names and the values of a decoded object in their order; null is empty.
 
     Raises:
@@ -33,7 +33,7 @@ def fields(value: Any) -> list[tuple[str, Any]]:
     return [(name.casefold(), item) for name, item in value]
 
 
-def as_integers(value: Any, before: dict[str, int] | None = None) -> dict[str, int]:
+def read_integers(value: Any, before: dict[str, int] | None = None) -> dict[str, int]:
     """Return a decoded object as a map of int64, in which null is 0.
 
     Args:

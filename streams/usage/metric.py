@@ -30,7 +30,7 @@ class Reading(NamedTuple):
     usage: Vector
     unknown: tuple[int, ...] = ()
     """Positions of resources that the metric lacks; their usage is 0."""
-    instead: tuple[tuple[int, str], ...] = ()
+    replacements: tuple[tuple[int, str], ...] = ()
     """Positions of resources with another statistic than the requested one, and its name."""
 
 
@@ -52,9 +52,9 @@ class MetricVectors:
         self.unknown: tuple[int, ...] = ()
         """Positions of resources that the node's mean usage lacks."""
         if metric.usage is not None and not self._upstream:
-            named = metric.usage
+            usage = metric.usage
             self.unknown = tuple(
-                [place for place, name in enumerate(self.resources) if name not in named]
+                [position for position, name in enumerate(self.resources) if name not in usage]
             )
         self.system: Vector = vector(metric.system_usage)
         self.report_interval_ms = (
@@ -73,7 +73,7 @@ class MetricVectors:
     def pods(self) -> dict[tuple[str, str], tuple[Vector, bool]]:
         """Usage by namespace and name, and whether a prod pod's usage counts as prod usage."""
         if self._pods is None:
-            found: dict[tuple[str, str], tuple[Vector, bool]] = {}
+            pods: dict[tuple[str, str], tuple[Vector, bool]] = {}
             vector = self._vector
             prod_classes = (PROD_CLASS,) if self._upstream else (PROD_CLASS, "")
             for pod in self._metric.pods:
@@ -81,10 +81,10 @@ class MetricVectors:
                 if usage:
                     key = (pod.namespace, pod.name)
                     known_as_prod = pod.priority_class in prod_classes or (
-                        key in found and found[key][1]
+                        key in pods and pods[key][1]
                     )
-                    found[key] = (vector(usage), known_as_prod)
-            self._pods = found
+                    pods[key] = (vector(usage), known_as_prod)
+            self._pods = pods
         return self._pods
 
     def read(self, aggregation: str | None, duration_ms: int) -> Reading | None:
@@ -127,17 +127,17 @@ class MetricVectors:
         names.append("mean")
         sources.append(self._metric.usage or {})
         is_measured = bool(lengths) and (not duration_ms or lengths[0] == duration_ms)
-        usage, unknown, instead = [], [], []
-        for place, resource in enumerate(self.resources):
+        usage, unknown, replacements = [], [], []
+        for position, resource in enumerate(self.resources):
             index = next((i for i, source in enumerate(sources) if resource in source), None)
             if index is None:
                 usage.append(0)
-                unknown.append(place)
+                unknown.append(position)
                 continue
             usage.append(sources[index][resource])
             if index or not is_measured:
-                instead.append((place, names[index]))
-        return Reading(tuple(usage), tuple(unknown), tuple(instead))
+                replacements.append((position, names[index]))
+        return Reading(tuple(usage), tuple(unknown), tuple(replacements))
 
     def _statistics(self) -> dict[tuple[str, int], Mapping[str, int]]:
         if self._aggregated is None:
@@ -160,7 +160,7 @@ def drop_lifetimes(metric: NodeMetric) -> NodeMetric:
 def check_amounts(metric: NodeMetric) -> Refusal | None:
     """Return a refusal that names the first impossible amount of a metric."""
     if (
-        max(chain.from_iterable([each.values() for each in _amounts(metric)]), default=0)
+        max(chain.from_iterable([amounts.values() for amounts in _amounts(metric)]), default=0)
         <= AMOUNT_MAX
     ):
         return None
@@ -197,14 +197,14 @@ def check_capacity(metric: NodeMetric, capacity: Mapping[str, int]) -> Refusal |
 
 def _amounts(metric: NodeMetric) -> list[Mapping[str, int]]:
     """Return the amounts of `_usages` without their places, which is faster."""
-    found: list[Mapping[str, int]] = [pod.usage for pod in metric.pods]
-    found += [host.usage for host in metric.host_applications]
+    amounts: list[Mapping[str, int]] = [pod.usage for pod in metric.pods]
+    amounts += [host.usage for host in metric.host_applications]
     for entry in metric.aggregated:
-        found += entry.usage.values()
-    found.append(metric.system_usage)
+        amounts += entry.usage.values()
+    amounts.append(metric.system_usage)
     if metric.usage is not None:
-        found.append(metric.usage)
-    return found
+        amounts.append(metric.usage)
+    return amounts
 
 
 def _usages(metric: NodeMetric) -> Iterator[tuple[str, Mapping[str, int]]]:

@@ -12,10 +12,10 @@ from streams.usage.metric import name_statistic
 from streams.usage.node_usage import ExpectedNodeUsage
 from streams.usage.rounding import UNBOUNDED
 
-#: Pods whose decisions need the usage, as bits. The filter does not apply to pods of DaemonSets. Prod pods
-#: may be judged by the usage of prod pods, of which only the mean is known.
-JUDGED, JUDGED_PROD, DAEMONS, DAEMONS_PROD = 1, 2, 4, 8
-ALL_PODS = JUDGED | JUDGED_PROD | DAEMONS | DAEMONS_PROD
+#: Kinds of pods whose decisions need the usage, as bits. Pods of DaemonSets are apart, because the filter does
+#: not apply to them. Prod pods are apart, because their thresholds may be for the mean usage of prod pods.
+OTHER_PODS, PROD_PODS, OTHER_DAEMONS, PROD_DAEMONS = 1, 2, 4, 8
+ALL_PODS = OTHER_PODS | PROD_PODS | OTHER_DAEMONS | PROD_DAEMONS
 
 #: What replaces a statistic by Koordinator's rules.
 ESTIMATES = "estimates"
@@ -24,9 +24,9 @@ ESTIMATES = "estimates"
 class MissingUsage(NamedTuple):
     """Usage of a node that its metric lacks."""
 
-    what: str
+    subject: str
     """A resource, or a statistic such as "p95 over 30m"."""
-    instead: str
+    replacement: str
     """The replacement; empty if the usage of the resource is unknown."""
     pods: int
     """Pods whose decisions need the usage, as bits."""
@@ -34,8 +34,8 @@ class MissingUsage(NamedTuple):
 
 def get_pods_bit(*, prod: bool, daemon: bool) -> int:
     if daemon:
-        return DAEMONS_PROD if prod else DAEMONS
-    return JUDGED_PROD if prod else JUDGED
+        return PROD_DAEMONS if prod else OTHER_DAEMONS
+    return PROD_PODS if prod else OTHER_PODS
 
 
 def find_missing_usage(
@@ -50,16 +50,20 @@ def find_missing_usage(
     needed: list[_Needed] = []
     if vectors.unknown or aggregated is not None or usage.profile.aggregation is not None:
         needed = _list_needed(usage, filtered=filtered, scored=scored)
-    for kind, duration_ms, pods, places in needed:
+    for kind, duration_ms, pods, positions in needed:
         reading = vectors.read(kind, duration_ms)
         unknown = () if reading is None else reading.unknown
-        lacks = [(resources[place], "") for place in unknown if place in places]
+        lacks = [(resources[position], "") for position in unknown if position in positions]
         if kind is not None:
             replaced = (
-                [(place, ESTIMATES) for place in places] if reading is None else reading.instead
+                [(position, ESTIMATES) for position in positions]
+                if reading is None
+                else reading.replacements
             )
             name = name_statistic(kind, duration_ms)
-            lacks += [(name, instead) for place, instead in replaced if place in places]
+            lacks += [
+                (name, replacement) for position, replacement in replaced if position in positions
+            ]
         for lack in lacks:
             missing[lack] = missing.get(lack, 0) | pods
     for name in at_risk:
@@ -74,25 +78,25 @@ class _Needed(NamedTuple):
     aggregation: str | None
     duration_ms: int
     pods: int
-    places: set[int]
-    """Positions of the resources."""
+    positions: set[int]
+    """Of the resources."""
 
 
 def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> list[_Needed]:
     args, profile = usage.estimator.args, usage.profile
     needed: list[_Needed] = []
-    if filtered and profile.most is not None:
-        of_prod_too = profile.most_prod is None or args.check_both
-        pods = JUDGED | (JUDGED_PROD if of_prod_too else 0)
-        places = {i for i, most in enumerate(profile.most) if most != UNBOUNDED}
-        needed.append(_Needed(profile.aggregation, profile.aggregated_ms, pods, places))
-    if filtered and profile.most_prod is not None:
-        places = {i for i, most in enumerate(profile.most_prod) if most != UNBOUNDED}
-        needed.append(_Needed(None, 0, JUDGED_PROD, places))
+    if filtered and profile.usage_max is not None:
+        of_prod_too = profile.prod_usage_max is None or args.check_both
+        pods = OTHER_PODS | (PROD_PODS if of_prod_too else 0)
+        positions = {i for i, most in enumerate(profile.usage_max) if most != UNBOUNDED}
+        needed.append(_Needed(profile.aggregation, profile.aggregated_ms, pods, positions))
+    if filtered and profile.prod_usage_max is not None:
+        positions = {i for i, most in enumerate(profile.prod_usage_max) if most != UNBOUNDED}
+        needed.append(_Needed(None, 0, PROD_PODS, positions))
     if scored:
-        prod = JUDGED_PROD | DAEMONS_PROD
+        prod = PROD_PODS | PROD_DAEMONS
         weights, total = args.resource_weights, profile.total
-        places = {
+        positions = {
             i
             for i, name in enumerate(usage.estimator.resources)
             if total[i] > 0 and (args.dominant_resource_weight or weights.get(name))
@@ -101,7 +105,7 @@ def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> l
         kind = (aggregated.score_aggregation_type or None) if aggregated else None
         duration_ms = aggregated.score_aggregated_duration_ms if aggregated else 0
         if args.score_according_prod_usage:
-            needed.append(_Needed(None, 0, prod, places))
+            needed.append(_Needed(None, 0, prod, positions))
             prod = 0
-        needed.append(_Needed(kind, duration_ms, JUDGED | DAEMONS | prod, places))
+        needed.append(_Needed(kind, duration_ms, OTHER_PODS | OTHER_DAEMONS | prod, positions))
     return needed

@@ -17,8 +17,7 @@ from streams.usage.thresholds import NodeThresholds, read_policy_thresholds
 WHOLE_CLUSTER = ""
 
 _PER_PERCENT = 1_000
-#: Larger means are cut off, in percent. Thresholds are at most 100, so this changes none, and one wrong
-#: measurement does not outweigh all others.
+#: Larger means, in percent, are cut off, so that one wrong measurement does not outweigh all others.
 MEAN_PERCENT_MAX = 10_000
 
 
@@ -32,15 +31,15 @@ class UsageHistory:
 
     def note(self, pool: str, means: Mapping[str, float], recent: RecentPast) -> None:
         """Add the means of a pool in a round, in percent by resource."""
-        known = self.means.get(pool, {})
+        before = self.means.get(pool, {})
         self.means[pool] = {
-            name: (*known.get(name, ()), _thousandths(means[name]))[-recent.rounds :]
+            name: (*before.get(name, ()), _thousandths(means[name]))[-recent.rounds :]
             for name in sorted(recent.at_least)
             if name in means
         }
         self.changed = True
 
-    def keep(self, pools: set[str]) -> None:
+    def keep_only(self, pools: set[str]) -> None:
         """Forget all other pools."""
         for pool in self.means.keys() - pools:
             del self.means[pool]
@@ -56,19 +55,19 @@ class UsageHistory:
             return None
         mean = fsum(series) / len(series)
         deviation = sqrt(fsum((value - mean) ** 2 for value in series) / len(series))
-        wanted = (mean + recent.deviations * deviation) / _PER_PERCENT
+        unbounded = (mean + recent.deviations * deviation) / _PER_PERCENT
         least, most = recent.at_least[resource], recent.at_most[resource]
         text = (
             f"{resource}: mean {mean / _PER_PERCENT:.1f}% + {recent.deviations:g} x "
             f"{deviation / _PER_PERCENT:.1f} of {len(series)} rounds, within {least:g} and {most:g}"
         )
-        return min(max(wanted, least), most), text
+        return min(max(unbounded, least), most), text
 
 
-def _whole_percent(wanted: float, resource: str, recent: RecentPast) -> int:
+def _whole_percent(percent: float, resource: str, recent: RecentPast) -> int:
     # At least 1, because 0 means no threshold, unless the upper bound is below 1.
     least = max(ceil(recent.at_least[resource]), 1)
-    return min(max(int(wanted), least), int(recent.at_most[resource]))
+    return min(max(int(percent), least), int(recent.at_most[resource]))
 
 
 def _thousandths(percent: float) -> int:
@@ -76,7 +75,7 @@ def _thousandths(percent: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterInForce:
+class FilterThresholds:
     """Current thresholds of nodes without an annotation."""
 
     thresholds: NodeThresholds
@@ -84,12 +83,14 @@ class FilterInForce:
     """Fields of `LoadThresholds` in decisions; None if the thresholds are fixed or the filter is off."""
 
 
-def compute_filter_thresholds(policy: Policy, history: UsageHistory, now_ms: int) -> FilterInForce:
+def compute_filter_thresholds(
+    policy: Policy, history: UsageHistory, now_ms: int
+) -> FilterThresholds:
     """Return the thresholds of the load-aware filter at a log time; 0 before the first clock tick."""
     configured = read_policy_thresholds(policy.load_aware)
     moving = policy.moving_thresholds.filter
     if moving is None or not policy.plugins.filters(LOAD_AWARE):
-        return FilterInForce(configured, None)
+        return FilterThresholds(configured, None)
     source = "configured"
     plain, prod = dict(configured.plain), dict(configured.prod)
     aggregated = configured.aggregated
@@ -112,7 +113,7 @@ def compute_filter_thresholds(policy: Policy, history: UsageHistory, now_ms: int
         if aggregated is not None:
             merged = {**aggregated.thresholds, **window.aggregated_usage_thresholds}
             aggregated = replace(aggregated, thresholds=merged)
-    return FilterInForce(
+    return FilterThresholds(
         NodeThresholds(plain, prod, aggregated),
         {
             "usage": plain,

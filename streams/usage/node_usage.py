@@ -105,7 +105,7 @@ class ExpectedNodeUsage:
     def set_estimator(self, estimator: Estimator) -> bool:
         """Apply another policy; return whether estimates may change. The caller sets the profile."""
         before, self.estimator = self.estimator, estimator
-        if before.counts_like(estimator):
+        if before.estimates_like(estimator):
             return False
         if self.metric is not None and (
             before.resources != estimator.resources
@@ -145,13 +145,13 @@ class ExpectedNodeUsage:
         return expires_at_ms is None or now_ms >= expires_at_ms
 
     def is_outdated(self, now_ms: int) -> bool:
-        """Tell whether there is a metric with an update time that has expired."""
+        """Tell whether the metric has expired; False without a metric or its update time."""
         return self.expires_at_ms is not None and self.is_expired(now_ms)
 
     # --- pods -----------------------------------------------------------------------------------
 
     def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
-        """Count a pod from now on, in place of an earlier state; return False if it never counts."""
+        """Count a pod, in place of an earlier state of it; return False if such pods never count."""
         if not _can_count(pod):
             return False
         self._uncount(pod.uid)
@@ -198,11 +198,11 @@ class ExpectedNodeUsage:
         if self.vectors is None or self.vectors.node is None:
             raise ValueError("expected usage of a node without usage: check `vectors` first")
         if aggregation is None:
-            return _without(plus(self.vectors.node, self.delta), self.vectors.unknown)
+            return _mark_unknown(plus(self.vectors.node, self.delta), self.vectors.unknown)
         reading = self.vectors.read(aggregation, duration_ms)
         if reading is None:
             return self.estimated
-        return _without(plus(reading.usage, self.delta), reading.unknown)
+        return _mark_unknown(plus(reading.usage, self.delta), reading.unknown)
 
     def compute_expected_prod(self) -> Vector:
         """Return the expected usage of prod pods, plus that of the system if the policy says so.
@@ -214,7 +214,7 @@ class ExpectedNodeUsage:
             return expected
         if self.estimator.args.prod_usage_include_sys:
             expected = plus(expected, self.vectors.system)
-        return _without(expected, self.vectors.unknown)
+        return _mark_unknown(expected, self.vectors.unknown)
 
     # --- sums -----------------------------------------------------------------------------------
 
@@ -296,18 +296,18 @@ class ExpectedNodeUsage:
         prod_usage: list[Vector] = []
         for assigned in self.assigned.values():
             pod = assigned.pod
-            known = measured.get((pod.namespace, pod.name))
+            measured_pod = measured.get((pod.namespace, pod.name))
             # Most pods have been measured for long; their estimates add nothing (`_share`).
             if (
-                known is None
+                measured_pod is None
                 or shown_since_ms is None
                 or shown_since_ms < assigned.timestamp_ms
                 or assigned.deadline_ms is not None
-                or (assigned.prod and not known[1])
+                or (assigned.prod and not measured_pod[1])
             ):
-                shares.append(self._share(assigned, known, zero))
+                shares.append(self._share(assigned, measured_pod, zero))
             elif assigned.prod:
-                prod_usage.append(known[0])
+                prod_usage.append(measured_pod[0])
         self.delta = total(zero, [share.delta for share in shares if share.delta is not zero])
         prod_usage += [share.prod_usage for share in shares if share.prod_usage is not zero]
         self.prod_usage = total(zero, prod_usage)
@@ -320,10 +320,10 @@ class ExpectedNodeUsage:
             self.metric_time_ms = None
 
 
-def _without(usage: Vector, unknown: tuple[int, ...]) -> Vector:
+def _mark_unknown(usage: Vector, unknown: tuple[int, ...]) -> Vector:
     if not unknown:
         return usage
-    return tuple([UNKNOWN if place in unknown else used for place, used in enumerate(usage)])
+    return tuple([UNKNOWN if position in unknown else used for position, used in enumerate(usage)])
 
 
 def _can_count(pod: Pod) -> bool:

@@ -13,8 +13,8 @@ UNBOUNDED = 2**63 - 1
 def round_half_away(value: float) -> int:
     """Round to the nearest integer, halves away from zero, as Go's math.Round."""
     whole = int(value)
-    beyond = value - whole
-    if -0.5 < beyond < 0.5:
+    fraction = value - whole
+    if -0.5 < fraction < 0.5:
         return whole
     return whole + 1 if value > 0 else whole - 1
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.policy import LoadAwareSchedulingArgs
 from schemas.policy.durations import parse_duration_ms
-from streams.usage.go_json import as_integers, decode, fields
+from streams.usage.go_json import decode, read_fields, read_integers
 from streams.usage.rounding import UNBOUNDED, largest_within
 from streams.usage.vectors import Vector
 
@@ -36,9 +36,9 @@ class NodeThresholds:
     prod: Mapping[str, int]
     aggregated: AggregatedThresholds | None
 
-    def vector(self, which: Mapping[str, int], resources: tuple[str, ...]) -> tuple[int, ...]:
+    def vector(self, thresholds: Mapping[str, int], resources: tuple[str, ...]) -> tuple[int, ...]:
         """Return thresholds in the order of `resources`; missing ones are 0."""
-        return tuple(which.get(resource, 0) for resource in resources)
+        return tuple(thresholds.get(resource, 0) for resource in resources)
 
 
 def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> NodeThresholds:
@@ -65,19 +65,19 @@ def read_node_thresholds(
     if text is None:
         return defaults
     try:
-        given = _Given()
-        given.read(decode(text))
+        annotation = _Annotation()
+        annotation.read(decode(text))
     except (ValueError, RecursionError):
         return defaults
     return NodeThresholds(
-        plain=given.plain or defaults.plain,
-        prod=given.prod or defaults.prod,
-        aggregated=given.aggregated.thresholds() or defaults.aggregated,
+        plain=annotation.plain or defaults.plain,
+        prod=annotation.prod or defaults.prod,
+        aggregated=annotation.aggregated.thresholds() or defaults.aggregated,
     )
 
 
 @dataclass(slots=True)
-class _GivenAggregated:
+class _AnnotationAggregated:
     """Part `aggregatedUsage` of the annotation."""
 
     limits: dict[str, int] = field(default_factory=dict)
@@ -85,9 +85,9 @@ class _GivenAggregated:
     duration_ms: int = 0
 
     def read(self, value: Any) -> None:
-        for name, item in fields(value):
+        for name, item in read_fields(value):
             if name == "usagethresholds":
-                self.limits = as_integers(item, self.limits)
+                self.limits = read_integers(item, self.limits)
             elif name == "usageaggregationtype" and item is not None:
                 self.aggregation = _text(item)
             elif name == "usageaggregatedduration":
@@ -100,22 +100,22 @@ class _GivenAggregated:
 
 
 @dataclass(slots=True)
-class _Given:
+class _Annotation:
     """Content of the usage-thresholds annotation, as Go decodes it (A6.11)."""
 
     plain: dict[str, int] = field(default_factory=dict)
     prod: dict[str, int] = field(default_factory=dict)
-    aggregated: _GivenAggregated = field(default_factory=_GivenAggregated)
+    aggregated: _AnnotationAggregated = field(default_factory=_AnnotationAggregated)
 
     def read(self, value: Any) -> None:
-        for name, item in fields(value):
+        for name, item in read_fields(value):
             if name == "usagethresholds":
-                self.plain = as_integers(item, self.plain)
+                self.plain = read_integers(item, self.plain)
             elif name == "produsagethresholds":
-                self.prod = as_integers(item, self.prod)
+                self.prod = read_integers(item, self.prod)
             elif name == "aggregatedusage":
                 if item is None:
-                    self.aggregated = _GivenAggregated()
+                    self.aggregated = _AnnotationAggregated()
                 self.aggregated.read(item)
 
 
@@ -134,13 +134,13 @@ class NodeProfile:
 
     total: Vector
     """Capacity of the node."""
-    most: Vector | None
+    usage_max: Vector | None
     """Largest usage that the thresholds for all pods allow; None if nothing is checked. `UNBOUNDED` for
     resources without a threshold or capacity."""
-    most_prod: Vector | None
+    prod_usage_max: Vector | None
     """Largest usage of prod pods; None if prod pods are judged as all other pods."""
     aggregation: str | None
-    """Statistic that `most` limits; None for mean usage."""
+    """Statistic that `usage_max` limits; None for mean usage."""
     aggregated_ms: int
     """Duration of that statistic; 0 for the longest measured duration."""
 
@@ -158,14 +158,14 @@ def build_profile(
     checked = thresholds.plain if aggregated is None else aggregated.thresholds
     return NodeProfile(
         total=total,
-        most=_most(total, thresholds.vector(checked, resources)),
-        most_prod=_most(total, thresholds.vector(thresholds.prod, resources)),
+        usage_max=_compute_usage_max(total, thresholds.vector(checked, resources)),
+        prod_usage_max=_compute_usage_max(total, thresholds.vector(thresholds.prod, resources)),
         aggregation=None if aggregated is None else aggregated.aggregation,
         aggregated_ms=0 if aggregated is None else aggregated.duration_ms,
     )
 
 
-def _most(total: Vector, thresholds: Vector) -> Vector | None:
+def _compute_usage_max(total: Vector, thresholds: Vector) -> Vector | None:
     if not any(thresholds):
         return None
     return tuple(

@@ -50,7 +50,7 @@ class Pace:
 
 
 def collect_garbage_rarely() -> None:
-    """Set the thresholds of garbage collection at the start of a worker."""
+
     gc.set_threshold(_YOUNGEST, _YOUNGEST_PER_MIDDLE, _MIDDLE_PER_ALL)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from streams.worker.partitions import StageProblems
 
 #: Time between two checks, and so between two attempts to join, in seconds.
-LOOK_S = 1.0
+CHECK_INTERVAL_S = 1.0
 _WATCHER, _SUBJECT = "group", "consumer group"
 #: Advice by the name of an error.
 _REMEDIES = {
@@ -67,17 +67,17 @@ class Membership:
         self._problems = problems
 
     async def run(self) -> None:
-        """Check every `LOOK_S` until cancelled."""
+        """Check every `CHECK_INTERVAL_S` until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
-            found = await self._app.group_status()
-            if found.ended:
-                error = CoordinatorEnded(f"{self._describe(found.error)}; start the worker again")
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            status = await self._app.group_status()
+            if status.ended:
+                error = CoordinatorEnded(f"{self._describe(status.error)}; start the worker again")
                 await self._app.crash(error)
                 return
-            if found.error is not None:
-                self._report({_SUBJECT: self._describe(found.error)})
-            elif found.member:
+            if status.error is not None:
+                self._report({_SUBJECT: self._describe(status.error)})
+            elif status.member:
                 self._report({})
 
     def _report(self, sentences: dict[str, str]) -> None:
@@ -86,5 +86,5 @@ class Membership:
 
     def _describe(self, error: Exception | None) -> str:
         remedy = _REMEDIES.get(type(error).__name__)
-        advice = f"; {remedy}. It tries again every {LOOK_S:.0f} s" if remedy else ""
+        advice = f"; {remedy}. It tries again every {CHECK_INTERVAL_S:.0f} s" if remedy else ""
         return f"the worker cannot join consumer group {self._app.conf.id}: {error}{advice}"

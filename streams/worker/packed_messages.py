@@ -65,8 +65,8 @@ def pack_message(tp: Any, fetched: FetchedRange, generation: int) -> PackedMessa
         generation_id=generation,
     )
     message.records = [
-        InputRecord(topic, partition, each.offset, each.key, each.value, each.timestamp)
-        for each in records
+        InputRecord(topic, partition, record.offset, record.key, record.value, record.timestamp)
+        for record in records
     ]
     message.empty = {(topic, partition, first): end for first, end in _find_empty(fetched)}
     return message

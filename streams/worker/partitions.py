@@ -53,7 +53,7 @@ class Partitions:
         self.stage = stage
         """aggregate or cluster."""
         self.topics = frozenset(topics)
-        """Input topics."""
+
         self.stages: dict[int, Stage] = {}
         """The stage of each partition."""
         self.recovered = False
@@ -92,7 +92,6 @@ class Partitions:
 
     @property
     def is_recovering(self) -> bool:
-        """Whether tables are being recovered."""
         return not self.recovered and bool(self._app.in_recovery)
 
     @property

@@ -35,7 +35,7 @@ from streams.worker.report.metrics import Metrics
 from streams.worker.store.journal_first import JournalFirst
 from streams.worker.store.pipeline import AHEAD_MAX, Pipeline
 from streams.worker.store.publisher import Publisher
-from streams.worker.store.topic_watch import TopicWatch, written_by
+from streams.worker.store.topic_watch import TopicWatch, list_written_topics
 from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
 
@@ -103,7 +103,7 @@ class StageRunner:
         self._ticker = None if ticks is None else Ticker(settings, self.intake, ticks)
         self._undelivered = UndeliveredWatch(settings, self.intake)
         state = {*topics, *durability.topics, *(table.changelog for table in tables)}
-        self._watch = TopicWatch(settings, state, written_by(name))
+        self._watch = TopicWatch(settings, state, list_written_topics(name))
         self.takeover = Takeover(
             app,
             self.partitions,
@@ -133,10 +133,10 @@ class StageRunner:
         ]
         if self._ticker is not None:
             work.append(self._ticker.run())
-        tasks = [asyncio.create_task(each) for each in work]
+        tasks = [asyncio.create_task(coroutine) for coroutine in work]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished:
                 task.result()
         except Exception as error:
             # Faust would restart the agent with a state that may be ahead of the durable one.
@@ -145,7 +145,7 @@ class StageRunner:
             raise
         finally:
             # First, because a rebalance may wait for pending batches.
-            self.pipeline.give_up()
+            self.pipeline.drop_pending()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

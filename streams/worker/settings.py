@@ -77,12 +77,12 @@ class WorkerSettings(BaseSettings):
 
     def without_effect(self) -> dict[str, str]:
         """Return the variables that are set without effect, with the reason."""
-        why: dict[str, str] = {}
+        reasons: dict[str, str] = {}
 
         def idle(reason: str, *fields: str) -> None:
             for field in fields:
                 if field in self.model_fields_set:
-                    why.setdefault(_variable(field), reason)
+                    reasons.setdefault(_variable(field), reason)
 
         if self.stages != "all":
             stages = f"{_variable('stages')} is {self.stages}"
@@ -94,18 +94,18 @@ class WorkerSettings(BaseSettings):
             idle(f"{_variable('clock')} is external", "tick_interval_s", "clock_hold_s")
         if not self.metrics_port:
             idle(f"{_variable('metrics_port')} is 0", "ready_lag_records")
-        return why
+        return reasons
 
     def make_data_dir(self) -> None:
         """Create the directory of Faust's files; raises SettingsError if it is not writable."""
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
-            why = None if os.access(self.data_dir, os.W_OK | os.X_OK) else "it is not writable"
+            problem = None if os.access(self.data_dir, os.W_OK | os.X_OK) else "it is not writable"
         except OSError as error:
-            why = error.strerror
-        if why is not None:
+            problem = error.strerror
+        if problem is not None:
             raise SettingsError(
-                f"{_variable('data_dir')}={self.data_dir}: {why}; expected a writable directory"
+                f"{_variable('data_dir')}={self.data_dir}: {problem}; expected a writable directory"
             )
 
     def collect_policy(self) -> Policy | None:
@@ -120,7 +120,9 @@ class WorkerSettings(BaseSettings):
                 f"{name} cannot be read: {error.strerror}; expected a policy file"
             ) from None
         except PolicyError as error:
-            raise SettingsError("\n".join(f"{name}: {each}" for each in error.problems)) from None
+            raise SettingsError(
+                "\n".join(f"{name}: {problem}" for problem in error.problems)
+            ) from None
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -31,7 +31,7 @@ from streams.worker.packed_messages import PackedMessage
 READ_ROWS_MAX = 1_000
 
 
-class _NamedTable(faust.Table[bytes, bytes]):
+class _SharedNameTable(faust.Table[bytes, bytes]):
     """A table whose changelog has the same name for all values of LOADSTREAM_WORKER_STAGES.
 
     It remembers how far its changelog was read, which Faust's memory store does not. So reading of a
@@ -42,7 +42,7 @@ class _NamedTable(faust.Table[bytes, bytes]):
         super().__init__(*args, **options)
         self.read_to: dict[Any, int] = {}
         """Offset of the last row read, by partition of the changelog."""
-        self.kept: Collection[int] | None = None
+        self.kept_partitions: Collection[int] | None = None
         """Owned and standby partitions; None: not known yet."""
 
     async def on_changelog_event(self, event: Any) -> None:
@@ -52,8 +52,12 @@ class _NamedTable(faust.Table[bytes, bytes]):
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         # Rows of partitions that were lost meanwhile are dropped.
-        kept = self.kept
-        events = [each for each in batch if kept is None or each.message.partition in kept]
+        owned_or_standby = self.kept_partitions
+        events = [
+            event
+            for event in batch
+            if owned_or_standby is None or event.message.partition in owned_or_standby
+        ]
         rows = [event for event in events if not isinstance(event.message, PackedMessage)]
         super().apply_changelog_batch(rows)
         for event in events:
@@ -81,7 +85,7 @@ class RowTable:
         """Declare the table before the app starts."""
         self.name = name
         # In memory: rows on disk could be outdated after a restart.
-        table = _NamedTable(
+        table = _SharedNameTable(
             app,
             name=name,
             key_type=bytes,
@@ -108,15 +112,15 @@ class RowTable:
         Raises:
             DamagedTable: a key is invalid, or chunks of a row are missing.
         """
-        found: dict[int, dict[str, bytes]] = {partition: {} for partition in partitions}
+        by_partition: dict[int, dict[str, bytes]] = {partition: {} for partition in partitions}
         self._chunks = {}
-        for raw, kept in self._table.data.items():
+        for raw, value in self._table.data.items():
             partition, key = self._place(raw)
             if is_chunk(key):
                 self._chunks.setdefault(row_key_of_chunk(key), []).append(key)
-            elif partition in found:
-                found[partition][key] = join_chunks(key, kept, self._value)
-        return found
+            elif partition in by_partition:
+                by_partition[partition][key] = join_chunks(key, value, self._value)
+        return by_partition
 
     def row(self, key: str) -> bytes | None:
         value = self._value(key.encode())
@@ -130,8 +134,8 @@ class RowTable:
         """
         prefix = f"{partition}/{cluster}/".encode()
         return {
-            key: join_chunks(key, kept, self._value)
-            for raw, kept in self._table.data.items()
+            key: join_chunks(key, value, self._value)
+            for raw, value in self._table.data.items()
             if raw.startswith(prefix) and not is_chunk(key := raw.decode())
         }
 
@@ -172,8 +176,8 @@ class RowTable:
                 data[raw] = compress(change.value)
 
     def _value(self, raw: bytes) -> bytes | None:
-        kept = self._table.data.get(raw)
-        return None if kept is None else decompress(kept)
+        value = self._table.data.get(raw)
+        return None if value is None else decompress(value)
 
     def _note_chunk(self, row: str, change: RowChange) -> None:
         chunks = self._chunks.setdefault(row, [])
@@ -186,7 +190,7 @@ class RowTable:
 
     def keep_only(self, partitions: Collection[int]) -> None:
         """Drop the rows of all other partitions."""
-        self._table.kept = frozenset(partitions)
+        self._table.kept_partitions = frozenset(partitions)
         data, read_to = self._table.data, self._table.read_to
         for tp in [tp for tp in read_to if tp.partition not in partitions]:
             del read_to[tp]

@@ -28,7 +28,7 @@ from schemas.messages.rounds import HotNode, RebalanceRound
 from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import encode
-from streams.in_process.pipeline import LocalPipeline, Written
+from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from tests.streams.cluster.builders import (
     CLUSTER,
     START_MS,
@@ -117,7 +117,9 @@ class Cluster:
         records = []
         for message in messages:
             name = topic or _TOPIC_BY_CLASS[type(message)]
-            records.append(Written(name, key_of(name, message), encode(message), at(self.seconds)))
+            records.append(
+                ProducedRecord(name, key_of(name, message), encode(message), at(self.seconds))
+            )
         outputs = [read_output(*output) for output in self.pipeline.apply(records)]
         for output in outputs:
             self.answers.setdefault(type(output), []).append(output)

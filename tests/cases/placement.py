@@ -10,7 +10,7 @@ from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.nodes import Taint
 from schemas.messages.pods import Pod
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 from tests.cases.case import case, cases
 from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
 from tests.streams.cluster.builders import container, tick
@@ -46,7 +46,7 @@ def count_native_sidecars(reverse: bool) -> str:
     init = [_asks("s1", "500m", restartPolicy="Always"), _asks("i1", "2000m")]
     found = pod_object("a", containers=[_asks("app", "1000m")], overhead={"cpu": "100m"},
                        initContainers=init[::-1] if reverse else init)  # fmt: skip
-    return f"{pod_demand(_read(found)).requests['cpu']}m"
+    return f"{compute_demand(_read(found)).requests['cpu']}m"
 
 
 def _read(found: dict[str, Any]) -> Pod:
@@ -70,7 +70,7 @@ def count_a_resize(given: tuple[str, str]) -> str:
         "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
     }  # fmt: skip
     found = pod_object("a", "n1", containers=[_asks("app", spec)], status=status)
-    return f"{pod_demand(_read(found)).requests['cpu']}m"
+    return f"{compute_demand(_read(found)).requests['cpu']}m"
 
 
 # --- large pods, full clusters -------------------------------------------------------------------

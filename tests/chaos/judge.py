@@ -21,7 +21,7 @@ from schemas.topics.catalog import CLUSTER_INPUTS
 from schemas.topics.codec import decode, decode_as
 from streams.aggregate.intake import INPUT as USAGE
 from streams.replay.recorded import NotReplayable, Recording
-from streams.replay.report import ReplayResult, as_lines
+from streams.replay.report import ReplayResult, format_lines
 from streams.replay.verify import Verification
 from streams.stage import journal
 from streams.stage.packing import apply_changes
@@ -106,14 +106,14 @@ def _judge_journal(history: History, verdict: Verdict) -> None:
 def _judge_partition(history: History, partition: int, verdict: Verdict) -> list[OutputRecord]:
     """Judge one partition; return the outputs in its journal."""
     entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
-    tail = journal.follow(journal.JournalPlace(), entries)
+    tail = journal.read_tail(journal.JournalReader(journal.JournalPosition()), entries)
     inputs = _Inputs(history, partition)
     verification = Verification(partition, history.partitions)
     difference = verification.verify(Recording(partition, entries, inputs))
     summary = verification.summary
     verdict.figures.update(batches=summary.batches, records=summary.inputs)
     if difference is not None:
-        verdict.say(as_lines(ReplayResult(partition, summary, difference)))
+        verdict.say(format_lines(ReplayResult(partition, summary, difference)))
     else:
         verdict.say(f"partition {partition}, {problem}" for problem in inputs.left())
     verdict.say(_tables(history, partition, tail))
@@ -131,7 +131,7 @@ def _applied(
 ) -> Iterator[InputRecord]:
     """All inputs in the order applied."""
     inputs = _Inputs(history, partition)
-    reader = journal.JournalReader(journal.JournalPlace())
+    reader = journal.JournalReader(journal.JournalPosition())
     for offset, value in entries:
         batch = reader.take(offset, value)
         for run in () if batch is None else batch.inputs:
@@ -155,8 +155,8 @@ def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[st
             yield f"row {key}: changelog {rows.get(key)!r}, journal {written.get(key)!r}"
     if position is not None:
         row = decode_as(JournalPositionRow, position)
-        if isinstance(row, Refusal) or row.sequence != tail.place.sequence:
-            yield f"journal position: {position!r}, the journal ends at {tail.place}"
+        if isinstance(row, Refusal) or row.sequence != tail.position.sequence:
+            yield f"journal position: {position!r}, the journal ends at {tail.position}"
 
 
 def _order(history: History, partition: int, outputs: list[OutputRecord]) -> Iterator[str]:

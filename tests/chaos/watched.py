@@ -47,7 +47,7 @@ def main(file: Path) -> None:
     """Run the worker with its journal watched."""
     from loadstream.__main__ import main as loadstream
     from streams import app
-    from streams.stage.journal import JournalPlace
+    from streams.stage.journal import JournalPosition
     from streams.stage.records import AppliedBatch
     from streams.worker.store.journal_first import JournalFirst
 
@@ -56,7 +56,7 @@ def main(file: Path) -> None:
     class WatchedJournal(JournalFirst):
         journaling = committing = 0
 
-        async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
+        async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPosition]:
             self.journaling += bool(batches)
             self.show()
             try:
@@ -68,7 +68,7 @@ def main(file: Path) -> None:
                 self.show()
 
         async def commit(
-            self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace]
+            self, batches: Sequence[AppliedBatch], places: Sequence[JournalPosition]
         ) -> None:
             try:
                 await super().commit(batches, places)

@@ -12,7 +12,7 @@ from streams.cluster.state import NODES_MAX, PODS_MAX
 from streams.migration.gates.budgets import BUDGETS_MAX
 from streams.migration.gates.named_objects import NAMESPACES_MAX
 from streams.migration.gates.workloads import WORKLOADS_MAX
-from streams.stage.journal import JournalPlace, batch
+from streams.stage.journal import JournalPosition, encode_batch
 from streams.stage.records import InputRecord
 from tests.docs.pages import ROOT
 from tests.streams.aggregate.harness import stage
@@ -38,7 +38,7 @@ def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
         return InputRecord(topic, 0, ends[topic], key.encode(), value, timestamp_ms=at_ms)
 
     def journaled(*records: InputRecord) -> int:
-        return sum(map(len, batch(0, JournalPlace(), records, cluster.apply(records))))
+        return sum(map(len, encode_batch(0, JournalPosition(), records, cluster.apply(records))))
 
     (node,) = messages.node_states(1)
     journaled(

@@ -13,8 +13,8 @@ from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
 from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
-from streams.pods.demand import pod_demand
-from streams.pods.held import Held
+from streams.pods.demand import compute_demand
+from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
@@ -121,12 +121,12 @@ class World:
         The agent, which sees every reservation, gives the third node's room back at once.
         """
         node = event["pod"].get("node")
-        held = self.state.inventory.where.get(event["pod"]["uid"])
+        held = self.state.inventory.node_of_pod.get(event["pod"]["uid"])
         return node is not None and held not in (None, node, event["oldPod"].get("node"))
 
     def _hold(self, pod: Pod, node: str, *, first_seen: bool) -> None:
         now_ms = self.state.now_ms or 0
-        held = Held(pod=pod, demand=pod_demand(pod), assigned_at_ms=now_ms)
+        held = HeldPod(pod=pod, demand=compute_demand(pod), assigned_at_ms=now_ms)
         self.state.inventory.hold(node, held, first_seen=first_seen)
 
     def evaluate(self) -> Json:

@@ -12,8 +12,8 @@ from schemas.messages.metrics import NodeMetric
 from schemas.policy import Policy, PolicyError, low_node_load_args
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory
-from streams.inventory.pod_events import observe
-from streams.pods.held import Held
+from streams.inventory.pod_events import apply_lifecycle
+from streams.pods.held import HeldPod
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, Rules
 from streams.rebalance.outcome import RoundOutcome
@@ -73,7 +73,7 @@ class World:
         for node in self.scenario["nodes"]:
             self.inventory.apply_node(objects.node(node))
         for pod in self.scenario["pods"]:
-            observe(self.inventory, objects.lifecycle("seen", pod))
+            apply_lifecycle(self.inventory, objects.lifecycle("seen", pod))
         for step in self.scenario["rounds"]:
             yield self.round(step)
 
@@ -112,7 +112,7 @@ class _Rules(Rules):
     def __init__(self, items: Json, *, dry_run: bool) -> None:
         self._items, self._dry_run = items, dry_run
 
-    def explain_protection(self, held: Held) -> str | None:
+    def explain_protection(self, held: HeldPod) -> str | None:
         return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
 
     def gate(self, candidate: Candidate) -> Gate | None:

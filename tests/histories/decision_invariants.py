@@ -69,7 +69,7 @@ def check_reservation(
     cluster: ClusterModel, state: ClusterState, placed: PlacementDecision
 ) -> None:
     """A placed pod takes room on its node, until the time that the decision names."""
-    found = state.inventory.held(placed.pod.uid)
+    found = state.inventory.find_held(placed.pod.uid)
     same = found and (found[0].name, found[1].expires_at_ms) == (placed.node, placed.expires_at_ms)
     require(bool(same), "a placed pod takes no room", placed)
 
@@ -91,7 +91,7 @@ def check_scores(cluster: ClusterModel, state: ClusterState, placed: PlacementDe
 
 def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
     """No pod is placed on a node that its owner left because it was hot."""
-    found = state.inventory.held(placed.pod.uid)
+    found = state.inventory.find_held(placed.pod.uid)
     if found:
         owner = found[1].pod.owner_key
         moves = state.memory.moves
@@ -107,7 +107,7 @@ def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: Placement
 
 def check_drained(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
     """No pod without tolerations is placed on a node that is drained."""
-    found = state.inventory.held(placed.pod.uid)
+    found = state.inventory.find_held(placed.pod.uid)
     drain = state.migrations.drains.rows.get(placed.node or "")
     if found and not found[1].pod.tolerations and cluster.filters_by("NodeUnschedulable"):
         drained = drain is not None and not drain.dry_run
@@ -154,7 +154,7 @@ def check_commanded_once(
     """A pod has one command at a time, and is on the node that its command names."""
     uid = command.pod.uid
     require(uid not in cluster.commands, "a pod has two commands at a time", command)
-    found = state.inventory.held(uid)
+    found = state.inventory.find_held(uid)
     is_there = found is not None and found[0].name == command.node
     require(is_there, "a command is for a pod that is not there", command)
 

@@ -24,7 +24,7 @@ from schemas.messages.rounds import PoolRound, RebalanceRound
 from schemas.messages.workloads import DisruptionBudget
 from schemas.policy import Policy, read_policy
 from streams.placement.registry import KNOWN
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 
 Amounts = Mapping[str, int]
 
@@ -67,7 +67,9 @@ class ClusterModel:
     def get_pods_on(self, node: str) -> dict[str, Amounts]:
         """Return the resources of the pods that are certain to be on a node, by uid."""
         pods = {
-            uid: pod_demand(pod).requests for uid, pod in self.running.items() if pod.node == node
+            uid: compute_demand(pod).requests
+            for uid, pod in self.running.items()
+            if pod.node == node
         }
         placed = {
             uid: self.requests[uid] for uid, made in self.reserved.items() if made.node == node
@@ -99,7 +101,7 @@ class ClusterModel:
             case SchedulingRequest():
                 uid = message.pod.uid
                 if uid not in self.reserved:
-                    self.requests[uid] = pod_demand(message.pod).requests
+                    self.requests[uid] = compute_demand(message.pod).requests
                 self.waiting.add(uid)
                 self.refused.discard(uid)
             case DisruptionBudget():

@@ -124,7 +124,7 @@ class ClusterReference(Reference):
         """The rows of the worker are those of the reference."""
         worker = self._cluster_worker
         worker.redo()
-        apply_changes(self._rows, self._changes.rows(self._rows.get))
+        apply_changes(self._rows, self._changes.packed_rows(self._rows.get))
         self._changes = Changes()
         for key in sorted(self._rows.keys() | worker.rows.keys()):
             expected, found = self._rows.get(key), worker.rows.get(key)
@@ -140,7 +140,7 @@ class ClusterReference(Reference):
         try:
             verification = Verification(PARTITION, PARTITIONS, None, self._checkpoint)
             beginning = verification.beginning
-            first = beginning.place.offset + 1
+            first = beginning.position.offset + 1
             inputs = ReplayInputs(self._log, beginning.following)
             entries = enumerate(worker.journal[first:], first)
             difference = verification.verify(Recording(PARTITION, entries, inputs, beginning))

@@ -149,7 +149,7 @@ def check_reserved_amounts(state: ClusterState) -> None:
 
 def check_held_once(state: ClusterState) -> None:
     """Every pod that is held is found on its node."""
-    for uid, name in state.inventory.where.items():
+    for uid, name in state.inventory.node_of_pod.items():
         node = state.inventory.nodes.get(name)
         require(node is not None and uid in node.held, "a pod is held on no node", uid)
     count = sum(len(node.held) for node in state.inventory.nodes.values())
@@ -169,7 +169,7 @@ def check_waiting_once(state: ClusterState) -> None:
     """A pod that waits holds no room, except for a replacement that was planned."""
     for waiting in state.placement.pending:
         uid = waiting.request.pod.uid
-        require(state.inventory.held(uid) is None, "a pod waits and has a node", uid)
+        require(state.inventory.find_held(uid) is None, "a pod waits and has a node", uid)
 
 
 def check_known_pods(state: ClusterState, cluster: ClusterModel) -> None:
@@ -177,7 +177,7 @@ def check_known_pods(state: ClusterState, cluster: ClusterModel) -> None:
     nodes = {uid: pod.node for uid, pod in cluster.running.items()}
     nodes |= {uid: decision.node for uid, decision in cluster.reserved.items()}
     for uid, node in nodes.items():
-        found = state.inventory.where.get(uid)
+        found = state.inventory.node_of_pod.get(uid)
         require(
             found == node,
             "a pod is not held where it is known to be",
@@ -188,7 +188,7 @@ def check_known_pods(state: ClusterState, cluster: ClusterModel) -> None:
 def check_requests(state: ClusterState, cluster: ClusterModel) -> None:
     """No request is forgotten: its pod waits or has a node, until there is a final answer."""
     for uid in cluster.waiting:
-        known = state.placement.pending.get(uid) or state.inventory.held(uid)
+        known = state.placement.pending.get(uid) or state.inventory.find_held(uid)
         require(known is not None, "a request is forgotten", uid)
 
 
@@ -209,7 +209,10 @@ def _describe(state: ClusterState) -> tuple[dict[str, Any], ...]:
     nodes = state.inventory.nodes
     return (
         {name: (node.state, node.usage.metric) for name, node in nodes.items()},
-        {uid: (name, nodes[name].held[uid].pod) for uid, name in state.inventory.where.items()},
+        {
+            uid: (name, nodes[name].held[uid].pod)
+            for uid, name in state.inventory.node_of_pod.items()
+        },
         {each.request.pod.uid: each.request for each in state.placement.pending},
         {row.migration_id: row for row in state.migrations.lifecycle.registry},
     )
@@ -221,7 +224,7 @@ def _describe(state: ClusterState) -> tuple[dict[str, Any], ...]:
 def check_pods(state: ClusterState, cluster: ClusterModel, world: World) -> None:
     """The stage knows the pods and their nodes as they are."""
     expected = {pod["uid"]: pod["node"] for pod in world.bound_pods()}
-    found = dict(state.inventory.where)
+    found = dict(state.inventory.node_of_pod)
     differing = {
         uid: (found.get(uid), expected.get(uid))
         for uid in found.keys() | expected.keys()

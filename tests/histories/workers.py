@@ -29,7 +29,7 @@ from streams.stage.records import (
     Stage,
 )
 from streams.worker.consume.intake import refuse_ticks_ahead, split_at_gaps
-from streams.worker.consume.ticker import KNOWN_FIRST, LATE_S
+from streams.worker.consume.ticker import APPLIED_FIRST, LATE_S
 from tests.histories.failure import Failure, describe_exception, require
 from tests.histories.log import PARTITION, PARTITIONS, Log
 from tests.histories.outside import Faults
@@ -203,15 +203,15 @@ class ClusterWorker(Worker):
 
     def __init__(self, seed: int, log: Log, faults: Faults) -> None:
         self.journal: list[bytes] = []
-        self._written = journal.JournalPlace()
+        self._written = journal.JournalPosition()
         """The place of the journal that the rows reflect."""
-        self._place = journal.JournalPlace()
+        self._place = journal.JournalPosition()
         self.fails_over = False
         super().__init__(seed, log, faults)
 
     def start(self) -> ClusterStage:
         """Open the journal, redo its tail over the rows, and publish its outputs again."""
-        self.journal.append(journal.opening(PARTITION))
+        self.journal.append(journal.encode_opening(PARTITION))
         for output in self.redo().outputs:
             self.log.publish(output, self.faults.now_ms)
         return self.restore()
@@ -230,11 +230,13 @@ class ClusterWorker(Worker):
         """Bring the rows to the end of the journal."""
         first = self._written.offset + 1
         try:
-            tail = journal.follow(self._written, enumerate(self.journal[first:], first))
+            tail = journal.read_tail(
+                journal.JournalReader(self._written), enumerate(self.journal[first:], first)
+            )
         except journal.JournalDamaged as damaged:
             raise Failure("the journal cannot be followed", str(damaged)) from damaged
         self.put_rows(RowChange(key, value) for key, value in tail.rows.items())
-        self._written = self._place = tail.place
+        self._written = self._place = tail.position
         return tail
 
     def tick(self, now_ms: int) -> None:
@@ -242,7 +244,7 @@ class ClusterWorker(Worker):
         if self.is_down or self.stands_still:
             return
         if self.stage.now_ms is None or now_ms - self.stage.now_ms > 1_000 * LATE_S:
-            self.work(KNOWN_FIRST)
+            self.work(APPLIED_FIRST)
             self.log.send("clock", ClockTick(partition=PARTITION, now_ms=now_ms), now_ms)
             self.work(("clock",))
         else:
@@ -257,11 +259,11 @@ class ClusterWorker(Worker):
             super().work(topics)
 
     def write(self, batch: AppliedBatch) -> None:
-        records = journal.batch(PARTITION, self._place, batch.records, batch.result)
+        records = journal.encode_batch(PARTITION, self._place, batch.records, batch.result)
         if self.fails_over:
             # A successor has opened the journal; this worker does not know it yet and writes.
             self.fails_over = False
-            self.journal += [journal.opening(PARTITION), *records]
+            self.journal += [journal.encode_opening(PARTITION), *records]
             raise _Stopped
         for record in records:
             require(len(record) <= VALUE_BYTES_MAX, "a journal record is too large")

@@ -13,7 +13,7 @@ import orjson
 
 from schemas.base.quantities import parse_amounts
 from schemas.messages.pods import Pod
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 from tests.histories.log import find_name
 
 Payload = dict[str, Any]
@@ -274,7 +274,7 @@ class World:
 
 
 def _read_requests(pod: Payload) -> Mapping[str, int]:
-    return pod_demand(Pod.model_validate_json(orjson.dumps(pod))).requests
+    return compute_demand(Pod.model_validate_json(orjson.dumps(pod))).requests
 
 
 def draw_node(random: Random) -> Payload:

@@ -18,7 +18,7 @@ from schemas.topics.partitions import partition_for
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import run as run_world
-from streams.in_process.pipeline import LocalPipeline, Written
+from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from tests.conftest import RunningBroker
 from tests.simulation.closed_loop.days import EAGER, quiet, scenario
 
@@ -44,7 +44,7 @@ class Recording(LocalPipeline):
 
         self.cluster.apply = recorded  # type: ignore[method-assign]
 
-    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
+    def apply(self, records: Sequence[ProducedRecord]) -> list[tuple[str, bytes]]:
         self.records += [
             (each.topic, each.key.encode(), each.value)
             for each in records

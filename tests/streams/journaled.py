@@ -12,7 +12,7 @@ from streams.replay.recorded import Recording
 from streams.replay.verify import Difference, Verification, Window
 from streams.stage import journal
 from streams.stage.checkpoint import Checkpoint, CheckpointEncoder
-from streams.stage.journal_records import read_record, whole
+from streams.stage.journal_records import join_parts, read_record
 from streams.stage.packing import apply_changes
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 
@@ -49,12 +49,12 @@ class Journaled:
         """Everything that was applied, in order."""
         self.journal: list[bytes] = []
         self._rows: dict[str, bytes] = {}
-        self._place = journal.JournalPlace(sequence=0 if reset else -1)
+        self._place = journal.JournalPosition(sequence=0 if reset else -1)
         self.start()
 
     def start(self) -> None:
         """A new writer: its state comes from the rows."""
-        self.journal.append(journal.opening(0))
+        self.journal.append(journal.encode_opening(0))
         offset = len(self.journal) - 1
         self._place = replace(self._place, epoch=offset, offset=offset)
         self.stage = ClusterStage.restore(0, 1, self._rows)
@@ -69,16 +69,16 @@ class Journaled:
 
     def write(self, records: Sequence[InputRecord], result: StageResult) -> None:
         """Journal a batch with this result."""
-        self.journal += journal.batch(0, self._place, records, result)
+        self.journal += journal.encode_batch(0, self._place, records, result)
         place, offset = self._place, len(self.journal) - 1
-        self._place = journal.JournalPlace(place.epoch, place.sequence + 1, offset)
+        self._place = journal.JournalPosition(place.epoch, place.sequence + 1, offset)
 
     def lost(self, records: Sequence[InputRecord], result: StageResult) -> None:
         """A batch of a writer that does not know that it has lost the partition, after its
         successor's opening."""
         old = self._place
         self.start()
-        self.journal += journal.batch(0, old, records, result)
+        self.journal += journal.encode_batch(0, old, records, result)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -88,7 +88,7 @@ class Journaled:
     def pieces(self, piece_bytes: int = 400) -> list[bytes]:
         """That as a worker writes it."""
         now = self.checkpoint
-        encoder = CheckpointEncoder(0, now.place, now.now_ms, piece_bytes)
+        encoder = CheckpointEncoder(0, now.position, now.now_ms, piece_bytes)
         return [*encoder.add(now.rows), *encoder.close()]
 
     def replay(
@@ -104,7 +104,7 @@ class Journaled:
         beginning = verification.beginning
         entries = list(enumerate(self.journal if values is None else values))
         inputs = Topics(self.topics if topics is None else topics, beginning.following)
-        recording = Recording(0, entries[beginning.place.offset + 1 :], inputs, beginning)
+        recording = Recording(0, entries[beginning.position.offset + 1 :], inputs, beginning)
         return verification.verify(recording), verification
 
 
@@ -112,7 +112,7 @@ def as_record(value: bytes) -> dict[str, Any]:
     """A batch of one journal record as an object that can be altered; `from_record` is the way back."""
     read = read_record(value)
     assert not isinstance(read, Refusal)
-    batch = whole([read])
+    batch = join_parts([read])
     return {
         "partition": read[0].partition,
         "epoch": batch.epoch,
@@ -141,8 +141,8 @@ def from_record(record: dict[str, Any]) -> bytes:
     result = StageResult(
         tuple(outputs), tuple(RowChange(key, value and value.encode()) for key, value in rows)
     )
-    place = journal.JournalPlace(record["epoch"], record["sequence"] - 1)
-    (value,) = journal.batch(record["partition"], place, (), result)
+    place = journal.JournalPosition(record["epoch"], record["sequence"] - 1)
+    (value,) = journal.encode_batch(record["partition"], place, (), result)
     head, index, values = value.split(b"\n", 2)
     index = orjson.dumps({**orjson.loads(index), "inputs": record["inputs"]})
     return b"\n".join((head, index, values))

@@ -16,7 +16,7 @@ from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from streams.stage.journal import TOPIC as JOURNAL
-from streams.stage.journal_records import JournalBatch, read_record, whole
+from streams.stage.journal_records import JournalBatch, join_parts, read_record
 from tests.conftest import RunningBroker
 from tests.streams.builders import pod, request
 from tests.streams.worker_process import Client, Worker, client
@@ -94,7 +94,7 @@ def _journal(kafka: Client) -> list[JournalBatch]:
     values = [value for topic, _, value in kafka.received if topic == JOURNAL]
     records = [read_record(value) for value in values]
     return [
-        whole([each])
+        join_parts([each])
         for each in records
         if not isinstance(each, Refusal) and each[0].partition == _PARTITION and not each[0].opens
     ]

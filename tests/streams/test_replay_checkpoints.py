@@ -110,8 +110,8 @@ def _with_a_time(
     assert second.now_ms is not None
     code, after = _home(broker, "--from", str(second.now_ms + 1))
     assert (code, after["verdict"]) == (0, "equal")
-    assert after["checkpoint_offset"] == second.place.offset
-    assert after["first_batch"] == second.place.sequence + 1
+    assert after["checkpoint_offset"] == second.position.offset
+    assert after["first_batch"] == second.position.sequence + 1
     assert 0 < after["batches"] < whole["batches"]
     assert after["last_ms"] == whole["last_ms"]
 
@@ -125,16 +125,17 @@ def _without_the_beginning(
     _delete(broker, "node-state", 4)
     _delete(broker, "clock", 1)
     code, rest = _home(broker)
-    assert (code, rest["verdict"], rest["checkpoint_offset"]) == (0, "equal", first.place.offset)
-    _delete(broker, "journal", first.place.offset)
+    assert (code, rest["verdict"], rest["checkpoint_offset"]) == (0, "equal", first.position.offset)
+    _delete(broker, "journal", first.position.offset)
     assert _home(broker) == (code, rest)
-    assert rest["batches"] == whole["batches"] - first.place.sequence - 1
+    assert rest["batches"] == whole["batches"] - first.position.sequence - 1
     assert rest["outputs"] >= 40
 
     done = replay(broker, "--partition", str(HOME))
     assert done.exit_code == 0
     assert (
-        f"; started with batch {first.place.sequence + 1} after the checkpoint of 20" in done.output
+        f"; started with batch {first.position.sequence + 1} after the checkpoint of 20"
+        in done.output
     )
 
     code, early = _home(broker, "--from", str(first.now_ms))
@@ -155,7 +156,7 @@ def _with_an_altered_input(broker: RunningBroker, first: FoundCheckpoint) -> Non
     _write_anew(broker, requests, asked, asked.value().replace(b"500m", b"500x"))
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (1, "different")
-    assert verdict["checkpoint_offset"] == first.place.offset
+    assert verdict["checkpoint_offset"] == first.position.offset
     named = verdict["difference"]["first_input"]
     assert (named["topic"], named["offset"]) == ("scheduling-requests", asked.offset())
 
@@ -164,7 +165,9 @@ def _with_an_altered_input(broker: RunningBroker, first: FoundCheckpoint) -> Non
     _delete(broker, "scheduling-requests", asked.offset() + 1)
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (0, "equal")
-    assert verdict["checkpoint_offset"] > first.place.offset, "the first one lacks what came after"
+    assert verdict["checkpoint_offset"] > first.position.offset, (
+        "the first one lacks what came after"
+    )
 
 
 def _write_anew(broker: RunningBroker, records: list[Any], which: Any, value: bytes) -> None:

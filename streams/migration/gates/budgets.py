@@ -53,7 +53,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         """Rows by namespace and name."""
         self._selectors: dict[str, BudgetIndex] = {}
         """Selectors by namespace."""
-        self._answers = Answers(ANSWERS_BYTES_MAX, ANSWERS_MAX)
+        self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX)
         """The cache of all selectors."""
         self._charged: dict[str, dict[Key, None]] = {}
         """Charged budgets by the uid of the pod, until the pod is gone."""
@@ -147,8 +147,8 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
             if row is None:
                 continue
             charged = tuple(other for other in row.charged if other != uid)
-            taken = (*row.gone, uid) if gone else row.gone
-            self._put(row.model_copy(update={"charged": charged, "gone": taken}))
+            gone_uids = (*row.gone, uid) if gone else row.gone
+            self._put(row.model_copy(update={"charged": charged, "gone": gone_uids}))
 
     def take(self, row: DisruptionBudgetRow) -> None:
         self._put(row)
@@ -163,7 +163,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
             self.version += 1
             index = self._selectors.get(row.budget.namespace)
             if index is None:
-                index = self._selectors[row.budget.namespace] = BudgetIndex(self._answers)
+                index = self._selectors[row.budget.namespace] = BudgetIndex(self._cache)
             index.put(row.budget.name, row.budget.selector)
         self.set(key, row)
 
@@ -189,38 +189,38 @@ UNBOUND_SELECTORS_MAX = 256
 SELECTOR_VALUES_MAX = 2_048
 
 #: Cached answers of one cluster, and their bytes.
-ANSWERS_MAX, ANSWERS_BYTES_MAX = 32_768, 8 * 1024 * 1024
+CACHED_MAX, CACHED_BYTES_MAX = 32_768, 8 * 1024 * 1024
 #: Bytes of a short text.
 _TEXT_BYTES = 80
 
 #: A label and its value; None stands for any value.
-_Handle = tuple[str, str | None]
+_Label = tuple[str, str | None]
 #: Names of the budgets that select a pod, by the version of the selectors and the pod's labels.
-Answers = SizedCache[tuple[int, tuple[tuple[str, str], ...]], tuple[str, ...]]
+CoveringCache = SizedCache[tuple[int, tuple[tuple[str, str], ...]], tuple[str, ...]]
 _NUMBERS = count()
 
 
 class _Group:
     """Budgets with the same selector."""
 
-    __slots__ = ("handles", "names", "selector")
+    __slots__ = ("index_labels", "names", "selector")
 
     def __init__(self, selector: PodSelector) -> None:
         self.selector = selector
         self.names: dict[str, None] = {}
-        self.handles: tuple[_Handle, ...] = ()
+        self.index_labels: tuple[_Label, ...] = ()
         """Labels that lead to the selector; empty if it is compared with every pod."""
 
 
 class BudgetIndex:
     """The selectors of one namespace's budgets."""
 
-    def __init__(self, answers: Answers | None = None) -> None:
+    def __init__(self, cache: CoveringCache | None = None) -> None:
         self._groups: dict[bytes, _Group] = {}
         self._of_name: dict[str, bytes] = {}
-        self._by_handle: dict[_Handle, dict[bytes, None]] = {}
+        self._by_label: dict[_Label, dict[bytes, None]] = {}
         self._unbound: dict[bytes, None] = {}
-        self._answers = Answers(ANSWERS_BYTES_MAX, ANSWERS_MAX) if answers is None else answers
+        self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX) if cache is None else cache
         self._number = next(_NUMBERS)
         """Version of the selectors. Cached answers of an older version are stale."""
 
@@ -252,7 +252,7 @@ class BudgetIndex:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = _Group(selector)
-            self._place(key, group)
+            self._index(key, group)
         group.names[name] = None
         self._of_name[name] = key
         self._number = next(_NUMBERS)
@@ -268,45 +268,47 @@ class BudgetIndex:
             return
         del self._groups[key]
         self._unbound.pop(key, None)
-        for handle in group.handles:
-            del self._by_handle[handle][key]
-            if not self._by_handle[handle]:
-                del self._by_handle[handle]
+        for index_label in group.index_labels:
+            del self._by_label[index_label][key]
+            if not self._by_label[index_label]:
+                del self._by_label[index_label]
 
     def find_covering(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Return the sorted names of the budgets that select a pod."""
         key = self._number, tuple(sorted(labels.items()))
-        names = self._answers.get(key)
+        names = self._cache.get(key)
         if names is None:
             names = tuple(sorted(self._match(labels)))
             texts = 2 * len(labels) + len(names)
-            self._answers.put(key, names, _TEXT_BYTES * (1 + texts))
+            self._cache.put(key, names, _TEXT_BYTES * (1 + texts))
         return names
 
     def _match(self, labels: Mapping[str, str]) -> Iterator[str]:
         keys = dict(self._unbound)
         for label, value in labels.items():
-            keys.update(self._by_handle.get((label, value), {}))
-            keys.update(self._by_handle.get((label, None), {}))
+            keys.update(self._by_label.get((label, value), {}))
+            keys.update(self._by_label.get((label, None), {}))
         for key in keys:
             group = self._groups[key]
             if group.selector.matches(labels):
                 yield from group.names
 
-    def _place(self, key: bytes, group: _Group) -> None:
+    def _index(self, key: bytes, group: _Group) -> None:
         # The labels with fewest selectors so far: a label that all selectors name does not narrow down.
-        group.handles = min(
+        group.index_labels = min(
             _choices(group.selector),
-            key=lambda handles: sum(len(self._by_handle.get(handle, ())) for handle in handles),
+            key=lambda index_labels: sum(
+                len(self._by_label.get(index_label, ())) for index_label in index_labels
+            ),
             default=(),
         )
-        for handle in group.handles:
-            self._by_handle.setdefault(handle, {})[key] = None
-        if not group.handles:
+        for index_label in group.index_labels:
+            self._by_label.setdefault(index_label, {})[key] = None
+        if not group.index_labels:
             self._unbound[key] = None
 
 
-def _choices(selector: PodSelector) -> Iterator[tuple[_Handle, ...]]:
+def _choices(selector: PodSelector) -> Iterator[tuple[_Label, ...]]:
     """Yield sets of labels; a pod that the selector selects has at least one label of each set."""
     for label, value in selector.match_labels.items():
         yield ((label, value),)

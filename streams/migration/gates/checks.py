@@ -27,8 +27,8 @@ from streams.migration.gates.rate_limits import Limiters
 from streams.migration.gates.workloads import Replicas, Workloads
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
-from streams.placement.filters.unsupported import refusal
-from streams.pods.held import Held
+from streams.placement.filters.unsupported import explain_unsupported
+from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Gate
 
 #: Gate of pods for whose replacement no node can be chosen.
@@ -83,7 +83,7 @@ class Gates:
 
     # --- lasting gates --------------------------------------------------------------------------
 
-    def check_lasting(self, held: Held, node: str, now_ms: int) -> Gate | None:
+    def check_lasting(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
         """Return the lasting gate that stops the eviction of a pod; None if there is none."""
         protection = self.protections.explain(held)
         if protection is not None:
@@ -211,14 +211,15 @@ class Gates:
 
     def _count_ahead(self, pod: Pod, replicas: Replicas | None) -> dict[str, int]:
         """Count waiting migrations of the pod's workload and namespace that come first, by scope."""
-        own = self.registry.find_by_pod(pod.uid)
-        own_id = "" if own is None else own.migration_id
+        row = self.registry.find_by_pod(pod.uid)
+        own_migration_id = "" if row is None else row.migration_id
         groups = {
             "workload": self.registry.owner_group("" if replicas is None else replicas.owner),
             "namespace": self.registry.namespace_group(pod.namespace),
         }
         return {
-            scope: len(group.untried) - (own_id in group.untried) for scope, group in groups.items()
+            scope: len(group.untried) - (own_migration_id in group.untried)
+            for scope, group in groups.items()
         }
 
     def _explain_reserved(self, pod: Pod) -> str | None:
@@ -226,9 +227,9 @@ class Gates:
         row = self.budgets.find_charged(pod)
         if row is None:
             return None
-        own = self.registry.find_by_pod(pod.uid)
+        migration = self.registry.find_by_pod(pod.uid)
         waiting = self._count_waiting(pod.namespace)[row.budget.name]
-        waiting -= own is not None and not own.attempts
+        waiting -= migration is not None and not migration.attempts
         if count_left(row) > waiting:
             return None
         budget = row.budget
@@ -246,7 +247,7 @@ class Gates:
         if counts is None:
             counts = self._waiting[namespace] = Counter()
             for uid in self.registry.namespace_group(namespace).untried.values():
-                node_and_held = self.inventory.held(uid)
+                node_and_held = self.inventory.find_held(uid)
                 if node_and_held is not None:
                     counts.update(self.budgets.find_covering_names(node_and_held[1].pod))
         return counts
@@ -269,13 +270,13 @@ class Gates:
 
     # --- mode -----------------------------------------------------------------------------------
 
-    def choose_mode(self, held: Held, wanted: Mode | None) -> Mode | Gate:
+    def choose_mode(self, held: HeldPod, requested: Mode | None) -> Mode | Gate:
         """Return how a pod is to be migrated, or the gate that stops it.
 
         Room is reserved only for pods that loadstream will place again: their scheduler is one of
         `schedulerNames`, or loadstream has placed them before. Bare pods have no replacement.
         """
-        mode = wanted or self.inventory.policy.migration.default_job_mode
+        mode = requested or self.inventory.policy.migration.default_job_mode
         if mode == "EvictDirectly" or held.pod.controller is None:
             return "EvictDirectly"
         names = self.inventory.policy.migration.scheduler_names
@@ -284,16 +285,16 @@ class Gates:
         if self.inventory.policy.other_schedulers == "evictDirectly":
             return "EvictDirectly"
         scheduler = held.pod.scheduler or "default-scheduler"
-        named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         return Gate(
             "OtherScheduler",
-            f"the pod's scheduler {scheduler} is not among migration.schedulerNames ({named}); "
+            f"the pod's scheduler {scheduler} is not among migration.schedulerNames ({listed}); "
             "otherSchedulers is refuse",
         )
 
     def check_reservable(self, pod: Pod) -> Gate | None:
         """Return the gate of a pod for whose replacement no node can be chosen; None if one can."""
-        unsupported = refusal(pod)
+        unsupported = explain_unsupported(pod)
         if unsupported is None:
             return None
         return Gate(

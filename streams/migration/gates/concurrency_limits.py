@@ -49,10 +49,10 @@ class ConcurrencyLimits:
         count.
         """
         args, registry = self.args, self.registry
-        own = registry.find_by_pod(pod.uid)
+        migration = registry.find_by_pod(pod.uid)
         under_way = len(registry) if waiting_too else registry.moving
-        under_way -= own is not None and (waiting_too or is_moving(own))
-        own_id = "" if own is None else own.migration_id
+        under_way -= migration is not None and (waiting_too or is_moving(migration))
+        own_id = "" if migration is None else migration.migration_id
         group = registry.node_group(node)
 
         def others(group: MigrationGroup) -> int:
@@ -78,7 +78,7 @@ class ConcurrencyLimits:
         uids = group.select(waiting_too=waiting_too)
         if self._as_koordinator or not limit or len(uids) < limit:
             return 0
-        pods = map(self.inventory.held, uids.values())
+        pods = map(self.inventory.find_held, uids.values())
         now_ms = self.inventory.now_ms
         return sum(pod is not None and is_overdue(pod[1].pod, now_ms) for pod in pods)
 
@@ -101,9 +101,9 @@ class ConcurrencyLimits:
             return Gate("MaxUnavailablePerWorkload", text)
         return None
 
-    def _estimate_unavailable(self, replicas: Replicas, others: int) -> int:
+    def _estimate_unavailable(self, replicas: Replicas, moving: int) -> int:
         """Return an upper bound: the number if no migrating pod is unready."""
-        count = len(self.owners.unready(replicas.owner)) + others
+        count = len(self.owners.unready(replicas.owner)) + moving
         if replicas.inferred:
             return count
         missing = replicas.count - len(self.owners.pods(replicas.owner))
@@ -137,10 +137,10 @@ class ConcurrencyLimits:
         if replicas.count > 1 and replicas.count not in (migrating, unavailable):
             return None
         limits = ((migrating, "migrate"), (unavailable, "be unavailable"))
-        whole = [f"{most} {what}" for most, what in limits if most >= replicas.count]
-        named = " and ".join(whole).replace(" ", " may ", 1)
+        exceeded = [f"{most} {verb}" for most, verb in limits if most >= replicas.count]
+        listed = " and ".join(exceeded).replace(" ", " may ", 1)
         text = (
-            f"{replicas} is too small: {named} at once, which is all of them; "
+            f"{replicas} is too small: {listed} at once, which is all of them; "
             "skipCheckExpectedReplicas is false"
         )
         return Gate("ExpectedReplicas", text)

@@ -27,10 +27,10 @@ R = TypeVar("R", bound=NamespaceRow | PriorityClassRow)
 class NamedRows(TrackedRows[str, R], Generic[S, R]):
     """Objects of one kind of one cluster, by name."""
 
-    def __init__(self, cluster: str, table: str, row: type[R], what: str, most: int) -> None:
-        """Start without objects; at most `most` are kept, and refusals call the kind `what`."""
+    def __init__(self, cluster: str, table: str, row: type[R], noun: str, most: int) -> None:
+        """Start without objects; at most `most` are kept, and refusals call the kind `noun`."""
         super().__init__(table, lambda row: row.state.name)
-        self.cluster, self._what, self._most = cluster, what, most
+        self.cluster, self._noun, self._most = cluster, noun, most
         self._row: type[R] = row
         self.version = 0
         """Grows whenever an object changes."""
@@ -43,7 +43,7 @@ class NamedRows(TrackedRows[str, R], Generic[S, R]):
             self.drop(name)
             return None
         if before is None and len(self.rows) >= self._most:
-            return f"{self._what} {name} exceeds the limit of {self._most} per cluster"
+            return f"{self._noun} {name} exceeds the limit of {self._most} per cluster"
         values = {"cluster": self.cluster, "state": state, "sequence": sequence}
         self.put(cast("R", self._row.model_validate(values)))
         return None

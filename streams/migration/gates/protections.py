@@ -19,8 +19,12 @@ from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.sections.migration import BUILT_IN_CLASSES, PriorityThreshold
 from streams.migration.gates.named_objects import NamespaceRows, PriorityClasses
-from streams.pods.held import Held
-from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
+from streams.pods.held import HeldPod
+from streams.rebalance.eviction_keys import (
+    EVICTION_COST_ANNOTATION,
+    NO_EVICTION_ANNOTATION,
+    parse_cost,
+)
 
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -62,7 +66,7 @@ class Protections:
         classes = () if claims is None else claims.protected_storage_classes
         self._storage_classes = frozenset(storage_class.name for storage_class in classes)
 
-    def explain(self, held: Held) -> str | None:
+    def explain(self, held: HeldPod) -> str | None:
         """Return why a pod may never be evicted; None if it may be."""
         pod = held.pod
         versions = self._namespaces.version, self._classes.version
@@ -110,7 +114,7 @@ class Protections:
         daemon = any(owner.kind == "DaemonSet" for owner in pod.owners)
         if daemon and "DaemonSetPods" in self._protections:
             return "the pod is owned by a DaemonSet"
-        if cost(pod.annotations.get(EVICTION_COST_ANNOTATION)) == NEVER_COST:
+        if parse_cost(pod.annotations.get(EVICTION_COST_ANNOTATION)) == NEVER_COST:
             return f"the pod's eviction cost is {NEVER_COST}, which means never"
         return None
 

@@ -90,7 +90,7 @@ def full_bucket(rate: Rate, now_ms: int) -> Bucket:
 
 #: Scope of a bucket ("cluster", "workload", "namespace") and name within the scope.
 Key = tuple[str, str]
-EVERYTHING: Key = ("cluster", "")
+CLUSTER_KEY: Key = ("cluster", "")
 #: A tick allows the commands of at most this time, so that few commands are sent after an outage.
 QPS_SPREAD_MS = 1_000
 
@@ -136,7 +136,7 @@ class Limiters(TrackedRows[Key, Bucket]):
         """
         rate = rate_per_second(self.args.evict_qps, self.args.evict_burst)
         allowed = rate.per_ms * min(length_ms, QPS_SPREAD_MS)
-        before = self._bucket(EVERYTHING, rate, now_ms - length_ms)
+        before = self._bucket(CLUSTER_KEY, rate, now_ms - length_ms)
         if not before.tokens:
             allowed += Fraction(before.part, before.parts)
         if allowed > rate.burst:
@@ -145,7 +145,7 @@ class Limiters(TrackedRows[Key, Bucket]):
 
     def explain_rate(self, now_ms: int) -> str | None:
         """Return why evictQPS allows no command now; None if it does."""
-        bucket = self._bucket(EVERYTHING, self._qps, now_ms)
+        bucket = self._bucket(CLUSTER_KEY, self._qps, now_ms)
         if bucket.tokens:
             return None
         wait = format_duration_ms(bucket.wait_ms(self._qps))
@@ -153,7 +153,7 @@ class Limiters(TrackedRows[Key, Bucket]):
 
     def spend(self, pod: Pod, replicas: Replicas | None, now_ms: int) -> None:
         """Take the tokens of a command; the caller has checked that there are some."""
-        self._spend(EVERYTHING, self._qps, now_ms)
+        self._spend(CLUSTER_KEY, self._qps, now_ms)
         for key, rate, _ in self._list_limits(pod, replicas):
             self._spend(key, rate, now_ms)
 

@@ -39,9 +39,9 @@ class RoundLimits:
              limits.max_no_of_pods_to_evict_per_namespace, self._namespaces[namespace],
              f"pods of namespace {namespace} leave"),
         )  # fmt: skip
-        for name, scope, most, count, what in counts:
+        for name, scope, most, count, subject in counts:
             if most is not None and count >= most:
-                text = f"{count} {what} in this round; {name[0].lower()}{name[1:]} is {most}"
+                text = f"{count} {subject} in this round; {name[0].lower()}{name[1:]} is {most}"
                 return Gate(name, text, scope)
         return None
 

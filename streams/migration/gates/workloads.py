@@ -20,7 +20,7 @@ WORKLOADS_MAX = 200_000
 #: removes pods itself. Autoscalers wait as long by default before they lower replicas again.
 LOWERED_LASTS_MS = 5 * 60_000
 #: Kinds whose number of pods may fall without scaling down.
-_FALLING = ("Job", "DaemonSet")
+_SHRINKING_KINDS = ("Job", "DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Workloads(TrackedRows[str, WorkloadRow]):
             )
         lowered_at_ms = None if before is None else before.lowered_at_ms
         if before is not None and state.replicas < before.workload.replicas:
-            lowered_at_ms = None if state.owner_kind in _FALLING else now_ms
+            lowered_at_ms = None if state.owner_kind in _SHRINKING_KINDS else now_ms
         self.put(
             WorkloadRow(
                 cluster=self.cluster, workload=state, lowered_at_ms=lowered_at_ms, sequence=sequence
@@ -97,12 +97,12 @@ class Workloads(TrackedRows[str, WorkloadRow]):
         """Remove workloads that a full list lacks, if it has some or is `complete` in workloads."""
         if not complete and not any(row.workload.list_id == list_id for row in self.rows.values()):
             return
-        gone = [
+        removed = [
             uid
             for uid, row in self.rows.items()
             if row.workload.list_id != list_id and row.sequence < begin
         ]
-        for uid in gone:
+        for uid in removed:
             self.drop(uid)
 
     def find_replicas(self, pod: Pod) -> Replicas | None:

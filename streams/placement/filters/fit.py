@@ -28,8 +28,8 @@ COLUMNS_MAX = 64
 Requests = tuple[tuple[str, int], ...]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_NEXT = ("cpu", "memory", "ephemeral-storage")
-_FIRST = ("pods", *_NEXT)
+_CHECKED_AFTER_PODS = ("cpu", "memory", "ephemeral-storage")
+_CHECKED_FIRST = ("pods", *_CHECKED_AFTER_PODS)
 _ONE_POD = ("pods", 1)
 
 
@@ -40,12 +40,14 @@ def _refusal(resource: str) -> str:
 def requests_of(kind: Kind) -> Requests:
     """Return the amounts that must be free for a pod of a kind, in the order of the checks."""
     requests = kind.demand.requests
-    wanted = [_ONE_POD]
-    wanted += [(name, requests[name]) for name in _NEXT if requests.get(name, 0) > 0]
-    if len(requests) >= len(wanted):
-        others = [each for each in requests.items() if each[0] not in _FIRST and each[1] > 0]
-        wanted += sorted(others)
-    return tuple(wanted)
+    amounts = [_ONE_POD]
+    amounts += [(name, requests[name]) for name in _CHECKED_AFTER_PODS if requests.get(name, 0) > 0]
+    if len(requests) >= len(amounts):
+        other_amounts = [
+            item for item in requests.items() if item[0] not in _CHECKED_FIRST and item[1] > 0
+        ]
+        amounts += sorted(other_amounts)
+    return tuple(amounts)
 
 
 def free_of(node: Node) -> dict[str, int]:
@@ -73,10 +75,10 @@ class NodeResourcesFit(Filter):
     def relayout(self, source: IntArray) -> None:
         self._named.relayout(self._free, source)
         super().relayout(source)
-        known = source >= 0
+        is_old = source >= 0
         for name, column in self._columns.items():
             moved = np.zeros(source.size, dtype=np.int64)
-            moved[known] = column[source[known]]
+            moved[is_old] = column[source[is_old]]
             self._columns[name] = moved
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:

@@ -52,7 +52,7 @@ class _Limits(NamedTuple):
     """Figures of one node for one view."""
 
     headroom: Vector
-    why: tuple[int, ...]
+    cause: tuple[int, ...]
     """Cause of a refusal by resource: `_USAGE`, `_AGGREGATED` or `_STALE`."""
     spare: float
     """(limit - expected usage) / limit of the resource where it is least."""
@@ -61,7 +61,7 @@ class _Limits(NamedTuple):
 class LoadAwareFilter(Filter):
     name = LOAD_AWARE
     watches = Change.ALL
-    columns = ("_headroom", "_rows", "_why")
+    columns = ("_headroom", "_rows", "_cause")
 
     def __init__(self, estimator: Estimator, *, counts_pod: bool = True) -> None:
         """`counts_pod` tells whether the estimate of the pod counts."""
@@ -83,7 +83,7 @@ class LoadAwareFilter(Filter):
         self._nothing: Vector = (0,) * resources
         self._headroom: IntArray = np.zeros((2, resources, 0), dtype=np.int64)
         """Shape (views, resources, nodes)."""
-        self._why: NDArray[np.uint8] = np.zeros((2, resources, 0), dtype=np.uint8)
+        self._cause: NDArray[np.uint8] = np.zeros((2, resources, 0), dtype=np.uint8)
         """Cause of a refusal, shape (views, resources, nodes)."""
         self._usage, self._aggregated = (_USAGE,) * resources, (_AGGREGATED,) * resources
         self._rows: list[tuple[_Limits, _Limits] | None] = []
@@ -96,11 +96,11 @@ class LoadAwareFilter(Filter):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         limits = self._limits(node.usage, now_ms)
-        known = self._rows[row]
+        before = self._rows[row]
         self._rows[row] = limits
         prod, other = limits
-        if known is None or known[PROD].why != prod.why or known[OTHER].why != other.why:
-            self._why[PROD, :, row], self._why[OTHER, :, row] = prod.why, other.why
+        if before is None or before[PROD].cause != prod.cause or before[OTHER].cause != other.cause:
+            self._cause[PROD, :, row], self._cause[OTHER, :, row] = prod.cause, other.cause
         column = self._headroom
         try:
             for index, amount in enumerate(other.headroom):
@@ -113,7 +113,7 @@ class LoadAwareFilter(Filter):
                     column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
 
     def prepare(self, kind: Kind) -> Prepared:
-        estimate = self.estimator.of_kind(kind) if self._counts_pod else self._nothing
+        estimate = self.estimator.estimate_kind(kind) if self._counts_pod else self._nothing
         return Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
     def mask(self, prepared: Prepared) -> BoolArray | None:
@@ -125,7 +125,7 @@ class LoadAwareFilter(Filter):
             passes &= headroom[index] >= prepared.estimate[index]
         return passes
 
-    def concerns(self, prepared: Prepared) -> bool:
+    def can_refuse(self, prepared: Prepared) -> bool:
         return not prepared.exempt
 
     def reason(self, prepared: Prepared, row: int) -> str | None:
@@ -133,10 +133,10 @@ class LoadAwareFilter(Filter):
             return None
         limits = self._rows[row]
         assert limits is not None  # noqa: S101 - every row is refreshed before it is read
-        headroom, why, _ = limits[prepared.view]
+        headroom, cause, _ = limits[prepared.view]
         for index, amount in enumerate(prepared.estimate):
             if amount > headroom[index]:
-                return self._reasons[why[index]][index]
+                return self._reasons[cause[index]][index]
         return None
 
     def reasons(self, prepared: Prepared, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
@@ -144,11 +144,11 @@ class LoadAwareFilter(Filter):
         for index, amount in enumerate(prepared.estimate):
             over = self._headroom[prepared.view, index, rows] < amount
             refused, rows = rows[over], rows[~over]
-            causes = self._why[prepared.view, index, refused]
-            for why in (_USAGE, _AGGREGATED):
-                of_cause = refused[causes == why]
+            causes = self._cause[prepared.view, index, refused]
+            for cause in (_USAGE, _AGGREGATED):
+                of_cause = refused[causes == cause]
                 if of_cause.size:
-                    yield self._reasons[why][index], of_cause
+                    yield self._reasons[cause][index], of_cause
             stale.append(refused[causes == _STALE])
         expired = np.concatenate(stale)
         if expired.size:
@@ -166,32 +166,38 @@ class LoadAwareFilter(Filter):
 
     def _limits(self, usage: ExpectedNodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
         profile = usage.profile
-        most, most_prod = profile.most, profile.most_prod
-        if usage.metric is None or (most is None and most_prod is None):
+        usage_max, prod_usage_max = profile.usage_max, profile.prod_usage_max
+        if usage.metric is None or (usage_max is None and prod_usage_max is None):
             return self._open, self._open
         if self.args.filter_expired_node_metrics and usage.is_expired(now_ms):
             stale = self._closed
             if self.args.enable_schedule_when_node_metrics_expired:
                 stale = self._open
-            other = self._open if most is None else stale
-            return (other if most_prod is None else stale), other
+            other = self._open if usage_max is None else stale
+            return (other if prod_usage_max is None else stale), other
         if usage.vectors is None or usage.vectors.node is None:
             return self._open, self._open
         other = self._open
-        if most is not None:
+        if usage_max is not None:
             used = usage.compute_expected(profile.aggregation, profile.aggregated_ms)
             causes = self._usage if profile.aggregation is None else self._aggregated
-            other = _Limits(_room(most, used), causes, _spare(most, used))
-        if most_prod is None:
+            other = _Limits(
+                _compute_headroom(usage_max, used), causes, _compute_spare(usage_max, used)
+            )
+        if prod_usage_max is None:
             return other, other
         used = usage.compute_expected_prod()
-        prod = _Limits(_room(most_prod, used), self._usage, _spare(most_prod, used))
+        prod = _Limits(
+            _compute_headroom(prod_usage_max, used),
+            self._usage,
+            _compute_spare(prod_usage_max, used),
+        )
         return (_both(prod, other) if self.args.check_both else prod), other
 
 
-def _room(most: Vector, used: Vector) -> Vector:
+def _compute_headroom(usage_max: Vector, used: Vector) -> Vector:
     # A resource without a limit, or of unknown usage, is not limited.
-    pairs = zip(most, used, strict=True)
+    pairs = zip(usage_max, used, strict=True)
     return tuple(
         [
             UNBOUNDED if limit == UNBOUNDED or amount == UNKNOWN else limit - amount
@@ -202,20 +208,22 @@ def _room(most: Vector, used: Vector) -> Vector:
 
 def _both(one: _Limits, other: _Limits) -> _Limits:
     """Return the smaller headroom of each resource, with its cause."""
-    if _STALE in one.why or _STALE in other.why:
-        return one if _STALE in one.why else other
+    if _STALE in one.cause or _STALE in other.cause:
+        return one if _STALE in one.cause else other
     tighter = [
-        (a, why) if a <= b else (b, why_not)
-        for a, b, why, why_not in zip(one.headroom, other.headroom, one.why, other.why, strict=True)
+        (a, cause) if a <= b else (b, other_cause)
+        for a, b, cause, other_cause in zip(
+            one.headroom, other.headroom, one.cause, other.cause, strict=True
+        )
     ]
-    headroom, whys = zip(*tighter, strict=True)
-    return _Limits(tuple(headroom), tuple(whys), min(one.spare, other.spare))
+    headroom, causes = zip(*tighter, strict=True)
+    return _Limits(tuple(headroom), tuple(causes), min(one.spare, other.spare))
 
 
-def _spare(most: Vector, used: Vector) -> float:
-    left = [
+def _compute_spare(usage_max: Vector, used: Vector) -> float:
+    shares = [
         (limit - amount) / max(limit, 1)
-        for limit, amount in zip(most, used, strict=True)
+        for limit, amount in zip(usage_max, used, strict=True)
         if limit != UNBOUNDED and amount != UNKNOWN
     ]
-    return max(min(left, default=1.0), _LEAST_SPARE)
+    return max(min(shares, default=1.0), _LEAST_SPARE)

@@ -118,7 +118,7 @@ class NodeAffinity(SingleReasonFilter):
         terms = None if prepared is None else prepared.terms
         return sum(map(len, terms or ())) // _EXPRESSIONS_PER_UNIT
 
-    def concerns(self, prepared: RequiredAffinity | None) -> bool:
+    def can_refuse(self, prepared: RequiredAffinity | None) -> bool:
         return prepared is not None
 
     def reason(self, prepared: RequiredAffinity | None, row: int) -> str | None:
@@ -173,8 +173,8 @@ def _hold(requirements: Term, labels: Labels) -> bool:
     return all(requirement.holds(labels.get(requirement.key)) for requirement in requirements)
 
 
-def _both(left: BoolArray | None, right: BoolArray) -> BoolArray:
-    if left is None:
-        return right
-    left &= right
-    return left
+def _both(mask: BoolArray | None, other_mask: BoolArray) -> BoolArray:
+    if mask is None:
+        return other_mask
+    mask &= other_mask
+    return mask

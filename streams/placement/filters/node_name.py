@@ -30,7 +30,7 @@ class NodeName(SingleReasonFilter):
     def mask(self, prepared: str | None) -> BoolArray | None:
         return None if prepared is None else self._names.rows_with((prepared,))
 
-    def concerns(self, prepared: str | None) -> bool:
+    def can_refuse(self, prepared: str | None) -> bool:
         return prepared is not None
 
     def reason(self, prepared: str | None, row: int) -> str | None:

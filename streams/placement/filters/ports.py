@@ -27,7 +27,7 @@ _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 _SOME_ADDRESS = "*"
 
 
-def marks_of_taken(ports: Iterable[Port]) -> frozenset[Port]:
+def find_used_marks(ports: Iterable[Port]) -> frozenset[Port]:
     """Return the marks that ports in use leave on their node."""
     return frozenset(
         (protocol, port, mark)
@@ -36,7 +36,7 @@ def marks_of_taken(ports: Iterable[Port]) -> frozenset[Port]:
     )
 
 
-def marks_against(ports: Iterable[Port]) -> frozenset[Port]:
+def find_conflicting_marks(ports: Iterable[Port]) -> frozenset[Port]:
     """Return the marks that ports conflict with."""
     marks: set[Port] = set()
     for protocol, port, address in ports:
@@ -67,7 +67,7 @@ class NodePorts(SingleReasonFilter):
                 self._index(row, marks)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        marks = marks_of_taken(node.ports)
+        marks = find_used_marks(node.ports)
         if marks == self._marks[row]:
             return
         for mark in self._marks[row] or ():
@@ -79,18 +79,18 @@ class NodePorts(SingleReasonFilter):
 
     def prepare(self, kind: Kind) -> frozenset[Port]:
         ports = kind.demand.host_ports
-        return marks_against((port.protocol, port.port, port.host_ip) for port in ports)
+        return find_conflicting_marks((port.protocol, port.port, port.host_ip) for port in ports)
 
     def mask(self, prepared: frozenset[Port]) -> BoolArray | None:
-        taken = [self._rows[mark] for mark in prepared if mark in self._rows]
-        if not taken:
+        rows_in_use = [self._rows[mark] for mark in prepared if mark in self._rows]
+        if not rows_in_use:
             return None
         free = np.ones(len(self._marks), dtype=np.bool_)
-        for rows in taken:
+        for rows in rows_in_use:
             free[np.fromiter(rows, dtype=np.int64, count=len(rows))] = False
         return free
 
-    def concerns(self, prepared: frozenset[Port]) -> bool:
+    def can_refuse(self, prepared: frozenset[Port]) -> bool:
         return bool(prepared)
 
     def reason(self, prepared: frozenset[Port], row: int) -> str | None:

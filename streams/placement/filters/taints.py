@@ -34,11 +34,11 @@ class Tolerations:
         """Keys and effects."""
         self._equal: set[tuple[str, str, str]] = set()
         """Keys, effects and values."""
-        for each in tolerations:
-            if each.operator == "Exists":
-                self._exists.add((each.key, each.effect))
+        for toleration in tolerations:
+            if toleration.operator == "Exists":
+                self._exists.add((toleration.key, toleration.effect))
             else:
-                self._equal.add((each.key, each.effect, each.value))
+                self._equal.add((toleration.key, toleration.effect, toleration.value))
 
     def covers(self, taint: Taint) -> bool:
         key, effect, exists, equal = taint.key, taint.effect, self._exists, self._equal
@@ -57,12 +57,12 @@ class Tolerations:
     def find_untolerated(self, taints: Taints) -> Taint | None:
         """Return the first taint that is not tolerated; None if all are.
 
-        `taints` are only those that refuse pods (`refusing`).
+        `taints` are only those that refuse pods (`select_refusing`).
         """
         return next((taint for taint in taints if not self.covers(taint)), None)
 
 
-def refusing(taints: Taints) -> Taints:
+def select_refusing(taints: Taints) -> Taints:
     """Return the taints that refuse pods, in their order."""
     return tuple(taint for taint in taints if taint.effect != "PreferNoSchedule")
 
@@ -78,7 +78,7 @@ class TaintToleration(Filter):
         self._taints.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        self._taints.put(row, () if node.state is None else refusing(node.state.taints))
+        self._taints.put(row, () if node.state is None else select_refusing(node.state.taints))
 
     def prepare(self, kind: Kind) -> Tolerations:
         return Tolerations(kind.pod.tolerations)

@@ -40,7 +40,7 @@ class NodeUnschedulable(SingleReasonFilter):
             return None
         return self._cordoned.rows_with((False,))
 
-    def concerns(self, prepared: bool) -> bool:
+    def can_refuse(self, prepared: bool) -> bool:
         return not prepared
 
     def reason(self, prepared: bool, row: int) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from schemas.messages.pods import Pod
 from streams.pods.limits import find_exceeded_limit
-from streams.usage.go_json import decode, fields
+from streams.usage.go_json import decode, read_fields
 
 _GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
 _GANG_ANNOTATION = "gang.scheduling.koordinator.sh/name"
@@ -41,10 +41,10 @@ def find_obstacle(pod: Pod) -> str | None:
         return "the pod has finished"
     if pod.deleting_at_ms is not None:
         return "the pod is being deleted"
-    return refusal(pod) or find_exceeded_limit(pod)
+    return explain_unsupported(pod) or find_exceeded_limit(pod)
 
 
-def refusal(pod: Pod) -> str | None:
+def explain_unsupported(pod: Pod) -> str | None:
     """Return why a pod's requirements cannot be evaluated; None if they can."""
     names = list_requirements(pod)
     if not names:
@@ -55,10 +55,10 @@ def refusal(pod: Pod) -> str | None:
 
 def list_requirements(pod: Pod) -> list[str]:
     """Return the requirements of a pod that loadstream does not evaluate, sorted."""
-    return sorted({*pod.unsupported, *_of_koordinator(pod)})
+    return sorted({*pod.unsupported, *_list_koordinator_features(pod)})
 
 
-def _of_koordinator(pod: Pod) -> Iterator[str]:
+def _list_koordinator_features(pod: Pod) -> Iterator[str]:
     labels, annotations = pod.labels, pod.annotations
     if any(label in labels for label in _GANG_LABELS) or _GANG_ANNOTATION in annotations:
         yield "a gang of Koordinator"
@@ -68,7 +68,11 @@ def _of_koordinator(pod: Pod) -> Iterator[str]:
         yield "a reservation of Koordinator"
     if labels.get(_QOS_LABEL) in _BOUND_CLASSES or _asks_for_cpus(annotations):
         yield "cpu binding of Koordinator"
-    if any(name.startswith(_DEVICE_PREFIX) for each in pod.containers for name in each.requests):
+    if any(
+        name.startswith(_DEVICE_PREFIX)
+        for container in pod.containers
+        for name in container.requests
+    ):
         yield "devices of Koordinator"
 
 
@@ -77,7 +81,7 @@ def _asks_for_cpus(annotations: dict[str, str]) -> bool:
     if text is None:
         return False
     try:
-        entries = fields(decode(text))
+        entries = read_fields(decode(text))
     except (ValueError, RecursionError):
         return False
     return any(name in _BINDING_FIELDS and value not in _NO_BINDING for name, value in entries)

@@ -118,13 +118,13 @@ class BalancedAllocationScore(Score):
 
     def _evenness_of_two(self, prepared: _Prepared) -> IntArray:
         """Return `_evenness` of all nodes with the pod, by the two resources that always count."""
-        first, second = (
+        shares, other_shares = (
             np.minimum((self._requested[index] + amount) / self._capacity[index], 1.0)
             for index, amount in prepared.requests
         )
-        apart: FloatArray = np.abs(first - second)
-        apart *= self._half
-        return ((1 - apart) * 100).astype(np.int64)
+        difference: FloatArray = np.abs(shares - other_shares)
+        difference *= self._half
+        return ((1 - difference) * 100).astype(np.int64)
 
 
 def _share(requested: float, capacity: float) -> float:
@@ -148,11 +148,11 @@ def _evenness(shares: Sequence[float]) -> int:
 
 def _evenness_all(requested: FloatArray, capacity: FloatArray) -> IntArray:
     """Return `_evenness` of all nodes; amounts have shape (resources, nodes)."""
-    known = np.isfinite(capacity)
+    has_resource = np.isfinite(capacity)
     shares = np.minimum(requested / capacity, 1.0)
-    count = np.count_nonzero(known, axis=0)
-    largest = np.max(shares, axis=0, initial=0.0, where=known)
-    smallest = np.min(shares, axis=0, initial=1.0, where=known)
+    count = np.count_nonzero(has_resource, axis=0)
+    largest = np.max(shares, axis=0, initial=0.0, where=has_resource)
+    smallest = np.min(shares, axis=0, initial=1.0, where=has_resource)
     deviation: FloatArray = np.where(count == 2, (largest - smallest) / 2, 0.0)
     if len(capacity) > 2:
         total: FloatArray = np.zeros(count.size)
@@ -160,7 +160,7 @@ def _evenness_all(requested: FloatArray, capacity: FloatArray) -> IntArray:
         for share in shares:
             total += share
         mean = total / np.maximum(count, 1)
-        for share, counts in zip(shares, known, strict=True):
+        for share, counts in zip(shares, has_resource, strict=True):
             squares += np.where(counts, (share - mean) * (share - mean), 0.0)
         spread = np.sqrt(squares / np.maximum(count, 1))
         deviation = np.where(count > 2, spread, deviation)

@@ -94,11 +94,11 @@ class LeastAllocatedScore(Score):
         total: FloatArray = np.zeros(self._wide.size)
         weights: FloatArray = np.zeros(self._wide.size)
         for index, amount, weight in prepared.requests:
-            left = self._free[index] - 100.0 * amount
-            left /= self._capacity[index]
-            np.floor(left, out=left)
-            np.maximum(left, 0.0, out=left)
-            total += left if weight == 1 else left * weight
+            percent = self._free[index] - 100.0 * amount
+            percent /= self._capacity[index]
+            np.floor(percent, out=percent)
+            np.maximum(percent, 0.0, out=percent)
+            total += percent if weight == 1 else percent * weight
             weights += self._present[index]
         # Both are small integers, so the truncated quotient is exact.
         scores = (total / np.maximum(weights, 1.0)).astype(np.int32)

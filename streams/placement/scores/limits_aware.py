@@ -38,21 +38,21 @@ class LimitsAwareScore(Score):
     name = "NodeResourceLimitsAware"
     watches = Change.STATE | Change.PODS
     normalised = True
-    columns = ("_left", "_per_unit", "_default", "_rows")
+    columns = ("_remaining", "_per_unit", "_default", "_rows")
 
     def __init__(self, args: NodeResourceLimitsAwareArgs) -> None:
         self._weights = args.weights
         self._weight_sum = sum(self._weights.values())
         self._default_limits = [args.default_limit_of(resource) for resource in self._weights]
         resources = len(self._weights)
-        self._left: FloatArray = np.zeros((resources, 0))
+        self._remaining: FloatArray = np.zeros((resources, 0))
         """Weighted percentage left before the new pod, shape (resources, nodes)."""
         self._per_unit: FloatArray = np.zeros((resources, 0))
         """Weighted percentage that one unit of limit uses."""
         self._default: FloatArray = np.zeros((resources, 0))
         """Limit of pods without one, if it is not their request."""
         self._rows: list[list[tuple[float, float, float]] | None] = []
-        """`_left`, `_per_unit` and `_default` by resource, by row."""
+        """`_remaining`, `_per_unit` and `_default` by resource, by row."""
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
@@ -69,15 +69,15 @@ class LimitsAwareScore(Score):
                 default = allocatable if configured == ALLOCATABLE else configured
                 of_others = (len(node.held) - node.limited[resource]) * default
             limits = node.limits[resource] + of_others
-            left = per_unit = 0.0
+            remaining = per_unit = 0.0
             if allocatable > 0:
                 share = 100.0 * weight / self._weight_sum
                 per_unit = share / allocatable
-                left = (allocatable - limits) * share / allocatable
+                remaining = (allocatable - limits) * share / allocatable
             self._default[index, row] = default
-            self._left[index, row] = left
+            self._remaining[index, row] = remaining
             self._per_unit[index, row] = per_unit
-            figures.append((left, per_unit, float(default)))
+            figures.append((remaining, per_unit, float(default)))
 
     def prepare(self, kind: Kind) -> _Prepared:
         demand = kind.demand
@@ -90,10 +90,10 @@ class LimitsAwareScore(Score):
         )
 
     def scores(self, prepared: _Prepared) -> FloatArray:
-        raw: FloatArray = np.zeros(self._left.shape[1])
+        raw: FloatArray = np.zeros(self._remaining.shape[1])
         for index, limit in enumerate(prepared.limits):
-            taken = self._default[index] if limit is None else limit
-            raw += self._left[index] - self._per_unit[index] * taken
+            amount = self._default[index] if limit is None else limit
+            raw += self._remaining[index] - self._per_unit[index] * amount
         raw *= _STEPS
         np.rint(raw, out=raw)
         raw /= _STEPS
@@ -103,6 +103,6 @@ class LimitsAwareScore(Score):
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         raw = 0.0
-        for (left, per_unit, default), limit in zip(figures, prepared.limits, strict=True):
-            raw += left - per_unit * (default if limit is None else limit)
+        for (remaining, per_unit, default), limit in zip(figures, prepared.limits, strict=True):
+            raw += remaining - per_unit * (default if limit is None else limit)
         return round(raw * _STEPS) / _STEPS

@@ -74,12 +74,12 @@ class LoadAwareScore(Score):
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         total = node.usage.profile.total
         used = self._expected(node.usage, now_ms)
-        known = self._rows[row]
+        before = self._rows[row]
         self._rows[row] = (total, used)
         if (
-            known is None
-            or known[0] is not total
-            or (known[1][OTHER] is None) != (used[OTHER] is None)
+            before is None
+            or before[0] is not total
+            or (before[1][OTHER] is None) != (used[OTHER] is None)
         ):
             self._refactor(row, total, scored=used[OTHER] is not None)
         wide = max(total) > _EXACT_MAX
@@ -101,7 +101,7 @@ class LoadAwareScore(Score):
             self._factor[index, row] = factor
 
     def prepare(self, kind: Kind) -> _Prepared:
-        estimate = self.estimator.of_kind(kind)
+        estimate = self.estimator.estimate_kind(kind)
         by_prod = kind.prod and self.args.score_according_prod_usage
         return _Prepared(estimate, PROD if by_prod else OTHER)
 
@@ -113,17 +113,17 @@ class LoadAwareScore(Score):
             one_by_one = (self.score(prepared, row) for row in range(size))
             return np.fromiter(one_by_one, dtype=np.int32, count=size)
         estimate = np.array(prepared.estimate, dtype=np.float64)
-        left = self._free[prepared.view] - estimate[:, np.newaxis]
-        left *= self._factor
-        np.floor(left, out=left)
-        np.maximum(left, 0.0, out=left)
+        percent = self._free[prepared.view] - estimate[:, np.newaxis]
+        percent *= self._factor
+        np.floor(percent, out=percent)
+        np.maximum(percent, 0.0, out=percent)
         mean: FloatArray | None = None
         for index, weight in enumerate(self._weights):
             if weight:
-                term = left[index] if weight == 1 else left[index] * weight
+                term = percent[index] if weight == 1 else percent[index] * weight
                 mean = term if mean is None else mean + term
         if self._dominant:
-            term = left.min(axis=0) * self._dominant
+            term = percent.min(axis=0) * self._dominant
             mean = term if mean is None else mean + term
         assert mean is not None  # noqa: S101 - the weights do not sum to 0
         # Weights and percentages are small integers, so the truncated quotient is exact.
@@ -136,24 +136,24 @@ class LoadAwareScore(Score):
     def score(self, prepared: _Prepared, row: int) -> int:
         if not self._weight_sum:
             return 0
-        known = self._rows[row]
-        assert known is not None  # noqa: S101 - every row is refreshed before it is read
-        total = known[0]
-        used = known[1][prepared.view]
+        row_figures = self._rows[row]
+        assert row_figures is not None  # noqa: S101 - every row is refreshed before it is read
+        total = row_figures[0]
+        used = row_figures[1][prepared.view]
         if used is None:
             return 0
         mean = 0
         least = _BEYOND
-        for capacity, taken, estimate, weight in zip(
+        for capacity, amount, estimate, weight in zip(
             total, used, prepared.estimate, self._weights, strict=True
         ):
-            taken += estimate
-            left = 0
-            if 0 < capacity >= taken:
-                left = (capacity - taken) * 100 // capacity
-            mean += left * weight
-            if left < least:
-                least = left
+            amount += estimate
+            percent = 0
+            if 0 < capacity >= amount:
+                percent = (capacity - amount) * 100 // capacity
+            mean += percent * weight
+            if percent < least:
+                least = percent
         # Annotations may make estimates negative; then more than the capacity would be left.
         return min((mean + least * self._dominant) // self._weight_sum, 100)
 

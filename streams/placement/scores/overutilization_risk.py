@@ -28,18 +28,19 @@ from streams.pods.kind import Kind
 from streams.pods.priority import resolve_demand
 from streams.risk.fleet_usage import FleetUsage, get_prior_usage
 from streams.risk.overutilization import (
-    EXCESS_WEIGHT,
+    MEAN_SCALE,
     NODE_DEVIATION,
     TIE,
+    VARIANCE_SCALE,
     CostArrays,
     cost_function,
-    scale_of,
 )
 from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
 from streams.usage.estimate import Estimator
 
-#: Smaller mean increases are equal: that of an idle node, of which the pod uses a thousandth.
+#: Smaller mean increases count as equal. The cost of an idle node increases by this much if the pod uses a
+#: thousandth of the node.
 LEAST = 0.0000001
 #: Added to the increase for each resource of unknown usage: more than the cost of a node that is certain
 #: to be hot. So nodes of known usage come first, and the others are ordered by requests.
@@ -74,7 +75,7 @@ class OverutilizationRiskScore(Score):
     name = OVERUTILIZATION_RISK
     watches = Change.ALL
     normalised = True
-    columns = ("_before", "_given", "_mean", "_per_unit", "_rows", "_square", "_variance")
+    columns = ("_before", "_inputs", "_mean", "_per_unit", "_rows", "_square", "_variance")
 
     def __init__(self, args: OverutilizationRiskArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
@@ -85,10 +86,9 @@ class OverutilizationRiskScore(Score):
         self._least = LEAST * (sum(weights) / max(weights))
         self._fleet: tuple[FleetUsage, ...] = get_prior_usage(args)
         self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
-        """A pod, the fleet's figures, and what they say it uses: asked for row by row."""
-        self._cost, self._costs = cost_function(EXCESS_WEIGHT), CostArrays(EXCESS_WEIGHT)
-        self._scale = scale_of(EXCESS_WEIGHT)
-        self._tie = TIE / self._scale.mean
+        """The last pod, the fleet's figures and the pod's expected usage, because `score` is called row by row."""
+        self._cost, self._costs = cost_function(), CostArrays()
+        self._tie = TIE / MEAN_SCALE
         self._ties: FloatArray = np.array(self._tie)
         """The same with shape (): the fastest operand for numpy."""
         shape = (len(self._resources), 0)
@@ -105,7 +105,7 @@ class OverutilizationRiskScore(Score):
         self._allocate(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures above by resource, by row."""
-        self._given: list[list[tuple[int, float, float, bool]] | None] = []
+        self._inputs: list[list[tuple[int, float, float, bool]] | None] = []
         """Capacity, mean, variance and whether usage is known, from which `_rows` was computed."""
         self._cached = SizedCache[_Key, CachedIncreases](CACHED_BYTES_MAX, CACHED_MAX)
         self._seen = SizedCache[_Key, bool](_SEEN_MAX * _KEY_BYTES, _SEEN_MAX)
@@ -125,8 +125,7 @@ class OverutilizationRiskScore(Score):
         work: FloatArray = np.empty((len(self._resources) + 1, size))
         self._spread: FloatArray = work[-1]
         columns = self._mean, self._variance, self._before, self._per_unit, self._square, work[:-1]
-        self._lines: list[tuple[FloatArray, ...]] = list(zip(*columns, strict=True))
-        """Five columns and a working array per resource."""
+        self._columns_by_resource: list[tuple[FloatArray, ...]] = list(zip(*columns, strict=True))
         # An array, because comparing with a number takes numpy twice as long.
         self._most: FloatArray = np.full(size, -self._least)
 
@@ -139,28 +138,28 @@ class OverutilizationRiskScore(Score):
         if node.statistics is not None:
             self._fleet = node.statistics.fleet.figures
             figures = node.statistics.figures()
-        unknown = {each.what for each in node.missing if not each.instead}
-        given = [
+        unknown = {missing.subject for missing in node.missing if not missing.replacement}
+        inputs = [
             (node.capacity.get(resource, 0), mean, variance, node.fresh and resource not in unknown)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)
         ]
-        if given == self._given[row]:
+        if inputs == self._inputs[row]:
             return  # most metrics change nothing
-        self._given[row] = given
+        self._inputs[row] = inputs
         if len(self._cached):
             self._changed.append(row)
             if len(self._changed) > len(self._rows):
                 self._forget()
         rows = self._rows[row] = []
-        for index, (capacity, mean, variance, known) in enumerate(given):
+        for index, (capacity, mean, variance, is_known) in enumerate(inputs):
             per_unit = 1.0 / (float(max(capacity, 0)) or 1.0)
             square = per_unit * per_unit
-            share = (mean * per_unit - self._hot[index]) * self._scale.mean
-            spread = (variance * square + _OWN_VARIANCE) * self._scale.variance
-            per_unit, square = per_unit * self._scale.mean, square * self._scale.variance
+            share = (mean * per_unit - self._hot[index]) * MEAN_SCALE
+            spread = (variance * square + _OWN_VARIANCE) * VARIANCE_SCALE
+            per_unit, square = per_unit * MEAN_SCALE, square * VARIANCE_SCALE
             # `TIE` applies to all usage: to the share above the hot share, and to the hot share.
             before = self._cost(share, spread) - TIE * self._hot[index]
-            if not known:
+            if not is_known:
                 before -= UNKNOWN_COST
             self._mean[index, row], self._variance[index, row] = share, spread
             self._before[index, row] = before
@@ -175,8 +174,8 @@ class OverutilizationRiskScore(Score):
 
     def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:
         """Return mean and variance of an unmeasured pod by resource."""
-        last = self._last
-        if last is None or last[0] is not prepared or last[1] is not self._fleet:
+        cached = self._last
+        if cached is None or cached[0] is not prepared or cached[1] is not self._fleet:
             expected = [
                 (
                     amount * fleet.usage_ppm / _MILLION,
@@ -184,36 +183,36 @@ class OverutilizationRiskScore(Score):
                 )
                 for amount, fleet in zip(prepared, self._fleet, strict=True)
             ]
-            last = self._last = prepared, self._fleet, expected
-        return last[2]
+            cached = self._last = prepared, self._fleet, expected
+        return cached[2]
 
     def scores(self, prepared: Prepared) -> FloatArray:
-        total, *others = [
+        total, *other_increases = [
             self._negative_increases(index, mean, variance)
             for index, (mean, variance) in enumerate(self._expected(prepared))
         ]
-        for increases in others:
+        for increases in other_increases:
             total = total + increases
         # A new array, because `total` may be a cached one.
         total = np.minimum(total, self._most)
         return np.divide(-1.0, total, out=total)
 
     def score(self, prepared: Prepared, row: int) -> float:
-        figures = self._rows[row]
-        assert figures is not None  # noqa: S101 - every row is refreshed before it is read
+        row_figures = self._rows[row]
+        assert row_figures is not None  # noqa: S101 - every row is refreshed before it is read
         increase = 0.0
-        for weight, (mean, variance), own in zip(
-            self._weights, self._expected(prepared), figures, strict=True
+        for weight, (mean, variance), resource_figures in zip(
+            self._weights, self._expected(prepared), row_figures, strict=True
         ):
-            increase += self._increase(own, mean, variance) * weight
+            increase += self._increase(resource_figures, mean, variance) * weight
         return 1.0 / max(increase, self._least)
 
     def _increase(
         self, figures: tuple[float, float, float, float, float], mean: float, variance: float
     ) -> float:
-        share, own, before, per_unit, square = figures
+        share, own_variance, before, per_unit, square = figures
         after = per_unit * mean + share
-        return self._cost(after, square * variance + own) + self._tie * after - before
+        return self._cost(after, square * variance + own_variance) + self._tie * after - before
 
     def _negative_increases(self, index: int, mean: float, variance: float) -> FloatArray:
         """Return -increase of one resource for all nodes, shape (nodes,).
@@ -232,7 +231,7 @@ class OverutilizationRiskScore(Score):
                     cached.values[row] = -(increase * self._weights[index])
                 cached.position = len(self._changed)
                 return cached.values
-        means, variances, before, per_unit, square, after = self._lines[index]
+        means, variances, before, per_unit, square, after = self._columns_by_resource[index]
         spread = self._spread
         np.multiply(per_unit, mean, out=after)
         after += means

@@ -63,38 +63,40 @@ class RiskMoves:
         self.pod_filter = PodFilter(policy.rebalance)
         self.resources = tuple(resource.name for resource in self.score.resources)
 
-    def round(self, given: RoundInput, outcome: RoundOutcome) -> None:
+    def round(self, inputs: RoundInput, outcome: RoundOutcome) -> None:
         """Plan moves after those that the round has already planned."""
-        if given.paused or outcome.ended:
+        if inputs.paused or outcome.ended:
             return
-        made = _Round(self, given, outcome)
-        outcome.pools.append(made.record.outcome)
-        made.run()
+        risk_round = _Round(self, inputs, outcome)
+        outcome.pools.append(risk_round.record.outcome)
+        risk_round.run()
 
 
 class _Round:
     """One round by risk."""
 
-    def __init__(self, moves: RiskMoves, given: RoundInput, whole: RoundOutcome) -> None:
-        self.args, self.given, self.whole = moves.args, given, whole
+    def __init__(self, moves: RiskMoves, inputs: RoundInput, outcome: RoundOutcome) -> None:
+        self.args, self.inputs, self.outcome = moves.args, inputs, outcome
         self.pod_filter = moves.pod_filter
         self.resources = moves.resources
-        columns = given.columns
-        fresh = columns.looked_at & find_measured(
-            columns, moves.rebalance, given.now_ms, self.resources
+        columns = inputs.columns
+        fresh = columns.included & find_measured(
+            columns, moves.rebalance, inputs.now_ms, self.resources
         )
         self.rows = np.flatnonzero(fresh)
         self.readings = RiskReadings(columns, self.rows, moves.score.resources)
-        self.names, self.place = self.readings.names, self.readings.positions
+        self.names, self.position_of = self.readings.names, self.readings.positions
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
         pods = [columns.nodes[row].pods.held for row in self.rows.tolist()]
-        self.life_minutes = expect_life_minutes(pods, given.now_ms)
+        self.life_minutes = expect_life_minutes(pods, inputs.now_ms)
         self.gain = self.args.min_saved_minutes / self.life_minutes
         """Least gain of a move."""
-        self.leaving = {*given.rules.leaving, *(move.held.pod.uid for move in whole.moves)}
+        self.leaving = {*inputs.rules.leaving, *(move.held.pod.uid for move in outcome.moves)}
         cooling = [
-            self.place[name] for name in given.rules.list_cooling_nodes() if name in self.place
+            self.position_of[name]
+            for name in inputs.rules.list_cooling_nodes()
+            if name in self.position_of
         ]
         self.open: BoolArray = columns.schedulable[self.rows].copy()
         """Nodes that may get pods, shape (nodes,)."""
@@ -107,7 +109,7 @@ class _Round:
         self.record = RiskRecord(
             self.readings,
             moves.score.resources,
-            columns.names[columns.looked_at].tolist(),
+            columns.names[columns.included].tolist(),
             self._codes(),
             targets=int(self.open.sum()),
         )
@@ -120,21 +122,21 @@ class _Round:
         self.begun = 0
 
     def _codes(self) -> NDArray[np.int8]:
-        looked_at = self.given.columns.looked_at
-        codes = np.full(int(looked_at.sum()), SKIPPED, dtype=np.int8)
-        at = np.searchsorted(np.flatnonzero(looked_at), self.rows)
+        included = self.inputs.columns.included
+        codes = np.full(int(included.sum()), SKIPPED, dtype=np.int8)
+        at = np.searchsorted(np.flatnonzero(included), self.rows)
         codes[at] = np.where(self.risk.costs >= self.gain, HIGH, NORMAL)
         return codes
 
     def _include_planned(self) -> None:
         """Include the moves that the round has planned before."""
-        for move in self.whole.moves:
-            left = self.place.get(move.node)
-            if left is not None:
-                self.open[left] = False
-            node = self.given.columns.row(move.node)
-            source = None if node is None else self.given.columns.nodes[node].node
-            target = self.place.get(move.target or "")
+        for move in self.outcome.moves:
+            source_position = self.position_of.get(move.node)
+            if source_position is not None:
+                self.open[source_position] = False
+            source_row = self.inputs.columns.row(move.node)
+            source = None if source_row is None else self.inputs.columns.nodes[source_row].node
+            target = self.position_of.get(move.target or "")
             if target is None:
                 continue
             self.targets.add(target)
@@ -150,10 +152,10 @@ class _Round:
             self.record.outcome.ended = f"no node has {describe_fresh_metric(self.resources)}"
         elif not at_risk.size:
             self.record.outcome.ended = (
-                f"no node has a cost of {self.gain:.3f} or more: {self._price}"
+                f"no node has a cost of {self.gain:.3f} or more: {self._required_gain}"
             )
-        for place in self._select_nodes(at_risk.tolist()):
-            self._rank_pods(place)
+        for position in self._select_nodes(at_risk.tolist()):
+            self._rank_pods(position)
         self._limit_comparisons()
         while not self._find_end() and (pod := self.pods.pop_first()) is not None:
             if pod.costs is not None:
@@ -165,59 +167,59 @@ class _Round:
         self._explain_end()
 
     @property
-    def _price(self) -> str:
+    def _required_gain(self) -> str:
         return (
             f"a move must save {self.args.min_saved_minutes:g} hot minutes, and pods are expected to "
-            f"run for {self.life_minutes} more"
+            f"run for {self.life_minutes} more minutes"
         )
 
     def _select_nodes(self, at_risk: list[int]) -> list[int]:
         """Return the nodes to search for pods, in descending order of cost."""
         costs = self.risk.costs
-        at_risk.sort(key=lambda place: (-float(costs[place]), place))
-        chosen = Budget(SOURCES_MAX, self.given.now_ms).choose([1] * len(at_risk))
+        at_risk.sort(key=lambda position: (-float(costs[position]), position))
+        chosen = Budget(SOURCES_MAX, self.inputs.now_ms).choose([1] * len(at_risk))
         return [at_risk[index] for index in sorted(chosen)]
 
     def _find_end(self) -> str:
         """Return why no other pod may leave; empty if pods may leave."""
-        if self.whole.ended:
-            return self.whole.ended
+        if self.outcome.ended:
+            return self.outcome.ended
         if self.begun >= self.args.max_moves_per_round:
             return f"{self.begun} pods leave by risk in this round; maxMovesPerRound is {self.args.max_moves_per_round}"
         return ""
 
-    def _rank_pods(self, place: int) -> None:
+    def _rank_pods(self, position: int) -> None:
         """Rank the pods of a node; pods that are already leaving count as gone."""
-        node = self.nodes[place]
+        node = self.nodes[position]
         if node is None or node.statistics is None:
             return
-        before = float(self.risk.costs[place])
-        figures = self.given.columns.nodes[int(self.rows[place])]
+        before = float(self.risk.costs[position])
+        figures = self.inputs.columns.nodes[int(self.rows[position])]
         staying = []
         for index, held in enumerate(figures.pods.held):
             if not figures.pods.bound[index]:
                 continue
-            pod = RiskPod(held, place, node.statistics.compute_figures(held))
+            pod = RiskPod(held, position, node.statistics.compute_figures(held))
             leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
-            if leaves and not is_overdue(held.pod, self.given.now_ms):
-                self.risk.remove(place, pod.figures)
+            if leaves and not is_overdue(held.pod, self.inputs.now_ms):
+                self.risk.remove(position, pod.figures)
             else:
                 staying.append(pod)
-        hot = self.record.add_hot_node(place, before)
-        if place in self.targets:
+        hot = self.record.add_hot_node(position, before)
+        if position in self.targets:
             hot.ended = GETS_PODS
             return
-        self.pods.add(place, staying)
-        if float(self.risk.costs[place]) < self.gain:
-            hot.ended = f"its cost is {float(self.risk.costs[place]):.3f} without the pods that are already leaving"
+        self.pods.add(position, staying)
+        if float(self.risk.costs[position]) < self.gain:
+            hot.ended = f"its cost is {float(self.risk.costs[position]):.3f} without the pods that are already leaving"
             return
-        self.pods.rank(place)
+        self.pods.rank(position)
 
     def _limit_comparisons(self) -> None:
         """Drop pods if more wait than may be compared.
 
-        Half of the kept pods are the first by decrease. Comparing these may be in vain in every round, so
-        the other half is chosen in turn.
+        Half of the kept pods are the first by decrease. Every round may compare these pods without finding a
+        target, so the other half is another one in each round.
         """
         waiting = self.pods.list_waiting()
         if len(waiting) <= self.left:
@@ -225,8 +227,8 @@ class _Round:
         self.later = LATER
         by_saved = iter(waiting)
         chosen = self._count_movable(by_saved, self.left // 2)
-        rest = list(by_saved)
-        in_turn = iter(rotate(rest, self.given.now_ms))
+        others = list(by_saved)
+        in_turn = iter(rotate(others, self.inputs.now_ms))
         self._count_movable(in_turn, self.left - chosen)
         for pod in in_turn:
             self.pods.drop(pod)
@@ -257,17 +259,19 @@ class _Round:
         self.left -= 2 * self.fit.take_units()
         if not allowed.any():
             self._reject(
-                pod, "fit", "no other node that is not cooling accepts the pod and has room for it"
+                pod,
+                "fit",
+                "every other node is cooling, does not accept the pod, or has no room for it",
             )
             return
-        growth = self.risk.growth(pod.figures)
+        growth = self.risk.compute_growth(pod.figures)
         order = np.where(allowed, growth + TIE * self.risk.shares(pod.figures), np.inf)
         target = int(order.argmin())
         costs = self._costs(pod, target)
         if costs.gain < self.gain:
             message = (
                 f"its move to {self.names[target]} lowers the sum of costs by {costs.gain:.3f}; "
-                f"required is {self.gain:.3f}: {self._price}"
+                f"required is {self.gain:.3f}: {self._required_gain}"
             )
             self._reject(pod, "gain", message, costs, target)
             return
@@ -277,39 +281,42 @@ class _Round:
         risk, costs = self.risk, self.risk.costs
         return Costs(
             float(costs[pod.source]),
-            risk.without_pod(pod.source, pod.figures),
+            risk.cost_without_pod(pod.source, pod.figures),
             float(costs[target]),
-            risk.with_pod(target, pod.figures),
+            risk.cost_with_pod(target, pod.figures),
         )
 
     def _find_gate(self, pod: RiskPod) -> tuple[str, str] | None:
         """Return gate and message of the first gate before the choice of a target."""
-        held, given = pod.held, self.given
+        held, inputs = pod.held, self.inputs
         since_ms = held.pod.scheduled_at_ms
-        age_ms = given.now_ms - (held.assigned_at_ms if since_ms is None else since_ms)
+        age_ms = inputs.now_ms - (held.assigned_at_ms if since_ms is None else since_ms)
         if age_ms < self.args.min_pod_age_minutes * _MINUTE_MS:
             minutes = max(0, age_ms) // _MINUTE_MS
             least = self.args.min_pod_age_minutes
-            return "young", f"the pod is on the node for {minutes} min; minPodAgeMinutes is {least}"
+            return (
+                "young",
+                f"the pod has been on the node for {minutes} min; minPodAgeMinutes is {least}",
+            )
         if not self.pod_filter.open:
             stopped = self.pod_filter(held)
             if stopped is not None:
                 return stopped
-        protected = given.rules.explain_protection(held)
+        protected = inputs.rules.explain_protection(held)
         if protected is not None:
             return "filter", protected
-        why = given.rules.explain_rest(
+        resting = inputs.rules.explain_rest(
             held, self.names[pod.source], self.args.rest_minutes * _MINUTE_MS
         )
-        return None if why is None else ("resting", why)
+        return None if resting is None else ("resting", resting)
 
     def _find_targets(self, pod: RiskPod) -> BoolArray:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
         allowed = self.fit.group(pod.held, "node").fitting() & self.open
         allowed[pod.source] = False
-        avoided = self.given.rules.list_avoided_nodes(pod.held)
-        allowed[[self.place[name] for name in avoided if name in self.place]] = False
-        refused = self.given.rules.find_refusing_nodes(pod.held)
+        avoided = self.inputs.rules.list_avoided_nodes(pod.held)
+        allowed[[self.position_of[name] for name in avoided if name in self.position_of]] = False
+        refused = self.inputs.rules.find_refusing_nodes(pod.held)
         if refused is not None:
             allowed &= ~refused[self.rows]
         return allowed
@@ -331,7 +338,7 @@ class _Round:
         """Plan the move that gains most, unless a gate stops it."""
         target, hot = pod.target, self.record.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
-        rules, source = self.given.rules, self.names[pod.source]
+        rules, source = self.inputs.rules, self.names[pod.source]
         refused = rules.hold_back(pod.held, source, POOL)
         candidate = self.record.build_candidate(pod, target, costs)
         refused = refused or rules.gate(candidate)
@@ -341,7 +348,7 @@ class _Round:
                 hot.ended = refused.text
                 self.pods.close_node(pod.source)
             if refused.scope == "round":
-                self.whole.ended = refused.text
+                self.outcome.ended = refused.text
             return
         self.begun += 1
         self.record.note_move(pod, candidate, costs)
@@ -357,8 +364,8 @@ class _Round:
         self.pods.note_move(pod.source, target)
 
     def _explain_end(self) -> None:
-        why = self._find_end() or self.later
-        for place, hot in self.record.hot.items():
-            if not hot.ended and float(self.risk.costs[place]) >= self.gain:
+        reason = self._find_end() or self.later
+        for position, hot in self.record.hot.items():
+            if not hot.ended and float(self.risk.costs[position]) >= self.gain:
                 further = f"no other pod that may leave gains {self.gain:.3f}"
-                hot.ended = GETS_PODS if place in self.targets else why or further
+                hot.ended = GETS_PODS if position in self.targets else reason or further

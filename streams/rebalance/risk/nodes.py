@@ -13,11 +13,11 @@ import numpy as np
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.node import Node
 from streams.risk.overutilization import (
-    EXCESS_WEIGHT,
+    MEAN_SCALE,
     NODE_DEVIATION,
+    VARIANCE_SCALE,
     CostArrays,
     cost_function,
-    scale_of,
 )
 from streams.stage.arrays import FloatArray
 
@@ -42,8 +42,7 @@ class RiskNodes:
         resources = [resource.name for resource in args.resources]
         most = max(resource.weight for resource in args.resources)
         self._weights = [resource.weight / most for resource in args.resources]
-        self._cost, self._costs = cost_function(EXCESS_WEIGHT), CostArrays(EXCESS_WEIGHT)
-        self._scale = scale_of(EXCESS_WEIGHT)
+        self._cost, self._costs = cost_function(), CostArrays()
         hot = [resource.hot_share for resource in args.resources]
         rows = [_row(node, resources, hot) for node in nodes]
         shape = (len(nodes), len(resources), 3)
@@ -56,14 +55,13 @@ class RiskNodes:
         """Shape (nodes,)."""
 
     def _weighted_costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        scale = self._scale
-        costs = self._costs.costs(mean * scale.mean, variance * scale.variance)
+        costs = self._costs.costs(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
         total: FloatArray = costs[0] * self._weights[0]
         for index in range(1, len(self._weights)):
             total += costs[index] * self._weights[index]
         return total
 
-    def growth(self, figures: Figures) -> FloatArray:
+    def compute_growth(self, figures: Figures) -> FloatArray:
         """Return the increase of each node's cost with one more pod, shape (nodes,)."""
         mean, variance = np.array(figures).T[:, :, np.newaxis]
         grown = self._per_unit * mean
@@ -81,18 +79,17 @@ class RiskNodes:
             shares += self._weights[index] * (self._per_unit[index] * mean + self._mean[index])
         return shares
 
-    def with_pod(self, position: int, figures: Figures) -> float:
-        """Return the cost of a node with one more pod; `growth` is equal to the increase."""
+    def cost_with_pod(self, position: int, figures: Figures) -> float:
+        """Return the cost of a node with one more pod; `compute_growth` is equal to the increase."""
         return self._changed(position, figures, 1.0)
 
-    def without_pod(self, position: int, figures: Figures) -> float:
-        """Return the cost of a node with one pod less."""
+    def cost_without_pod(self, position: int, figures: Figures) -> float:
         return self._changed(position, figures, -1.0)
 
     def _changed(self, position: int, figures: Figures, sign: float) -> float:
         total = 0.0
         for index, (mean, variance) in enumerate(self._after(position, figures, sign)):
-            cost = self._cost(mean * self._scale.mean, variance * self._scale.variance)
+            cost = self._cost(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
             total += cost * self._weights[index]
         return total
 
@@ -108,11 +105,9 @@ class RiskNodes:
         return after
 
     def add(self, position: int, figures: Figures) -> None:
-        """Add a pod to a node."""
         self._put(position, figures, 1.0)
 
     def remove(self, position: int, figures: Figures) -> None:
-        """Remove a pod from a node."""
         self._put(position, figures, -1.0)
 
     def _put(self, position: int, figures: Figures, sign: float) -> None:

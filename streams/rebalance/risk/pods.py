@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.rebalance.outcome import Costs
 from streams.rebalance.risk.nodes import Figures, RiskNodes
 
@@ -20,7 +20,7 @@ HORIZON_MINUTES = 60
 AGED_NODES_MAX = 64
 
 
-def expect_life_minutes(nodes: Sequence[Iterable[Held]], now_ms: int) -> int:
+def expect_life_minutes(nodes: Sequence[Iterable[HeldPod]], now_ms: int) -> int:
     """Return the minutes that a pod of the cluster is expected to run on.
 
     This is the median age of the pods on a part of the nodes, from 1 to `HORIZON_MINUTES`: in a steady
@@ -39,7 +39,7 @@ def expect_life_minutes(nodes: Sequence[Iterable[Held]], now_ms: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class RiskPod:
-    held: Held
+    held: HeldPod
     source: int
     """Position of the pod's node."""
     figures: Figures
@@ -64,15 +64,15 @@ class RiskPods:
         self._targeted: dict[int, list[RiskPod]] = {}
         """Compared pods by position of the target."""
 
-    def add(self, place: int, pods: Iterable[RiskPod]) -> None:
+    def add(self, position: int, pods: Iterable[RiskPod]) -> None:
         """Add the pods of a node, which is not ranked yet."""
-        self._of[place] = list(pods)
+        self._of[position] = list(pods)
 
-    def rank(self, place: int) -> None:
+    def rank(self, position: int) -> None:
         """Let the pods of a node wait in the order of their decrease."""
-        cost = float(self._risk.costs[place])
-        for pod in self._of[place]:
-            pod.saved = cost - self._risk.without_pod(place, pod.figures)
+        cost = float(self._risk.costs[position])
+        for pod in self._of[position]:
+            pod.saved = cost - self._risk.cost_without_pod(position, pod.figures)
             self._wait(pod)
 
     def list_waiting(self) -> list[RiskPod]:
@@ -100,18 +100,18 @@ class RiskPods:
         if pod.source in self._of:
             self._of[pod.source].remove(pod)
 
-    def close_node(self, place: int) -> None:
+    def close_node(self, position: int) -> None:
         """Remove all pods of a node."""
-        self._of.pop(place, None)
+        self._of.pop(position, None)
 
     def note_move(self, source: int, target: int) -> None:
         """Update the waiting pods after a planned move."""
         self.rank(source)
         # A node that gets a pod loses none in the same round.
         self.close_node(target)
-        for place in (source, target):
-            for pod in self._targeted.pop(place, ()):
-                if pod.costs is not None and pod.target == place:
+        for position in (source, target):
+            for pod in self._targeted.pop(position, ()):
+                if pod.costs is not None and pod.target == position:
                     self._wait(pod)
 
     def _wait(self, pod: RiskPod) -> None:

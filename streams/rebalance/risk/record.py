@@ -13,7 +13,7 @@ from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
     Costs,
     HotNodeOutcome,
-    NodeStanding,
+    NodeReadings,
     PoolOutcome,
     PoolThresholds,
     Verdict,
@@ -32,22 +32,22 @@ class RiskReadings:
         self.names: list[str] = columns.names[rows].tolist()
         self.positions = {name: position for position, name in enumerate(self.names)}
         self._resources = resources
-        which = [columns.universe.index[resource.name] for resource in resources]
-        self._used = columns.usage[which][:, rows]
-        self._capacity = columns.capacity[which][:, rows]
+        indexes = [columns.reading_rules.index[resource.name] for resource in resources]
+        self._used = columns.usage[indexes][:, rows]
+        self._capacity = columns.capacity[indexes][:, rows]
 
-    def get_standing(self, position: int) -> NodeStanding:
+    def get_readings(self, position: int) -> NodeReadings:
         used, limit, capacity = {}, {}, {}
         for index, resource in enumerate(self._resources):
             used[resource.name] = int(self._used[index, position])
-            whole = capacity[resource.name] = int(self._capacity[index, position])
-            limit[resource.name] = resource.percent * whole // 100
-        return NodeStanding(used, limit, capacity)
+            amount = capacity[resource.name] = int(self._capacity[index, position])
+            limit[resource.name] = resource.percent * amount // 100
+        return NodeReadings(used, limit, capacity)
 
-    def find_standing(self, name: str, phase: Phase) -> NodeStanding | None:
-        """Return the standing of a node; None if it was not measured, or for its prod pods alone."""
+    def find_readings(self, name: str, phase: Phase) -> NodeReadings | None:
+        """Return the readings of a node; None if it was not measured, or for its prod pods alone."""
         position = self.positions.get(name)
-        return None if position is None or phase != "node" else self.get_standing(position)
+        return None if position is None or phase != "node" else self.get_readings(position)
 
 
 class RiskRecord:
@@ -72,15 +72,15 @@ class RiskRecord:
             names=names,
             codes=codes,
             targets=targets,
-            readings=readings.find_standing,
+            readings=readings.find_readings,
         )
         self.hot: dict[int, HotNodeOutcome] = {}
         """Nodes that were searched for pods, by position."""
 
-    def add_hot_node(self, place: int, cost: float) -> HotNodeOutcome:
-        reading = self._readings.get_standing(place)
+    def add_hot_node(self, position: int, cost: float) -> HotNodeOutcome:
+        reading = self._readings.get_readings(position)
         hot = HotNodeOutcome(
-            name=self._readings.names[place],
+            name=self._readings.names[position],
             phase="node",
             rounds=0,
             acting=True,
@@ -89,7 +89,7 @@ class RiskRecord:
             capacity=reading.capacity,
             cost=cost,
         )
-        self.hot[place] = hot
+        self.hot[position] = hot
         self.outcome.hot.append(hot)
         return hot
 
@@ -112,7 +112,7 @@ class RiskRecord:
             reason=_reason(costs, name),
             target=name,
             usage=self._usage(pod),
-            source_hot=self._readings.get_standing(pod.source).is_hot,
+            source_hot=self._readings.get_readings(pod.source).is_hot,
         )
 
     def note_move(self, pod: RiskPod, candidate: Candidate, costs: Costs) -> None:

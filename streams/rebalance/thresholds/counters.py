@@ -255,7 +255,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
 class CountingRule:
     """How one pool counts hot rounds in one phase."""
 
-    what: Any
+    definition: Any
     """Parts of the policy that define a hot round."""
     needed: int
     """Rounds that make a node abnormal."""
@@ -302,10 +302,10 @@ def list_counting_rules(policy: Policy) -> dict[CounterKey, CountingRule]:
     if not get_differences(policy.compat).consecutive_counts:
         # A node has one counter for all pools, and a missing low threshold changes the high one.
         lows = [(pool.low_thresholds, pool.prod_low_thresholds) for pool in pools]
-        whole = ([what for _, what, _ in rules], lows)
+        definition = ([definition for _, definition, _ in rules], lows)
         by_pool = tuple(needed for (_, phase), _, needed in rules if phase == "node")
-        return {key: CountingRule(whole, needed, by_pool) for key, _, needed in rules}
-    return {key: CountingRule(what, needed) for key, what, needed in rules}
+        return {key: CountingRule(definition, needed, by_pool) for key, _, needed in rules}
+    return {key: CountingRule(definition, needed) for key, definition, needed in rules}
 
 
 def carry_over(
@@ -317,9 +317,9 @@ def carry_over(
     rows = []
     for row in filter(None, map(counters.row, counters.rows)):
         carried = [_carry(counter, before, after) for counter in row.counters]
-        kept = tuple(counter for counter in carried if counter is not None)
-        if kept:
-            rows.append(row.model_copy(update={"counters": kept}))
+        kept_counters = tuple(counter for counter in carried if counter is not None)
+        if kept_counters:
+            rows.append(row.model_copy(update={"counters": kept_counters}))
     return rows
 
 
@@ -334,7 +334,7 @@ def _carry(
     """
     key = (counter.pool, counter.phase)
     old, new = before.get(key), after.get(key)
-    if old is None or new is None or old.what != new.what:
+    if old is None or new is None or old.definition != new.definition:
         return None
     if new.needed_for(counter) <= old.needed_for(counter) or counter.abnormal_since_ms is None:
         return counter

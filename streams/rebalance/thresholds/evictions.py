@@ -14,10 +14,10 @@ While a window with `evictWithoutTarget` is open, batch and free pods leave even
 
 import numpy as np
 
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.priority import priority_class
 from streams.rebalance.candidates import Candidate, Gate, Phase
-from streams.rebalance.costs import NO_EVICTION_ANNOTATION
+from streams.rebalance.eviction_keys import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit
 from streams.rebalance.node_arrays import TOTAL_MAX
 from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNodeOutcome, RoundOutcome, Verdict
@@ -43,7 +43,7 @@ class Evictions:
     """The evictions of one pool in a round."""
 
     def __init__(self, pool: PoolRound, outcome: RoundOutcome) -> None:
-        self.pool, self.given, self.outcome = pool, pool.given, outcome
+        self.pool, self.inputs, self.outcome = pool, pool.inputs, outcome
         self.differences = differences = pool.shared.differences
         nodes, targets, limits = pool.nodes, pool.targets, pool.limits
         self.weights: FloatArray = pod_weights(nodes.resources, pool.pool.weights)
@@ -62,7 +62,7 @@ class Evictions:
         self.names = [pool.names[position] for position in targets.tolist()]
         self.node_fit = pool.shared.args.node_fit
         self.fit = Fit(
-            self.given.columns,
+            self.inputs.columns,
             nodes.rows[targets],
             self.targets_in,
             node_fit=self.node_fit,
@@ -96,7 +96,9 @@ class Evictions:
             strict=True,
         )
         prod_low = self._sum_room("prod", self.targets_in["prod"] & ~both)
-        self.room_in_all = [own + min(share) for own, share in zip(prod_low, shares, strict=True)]
+        self.room_in_all = [
+            amount + min(share) for amount, share in zip(prod_low, shares, strict=True)
+        ]
         self._run_phase("prod")
 
     def _sum_room(self, phase: Phase, which: BoolArray) -> list[int]:
@@ -110,39 +112,39 @@ class Evictions:
         if not acting:
             return
         hot = [node for node in self.pool.outcome.hot if node.acting and node.phase == phase]
-        columns, budget = self.given.columns, self.given.budget
+        columns, budget = self.inputs.columns, self.inputs.budget
         rows = self.pool.nodes.rows[acting].tolist()
         sizes = [len(columns.nodes[row].pods.held) for row in rows]
-        places = budget.choose(sizes, ORDERED_PER_CHECKED)
-        for place in set(range(len(hot))).difference(places):
-            hot[place].ended = LATER
-        hot = [hot[place] for place in places]
-        chosen = [acting[place] for place in places]
-        figures = [columns.nodes[rows[place]] for place in places]
-        own_leaving = self.differences.leaving_pods_are_gone
+        positions = budget.choose(sizes, ORDERED_PER_CHECKED)
+        for position in set(range(len(hot))).difference(positions):
+            hot[position].ended = LATER
+        hot = [hot[position] for position in positions]
+        chosen = [acting[position] for position in positions]
+        figures = [columns.nodes[rows[position]] for position in positions]
+        subtracts_leaving = self.differences.leaving_pods_are_gone
         pods = HotPods(
             figures,
-            self.pool.nodes.which,
-            columns.universe,
-            self.given.rules.leaving if own_leaving else (),
-            self.given.now_ms,
+            self.pool.nodes.column_indexes,
+            columns.reading_rules,
+            self.inputs.rules.leaving if subtracts_leaving else (),
+            self.inputs.now_ms,
         )
         used = self.pool.readings.used(phase)[:, chosen].copy()
-        if own_leaving:
-            for index, place in pods.leaving.items():
+        if subtracts_leaving:
+            for index, position in pods.leaving.items():
                 if phase == "node" or pods.prod[index]:
-                    less = used[:, place] - pods.amounts[index]
-                    used[:, place] = np.maximum(less, -TOTAL_MAX)
+                    remaining = used[:, position] - pods.amounts[index]
+                    used[:, position] = np.maximum(remaining, -TOTAL_MAX)
         limits = self.pool.readings.high(phase)[:, chosen]
         order = pods.order((used - limits).astype(np.float64), self.weights)
         end = 0
-        for place, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):
+        for position, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):
             begin, end = end, end + len(node.pods.held)
             if self.outcome.ended or budget.is_spent:
                 hot_node.ended = self.outcome.ended or CHECKED_MAX
                 continue
-            turn = _HotNode(self, hot_node, pods, chosen[place], limits[:, place].tolist())
-            turn.run(used[:, place].tolist(), order[begin:end], range(begin, end))
+            checks = _HotNode(self, hot_node, pods, chosen[position], limits[:, position].tolist())
+            checks.run(used[:, position].tolist(), order[begin:end], range(begin, end))
 
 
 class _HotNode:
@@ -157,9 +159,9 @@ class _HotNode:
         limits: list[int],
     ) -> None:
         self.evictions, self.hot, self.pods = evictions, hot, pods
-        self.pool, self.given, self.differences = (
+        self.pool, self.inputs, self.differences = (
             evictions.pool,
-            evictions.given,
+            evictions.inputs,
             evictions.differences,
         )
         self.position, self.limits = position, limits
@@ -169,10 +171,10 @@ class _HotNode:
 
         Usage of pods that are already leaving is not part of `used`.
         """
-        hot, limits, budget = self.hot, self.limits, self.given.budget
+        hot, limits, budget = self.hot, self.limits, self.inputs.budget
         one_by_one = self.differences.planned_targets
         candidates = set(pods) if one_by_one else self._find_fitting(pods)
-        if self.differences.order_by_uid and self.given.reluctant_last:
+        if self.differences.order_by_uid and self.inputs.reluctant_last:
             order = sorted(order, key=self._is_reluctant)
         for index in order:
             if index not in candidates or not self._is_in_phase(index):
@@ -219,19 +221,19 @@ class _HotNode:
     def _end_below(self, index: int) -> None:
         if not self.hot.moved:
             self.hot.ended = "pods that are already leaving bring the node below its thresholds"
-        counters, now_ms = self.pool.shared.counters, self.given.now_ms
+        counters, now_ms = self.pool.shared.counters, self.inputs.now_ms
         counters.reset(self.hot.name, self.pool.pool, self.hot.phase, now_ms)
 
     def _find_fitting(self, pods: range) -> set[int]:
         """Return the pods that may leave, by Koordinator's rules; nodeFit uses room for each of them."""
-        self.given.budget.spend(len(pods))
+        self.inputs.budget.spend(len(pods))
         phase, fitting = self.hot.phase, set()
         for index in filter(self._is_in_phase, pods):
             held = self.pods.held[index]
             stopped = self._find_protection(held)
             if stopped is None and self.evictions.node_fit:
                 stopped = self._reserve(index, phase)
-            self.given.budget.spend(PODS_PER_UNIT * self.evictions.fit.take_units())
+            self.inputs.budget.spend(PODS_PER_UNIT * self.evictions.fit.take_units())
             if stopped is None:
                 fitting.add(index)
             else:
@@ -256,13 +258,13 @@ class _HotNode:
         """Return usage without the number of pods, which nodeFit ignores (B5.9)."""
         return [max(0, amount) for amount in self.pods.used[index].tolist()]
 
-    def _find_protection(self, held: Held) -> tuple[str, str] | None:
+    def _find_protection(self, held: HeldPod) -> tuple[str, str] | None:
         """Return gate and message if a pod may never be moved."""
         pod_filter = self.pool.shared.pod_filter
         stopped = None if pod_filter.open else pod_filter(held)
         if stopped is not None:
             return stopped
-        protected = self.given.rules.explain_protection(held)
+        protected = self.inputs.rules.explain_protection(held)
         return None if protected is None else ("filter", protected)
 
     def _find_gate(self, index: int, over: list[bool]) -> tuple[str, str] | None:
@@ -281,7 +283,7 @@ class _HotNode:
 
     def _move(self, index: int, used: list[int]) -> bool:
         """Plan the move of a pod, with a target by loadstream's rules; return False if it stays."""
-        held, hot, rules = self.pods.held[index], self.hot, self.given.rules
+        held, hot, rules = self.pods.held[index], self.hot, self.inputs.rules
         refused = rules.hold_back(held, hot.name, self.pool.pool.name)
         if refused is not None:
             self._refuse(index, refused)
@@ -340,13 +342,13 @@ class _HotNode:
         best = evictions.targets.find_target(amounts, group, phase, prod=prod)
         if best is None:
             return None
-        avoided = self.given.rules.list_avoided_nodes(held)
+        avoided = self.inputs.rules.list_avoided_nodes(held)
         if evictions.names[best] not in avoided:
             return best
-        places = [place for place, name in enumerate(evictions.names) if name in avoided]
-        return evictions.targets.find_target(amounts, group, phase, prod=prod, avoided=places)
+        positions = [position for position, name in enumerate(evictions.names) if name in avoided]
+        return evictions.targets.find_target(amounts, group, phase, prod=prod, avoided=positions)
 
-    def _class_without_target(self, held: Held) -> str | None:
+    def _class_without_target(self, held: HeldPod) -> str | None:
         """Return the class of a pod that may leave without a target now; None if it needs one."""
         if not self.pool.thresholds.without_target:
             return None

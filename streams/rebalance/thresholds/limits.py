@@ -41,10 +41,12 @@ class PoolNodes:
         self.columns = columns
         self.rows = rows
         self.resources = tuple(resources)
-        index = columns.universe.index
-        self.which: IntArray = np.array([index[name] for name in resources], dtype=np.int64)
+        index = columns.reading_rules.index
+        self.column_indexes: IntArray = np.array(
+            [index[name] for name in resources], dtype=np.int64
+        )
         """Positions of the pool's resources in the columns."""
-        at = np.ix_(self.which, rows)
+        at = np.ix_(self.column_indexes, rows)
         self.capacity: IntArray = columns.capacity[at]
         self.usage: IntArray = columns.usage[at]
         self.prod_usage: IntArray = columns.prod_usage[at]

@@ -67,22 +67,22 @@ def _at_most(percents: Percents, bounds: Percents) -> dict[str, float]:
 
 
 def record_means(
-    policy: Policy, history: UsageHistory, outcome: RoundOutcome, whole: dict[str, float]
+    policy: Policy, history: UsageHistory, outcome: RoundOutcome, cluster_means: dict[str, float]
 ) -> None:
-    """Record mean usage of pools, and of the `whole` cluster in percent, if thresholds depend on it."""
+    """Record mean usage of pools, and of the `cluster_means` cluster in percent, if thresholds depend on it."""
     moving = policy.moving_thresholds
-    asked = set()
+    recorded = set()
     if moving.filter is not None and moving.filter.recent_past is not None:
-        asked.add(WHOLE_CLUSTER)
-        if whole:
-            history.note(WHOLE_CLUSTER, whole, moving.filter.recent_past)
+        recorded.add(WHOLE_CLUSTER)
+        if cluster_means:
+            history.note(WHOLE_CLUSTER, cluster_means, moving.filter.recent_past)
     for pool, means in outcome.means.items():
         entry = moving.of_pool(pool)
         if entry is not None and entry.recent_past is not None:
-            asked.add(pool)
+            recorded.add(pool)
             if means:
                 history.note(pool, means, entry.recent_past)
-    history.keep(asked)
+    history.keep_only(recorded)
 
 
 def watched_resources(policy: Policy) -> set[str]:

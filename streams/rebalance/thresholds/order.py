@@ -16,9 +16,9 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from schemas.base.message import INT64_MAX
-from streams.pods.held import Held, is_overdue
+from streams.pods.held import HeldPod, is_overdue
 from streams.rebalance.candidates import Phase
-from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe
+from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, ReadingRules
 from streams.rebalance.thresholds.limits import PoolNodes
 from streams.stage.arrays import FloatArray, IntArray
 
@@ -102,50 +102,50 @@ class HotPods:
     def __init__(
         self,
         figures: Sequence[NodeFigures],
-        which: IntArray,
-        universe: Universe,
+        column_indexes: IntArray,
+        reading_rules: ReadingRules,
         leaving: Collection[str],
         now_ms: int,
     ) -> None:
-        """Flatten the pods of the hot nodes; `which` are the positions of the pool's resources.
+        """Flatten the pods of the hot nodes; `column_indexes` are the positions of the pool's resources.
 
         Pods whose uids are in `leaving` are leaving, unless they should have terminated before `now_ms`.
         """
         self._figures = figures
-        whole = np.concatenate([node.used for node in figures])
-        self._rows: list[list[int]] = whole.tolist()
-        self._names = universe.resources
-        self.used: IntArray = whole[:, which]
+        used = np.concatenate([node.used for node in figures])
+        self._rows: list[list[int]] = used.tolist()
+        self._names = reading_rules.resources
+        self.used: IntArray = used[:, column_indexes]
         """Usage or `UNMEASURED`, shape (pods, resources of the pool)."""
-        amounts = np.maximum(whole, 0)
-        amounts[:, universe.pods] = 1
-        self.amounts: list[list[int]] = amounts[:, which].tolist()
+        amounts = np.maximum(used, 0)
+        amounts[:, reading_rules.pods] = 1
+        self.amounts: list[list[int]] = amounts[:, column_indexes].tolist()
         """Usage that the move of each pod removes from its node."""
         self.metered: list[bool] = []
         """Whether the metric has each pod, perhaps with other resources only."""
-        self.held: list[Held] = []
+        self.held: list[HeldPod] = []
         self.prod: list[bool] = []
         self.bound: list[bool] = []
         """False if room is only reserved for the pod."""
         self.leaving: dict[int, int] = {}
         """Pods that are already leaving, with the position of their node."""
-        for place, node in enumerate(figures):
+        for position, node in enumerate(figures):
             pods, begin = node.pods, len(self.held)
             self.metered += node.metered
             self.held += pods.held
             self.prod += pods.prod
             self.bound += pods.bound
-            gone = pods.terminating
+            leaving_indexes = pods.terminating
             if leaving:
-                gone = [
+                leaving_indexes = [
                     index
                     for index, pod in enumerate(pods.pods)
                     if pod.deleting_at_ms is not None or pod.uid in leaving
                 ]
             self.leaving.update(
                 {
-                    begin + index: place
-                    for index in gone
+                    begin + index: position
+                    for index in leaving_indexes
                     if pods.bound[index] and not is_overdue(pods.pods[index], now_ms)
                 }
             )

@@ -24,7 +24,7 @@ from streams.rebalance.outcome import (
     PROD_LOW,
     SKIPPED,
     HotNodeOutcome,
-    NodeStanding,
+    NodeReadings,
     PoolOutcome,
     PoolThresholds,
 )
@@ -43,7 +43,7 @@ from streams.stage.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class PoolsContext:
     """Arguments and state that the pools of a policy share."""
 
     args: LowNodeLoadArgs
@@ -68,26 +68,26 @@ class PoolUsage:
             return self._limits.high
         return self._limits.prod_high
 
-    def standing(self, name: str, phase: Phase) -> NodeStanding | None:
-        """Return the standing of a node; None if it is not in the pool or not measured."""
+    def find_readings(self, name: str, phase: Phase) -> NodeReadings | None:
+        """Return the readings of a node; None if it is not in the pool or not measured."""
         position = self.position(name)
         if position is None:
             return None
         if phase == "prod" and self._limits.prod_high is None:
-            return NodeStanding({}, {}, {})
-        return self.standing_of(
+            return NodeReadings({}, {}, {})
+        return self.build_readings(
             self.used(phase)[:, position].tolist(),
             self.high(phase)[:, position].tolist(),
             self._nodes.capacity[:, position].tolist(),
         )
 
-    def standing_of(
+    def build_readings(
         self, used: Sequence[int], limits: Sequence[int], capacity: Sequence[int]
-    ) -> NodeStanding:
-        """Build a standing from amounts per resource, without unlimited resources."""
+    ) -> NodeReadings:
+        """Build a readings from amounts per resource, without unlimited resources."""
         limited = [limit < UNLIMITED for limit in limits]
         names = list(compress(self._nodes.resources, limited))
-        return NodeStanding(
+        return NodeReadings(
             used=dict(zip(names, compress(used, limited), strict=True)),
             limit=dict(zip(names, compress(limits, limited), strict=True)),
             capacity=dict(zip(names, compress(capacity, limited), strict=True)),
@@ -105,16 +105,16 @@ class PoolRound:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: PoolsContext,
         pool: Pool,
         thresholds: PoolThresholds,
-        given: RoundInput,
+        inputs: RoundInput,
         members: BoolArray,
         nodes: PoolNodes,
     ) -> None:
         self.shared, self.pool, self.thresholds = shared, pool, thresholds
-        self.given, self.nodes = given, nodes
-        differences, columns = shared.differences, given.columns
+        self.inputs, self.nodes = inputs, nodes
+        differences, columns = shared.differences, inputs.columns
         self.limits = compute_limits(thresholds, nodes, differences)
         self.readings = PoolUsage(columns, nodes, self.limits)
         self.codes: IntArray = classify(nodes, self.limits)
@@ -135,13 +135,13 @@ class PoolRound:
             names=columns.names[all_rows].tolist(),
             codes=codes,
             rounds_needed=needed if differences.consecutive_counts else 0,
-            readings=self.readings.standing if differences.cooled_moves_end else None,
+            readings=self.readings.find_readings if differences.cooled_moves_end else None,
             memory=self._count_definitions() if "memory" in nodes.resources else {},
         )
 
     def _count_definitions(self) -> dict[str, int]:
         """Count nodes by their definition of memory usage; empty if there is only one."""
-        nodes = self.given.columns.nodes
+        nodes = self.inputs.columns.nodes
         metrics = [nodes[row].metric for row in self.nodes.rows.tolist()]
         counts = Counter([metric.memory_is for metric in metrics if metric and metric.memory_is])
         return dict(sorted(counts.items())) if len(counts) > 1 else {}
@@ -192,7 +192,7 @@ class PoolRound:
         """Count the round for nodes whose pods were checked."""
         for phase, acting in self.acting.items():
             names = [self.names[position] for position in acting]
-            self.shared.counters.count_evictions(names, self.pool, phase, self.given.now_ms)
+            self.shared.counters.count_evictions(names, self.pool, phase, self.inputs.now_ms)
 
     def _find_end(self) -> str:
         """Return why no pod is checked; empty if pods are (docs/reference/upstream.md L3)."""
@@ -247,7 +247,7 @@ class PoolRound:
 
     def _count(self, phase: Phase, code: int) -> None:
         """Count the round for hot nodes, and for those that are calm now."""
-        counters, now_ms = self.shared.counters, self.given.now_ms
+        counters, now_ms = self.shared.counters, self.inputs.now_ms
         over = np.flatnonzero(self.codes == code)
         hot = {self.names[position] for position in over.tolist()}
         calm = [
@@ -269,15 +269,15 @@ class PoolRound:
         for position, used, limits, capacity in figures:
             name = self.names[position]
             acts, rounds = counters.count_hot(name, self.pool, phase, now_ms)
-            standing = self.readings.standing_of(used, limits, capacity)
+            readings = self.readings.build_readings(used, limits, capacity)
             hot_node = HotNodeOutcome(
                 name=name,
                 phase=phase,
                 rounds=rounds,
                 acting=acts,
-                usage=standing.used,
-                limits=standing.limit,
-                capacity=standing.capacity,
+                usage=readings.used,
+                limits=readings.limit,
+                capacity=readings.capacity,
                 ended="" if acts else counters.describe_wait(rounds, self.pool),
             )
             if acts:
@@ -293,7 +293,7 @@ class PoolRound:
         By Koordinator's rules, nodes below both low thresholds come last.
         """
         low = np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW))
-        abnormal = map(self.given.columns.row, self.shared.counters.list_abnormal(self.pool))
+        abnormal = map(self.inputs.columns.row, self.shared.counters.list_abnormal(self.pool))
         low &= ~np.isin(self.nodes.rows, [row for row in abnormal if row is not None])
         targets = np.flatnonzero(low)
         if self.shared.differences.planned_targets:
@@ -303,7 +303,7 @@ class PoolRound:
 
     def _reset_calm(self) -> None:
         """End the abnormal state of low nodes, by Koordinator's rules (docs/reference/upstream.md B5.10)."""
-        counters, now_ms = self.shared.counters, self.given.now_ms
+        counters, now_ms = self.shared.counters, self.inputs.now_ms
         if self.shared.differences.consecutive_counts:
             return
         for position in self.targets.tolist():

@@ -42,9 +42,9 @@ class Pools:
 
     def __init__(self, policy: Policy, differences: Differences) -> None:
         self._as_given = differences.thresholds_as_given
-        given = policy.rebalance.pools(policy.compat)
+        configured = policy.rebalance.pools(policy.compat)
         self.pools = tuple(
-            _make_pool(index, pool, self._as_given) for index, pool in enumerate(given)
+            _make_pool(index, pool, self._as_given) for index, pool in enumerate(configured)
         )
         self.filled: list[dict[str, float]] = []
         """Each map of the policy once, in the order of its first pool."""
@@ -52,11 +52,11 @@ class Pools:
         """Whether maps have changed since the last row."""
         copies: dict[int, dict[str, float]] = {}
 
-        def copy(given: dict[str, float] | None) -> dict[str, float] | None:
-            if given is not None and id(given) not in copies:
-                copies[id(given)] = dict(given)
-                self.filled.append(copies[id(given)])
-            return None if given is None else copies[id(given)]
+        def copy(percents: dict[str, float] | None) -> dict[str, float] | None:
+            if percents is not None and id(percents) not in copies:
+                copies[id(percents)] = dict(percents)
+                self.filled.append(copies[id(percents)])
+            return None if percents is None else copies[id(percents)]
 
         self._maps = [
             [
@@ -65,9 +65,9 @@ class Pools:
                 copy(pool.prod_low_thresholds),
                 copy(pool.prod_high_thresholds),
             ]
-            for pool in given
+            for pool in configured
         ]
-        self._given = [dict(percents) for percents in self.filled]
+        self._configured = [dict(percents) for percents in self.filled]
 
     def fill_in(self, pool: Pool) -> PoolThresholds:
         """Return the thresholds of a pool; by Koordinator's rules, fill in its maps first."""
@@ -94,7 +94,7 @@ class Pools:
 
     def row(self) -> tuple[dict[str, float], ...] | None:
         """Return the maps for a row; None if they equal those of the policy."""
-        return None if self.filled == self._given else tuple(self.filled)
+        return None if self.filled == self._configured else tuple(self.filled)
 
     def restore(self, filled: Sequence[Mapping[str, float]] | None) -> None:
         """Restore the maps from a row that was written under the same policy."""
@@ -113,8 +113,8 @@ def _make_pool(index: int, pool: NodePool, complete_weights: bool) -> Pool:
     )
     weights = dict(pool.resource_weights or {})
     if complete_weights:
-        named = sorted({*thresholds.high, *thresholds.prod_high})
-        weights = {**dict.fromkeys(named, 1), **weights}
+        resources = sorted({*thresholds.high, *thresholds.prod_high})
+        weights = {**dict.fromkeys(resources, 1), **weights}
     return Pool(
         index=index,
         name=pool.name,

@@ -9,14 +9,14 @@ import numpy as np
 from schemas.policy import Policy
 from streams.rebalance.differences import get_differences
 from streams.rebalance.inputs import PodFilter, RoundInput, find_judgeable, find_measured
-from streams.rebalance.node_arrays import Universe
+from streams.rebalance.node_arrays import ReadingRules
 from streams.rebalance.outcome import HIGH, RoundOutcome
 from streams.rebalance.risk.nodes import risk_resources
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.evictions import Evictions
 from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
 from streams.rebalance.thresholds.moving import resolve_thresholds, watched_resources
-from streams.rebalance.thresholds.pool_round import PoolRound, Shared
+from streams.rebalance.thresholds.pool_round import PoolRound, PoolsContext
 from streams.rebalance.thresholds.pools import Pool, Pools, list_resources
 from streams.stage.arrays import BoolArray
 from streams.usage.moving_thresholds import UsageHistory
@@ -32,47 +32,47 @@ class ThresholdRounds:
         pools = self.pools.pools
         names = {name for pool in pools for name in list_resources(pool.thresholds)}
         names |= {"memory", "pods", *watched_resources(policy), *risk_resources(policy)}
-        self.universe = Universe(
+        self.reading_rules = ReadingRules(
             tuple(sorted(names)), differences, policy.rebalance.min_samples or 0
         )
         self.counters = Counters(cluster, policy, pools)
-        self._shared = Shared(
+        self._shared = PoolsContext(
             policy.rebalance, differences, PodFilter(policy.rebalance), self.counters
         )
 
-    def round(self, given: RoundInput) -> RoundOutcome:
-        outcome = RoundOutcome(given.now_ms, paused=given.paused)
-        if not given.paused:
-            self.counters.drop_old(given.now_ms)
-        columns, args = given.columns, self._policy.rebalance
-        done = np.zeros(len(columns.nodes), dtype=np.bool_)
+    def round(self, inputs: RoundInput) -> RoundOutcome:
+        outcome = RoundOutcome(inputs.now_ms, paused=inputs.paused)
+        if not inputs.paused:
+            self.counters.drop_old(inputs.now_ms)
+        columns, args = inputs.columns, self._policy.rebalance
+        handled = np.zeros(len(columns.nodes), dtype=np.bool_)
         for pool in self.pools.pools:
-            members = self._members(pool, given, done)
+            members = self._members(pool, inputs, handled)
             configured = pool.thresholds
-            if members.any() and not given.paused:
+            if members.any() and not inputs.paused:
                 configured = self.pools.fill_in(pool)
             thresholds = resolve_thresholds(
-                self._policy, self._history, pool.name, configured, given.now_ms
+                self._policy, self._history, pool.name, configured, inputs.now_ms
             )
             resources = list_resources(configured)
             fresh = (
                 members
-                & find_measured(columns, args, given.now_ms)
+                & find_measured(columns, args, inputs.now_ms)
                 & find_judgeable(columns, resources)
             )
             nodes = PoolNodes(columns, np.flatnonzero(fresh), resources)
             outcome.means[pool.name] = self._means(nodes)
             if self.differences.first_match_pools:
-                done |= members
-            if given.paused:
+                handled |= members
+            if inputs.paused:
                 continue
-            pool_round = PoolRound(self._shared, pool, thresholds, given, members, nodes)
+            pool_round = PoolRound(self._shared, pool, thresholds, inputs, members, nodes)
             outcome.pools.append(pool_round.outcome)
             if not pool_round.count():
                 continue
             Evictions(pool_round, outcome).run()
             pool_round.count_evictions()
-            done[nodes.rows[pool_round.codes == HIGH]] = True
+            handled[nodes.rows[pool_round.codes == HIGH]] = True
         return outcome
 
     def _means(self, nodes: PoolNodes) -> dict[str, float]:
@@ -81,14 +81,14 @@ class ThresholdRounds:
         means = mean_percentages(nodes, nodes.usage, self.differences)
         return dict(zip(nodes.resources, means, strict=True))
 
-    def _members(self, pool: Pool, given: RoundInput, done: BoolArray) -> BoolArray:
+    def _members(self, pool: Pool, inputs: RoundInput, handled: BoolArray) -> BoolArray:
         """Return a mask of the pool's nodes.
 
         By Koordinator's rules, a pool without a selector includes nodes that an earlier pool has handled
         (docs/reference/upstream.md B2.5, B5.7).
         """
-        columns = given.columns
-        members: BoolArray = columns.members[pool.index] & columns.looked_at
+        columns = inputs.columns
+        members: BoolArray = columns.members[pool.index] & columns.included
         if pool.selector is None and not self.differences.first_match_pools:
             return members
-        return members & ~done
+        return members & ~handled

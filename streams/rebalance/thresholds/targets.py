@@ -66,8 +66,8 @@ class Targets:
                 return best
         able: BoolArray = group.fitting()
         for room in rooms:
-            for left, amount in zip(room, amounts, strict=True):
-                able &= left >= amount
+            for free, amount in zip(room, amounts, strict=True):
+                able &= free >= amount
         if avoided:
             able[list(avoided)] = False
         if not able.any():
@@ -81,8 +81,8 @@ class Targets:
     ) -> None:
         """Use the room of a target for a pod."""
         for room in self._rooms(phase, prod):
-            for left, amount in zip(room, amounts, strict=True):
-                left[position] -= amount
+            for free, amount in zip(room, amounts, strict=True):
+                free[position] -= amount
         if self._planned:
             shares = [
                 self._room.item(index, position) / self._capacity.item(index, position)
@@ -101,7 +101,7 @@ class Targets:
     @staticmethod
     def _fits(position: int, amounts: Sequence[int], rooms: list[IntArray]) -> bool:
         return all(
-            left.item(position) >= amount
+            free.item(position) >= amount
             for room in rooms
-            for left, amount in zip(room, amounts, strict=True)
+            for free, amount in zip(room, amounts, strict=True)
         )

@@ -66,13 +66,13 @@ class Batches:
         self._limits = limits
         self._patience_s = max(limits.wait_s, limits.patience_s)
         self._patient = patient
-        self._prompt = 0
+        self._urgent = 0
         """Number of waiting records that are not patient."""
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
-        self._held = True
-        self._some = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self._is_held = True
+        self._has_waiting = asyncio.Event()
+        self._must_hand_out = asyncio.Event()
         """Set if the batch is complete, or a record needs a quick answer."""
         self._full = asyncio.Event()
         self._room = asyncio.Event()
@@ -88,7 +88,7 @@ class Batches:
     async def take(self) -> Batch:
         """Return the next batch, with at least one record or one end of a message."""
         while True:
-            await self._some.wait()
+            await self._has_waiting.wait()
             await self._wait_until_complete()
             batch = self._hand_out()
             if batch.records or batch.ended:
@@ -97,32 +97,32 @@ class Batches:
     async def _wait_until_complete(self) -> None:
         """Wait until the batch is complete, or a record has waited long enough."""
         with suppress(TimeoutError):
-            if not self._hurried.is_set():
+            if not self._must_hand_out.is_set():
                 async with asyncio.timeout(self._patience_s):
-                    await self._hurried.wait()
+                    await self._must_hand_out.wait()
             if not self._full.is_set():
                 async with asyncio.timeout(self._limits.wait_s):
                     await self._full.wait()
 
     def hold(self) -> None:
         """Drop the collected records, and ignore further ones until `release`: a rebalance begins."""
-        self._held = True
-        self._empty()
+        self._is_held = True
+        self._clear()
 
     def release(self) -> None:
         """Collect records again: the state of the partitions is ready."""
-        self._held = False
-        self._empty()
+        self._is_held = False
+        self._clear()
 
     def _add(self, event: Any) -> None:
-        if self._held:
+        if self._is_held:
             return
         records = event.message.records
         for number, record in enumerate(records, start=1):
             size = len(record.key or b"") + len(record.value or b"")
             self._waiting.append(_Waiting(record, size, event, number == len(records)))
             self._bytes += size
-            self._prompt += record.topic not in self._patient
+            self._urgent += record.topic not in self._patient
         if not records:
             self._waiting.append(_Waiting(None, 0, event, is_last=True))
         self._update_events()
@@ -140,7 +140,7 @@ class Batches:
             waiting = self._waiting.popleft()
             record = waiting.record
             self._bytes -= waiting.size
-            self._prompt -= record is not None and record.topic not in self._patient
+            self._urgent -= record is not None and record.topic not in self._patient
             if waiting.event.message.generation_id != generation:
                 continue
             if message is not waiting.event.message:
@@ -154,16 +154,16 @@ class Batches:
         self._update_events()
         return batch
 
-    def _empty(self) -> None:
+    def _clear(self) -> None:
         self._waiting.clear()
-        self._bytes = self._prompt = 0
+        self._bytes = self._urgent = 0
         self._update_events()
 
     def _update_events(self) -> None:
-        _set(self._some, bool(self._waiting))
+        _set(self._has_waiting, bool(self._waiting))
         full = len(self._waiting) >= self._limits.records or self._bytes >= self._limits.bytes
         _set(self._full, full)
-        _set(self._hurried, full or self._prompt > 0)
+        _set(self._must_hand_out, full or self._urgent > 0)
         if not full:
             self._room.set()
 

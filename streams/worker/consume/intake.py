@@ -92,12 +92,12 @@ class PieceSize:
     def __init__(self) -> None:
         self._bytes_max = _PIECE_BYTES_FIRST
 
-    def take(self, left: deque[InputRecord]) -> list[InputRecord]:
+    def take(self, remaining: deque[InputRecord]) -> list[InputRecord]:
         """Remove and return the next piece of the records: at least one record, if there are any."""
         piece: list[InputRecord] = []
         size = 0
-        while left and (not piece or size < self._bytes_max):
-            piece.append(left.popleft())
+        while remaining and (not piece or size < self._bytes_max):
+            piece.append(remaining.popleft())
             size += _count_bytes(piece[-1])
         return piece
 
@@ -149,15 +149,15 @@ class Intake:
                 by_partition[record.partition].append(record)
         complete: list[InputRecord] = []
         for partition, records in by_partition.items():
-            first, *others = split_at_gaps(records, self.partitions.following, batch.empty)
-            rest = first.records
-            for run in others:
-                if not await self._apply_pieces(rest, generation):
+            first_run, *later_runs = split_at_gaps(records, self.partitions.following, batch.empty)
+            applicable = first_run.records
+            for run in later_runs:
+                if not await self._apply_pieces(applicable, generation):
                     return
                 if run.missing is not None:
                     await self._read_missing(partition, *run.missing, generation)
-                rest = run.records
-            complete += rest
+                applicable = run.records
+            complete += applicable
         await self._apply_pieces(complete, generation, batch)
 
     async def apply_up_to(
@@ -196,7 +196,9 @@ class Intake:
                 if not await self._apply_pieces(records, generation):
                     return False
                 # Faust may have delivered some of the records meanwhile.
-                count(self.partitions.stage, topic, sum(each.offset > position for each in entries))
+                count(
+                    self.partitions.stage, topic, sum(entry.offset > position for entry in entries)
+                )
         if self.partitions.generation != generation:
             return False
         following = self.partitions.following(topic, partition)
@@ -204,10 +206,10 @@ class Intake:
             self.partitions.pass_over({(topic, partition, following): end})
         return True
 
-    async def settle(self) -> None:
+    async def make_durable(self) -> None:
         """Make all applied records durable; nothing else is applied meanwhile."""
         async with self._applying:
-            await self._pipeline.settle()
+            await self._pipeline.make_durable()
 
     async def _read_missing(
         self, partition: int, topic: str, first: int, end: int, generation: int
@@ -238,20 +240,20 @@ class Intake:
         The event loop runs between two pieces, and other tasks may apply records. Returns False after a
         rebalance: the remaining records are dropped, and delivered again to their owner.
         """
-        left = deque(records)
-        while left or batch is not None:
+        remaining = deque(records)
+        while remaining or batch is not None:
             async with self._applying:
                 await self._pipeline.wait_for_room()
                 if self.partitions.generation != generation:
                     return False
                 began_s = time.monotonic()
-                piece = self._piece_size.take(left)
+                piece = self._piece_size.take(remaining)
                 applied = self._apply_piece(piece)
-                ended = Batch() if left or batch is None else batch
+                ended = Batch() if remaining or batch is None else batch
                 self.partitions.pass_over(ended.empty)
                 report = partial(self._report, applied, ended)
                 self._pipeline.add(PendingBatch(applied, began_s, report))
-            if not left:
+            if not remaining:
                 return True
             await asyncio.sleep(0)
         return self.partitions.generation == generation
@@ -279,14 +281,14 @@ class Intake:
         if batch.records:
             by_topic = Counter(record.topic for record in batch.records)
             metrics.count_batch(stage, by_topic, seconds)
-        for each in applied:
-            metrics.count_result(stage, each.result)
-            if (state := self.partitions.stages.get(each.partition)) is not None:
+        for applied_batch in applied:
+            metrics.count_result(stage, applied_batch.result)
+            if (state := self.partitions.stages.get(applied_batch.partition)) is not None:
                 counts = state.take_counts()
                 metrics.add_counts(stage, counts)
                 for cluster, policy in counts.policies.items():
                     logger.info("cluster %s: policy applied, %s", cluster, policy)
-            metrics.observe_latency(stage, each.records)
+            metrics.observe_latency(stage, applied_batch.records)
 
 
 def refuse_ticks_ahead(records: Sequence[InputRecord], now_ms: int) -> Sequence[InputRecord]:

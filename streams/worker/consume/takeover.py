@@ -76,10 +76,10 @@ class Takeover:
             logger.info(
                 "stage %s releases the partitions %s for a rebalance",
                 partitions.stage,
-                _join(partitions.stages),
+                _join_numbers(partitions.stages),
             )
         self._batches.hold()
-        await self._intake.settle()  # the next owner reads the rows from the changelog
+        await self._intake.make_durable()  # the next owner reads the rows from the changelog
 
     async def on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
         """Drop partitions that are not in the new assignment."""
@@ -87,7 +87,7 @@ class Takeover:
         partitions.recovered = False
         partitions.assigned_at_s = time.monotonic()
         owned = partitions.select(assigned)
-        for partition in [each for each in partitions.stages if each not in owned]:
+        for partition in [number for number in partitions.stages if number not in owned]:
             self._close(partition)
         standby: set[int] = set()
         for table in self._tables.values():
@@ -108,7 +108,7 @@ class Takeover:
         """Make everything durable, so that the next owner has nothing to repeat."""
         if not app.crashed:
             self._batches.hold()
-            await self._intake.settle()
+            await self._intake.make_durable()
 
     def _is_over(self, generation: int) -> bool:
         return self._partitions.generation != generation
@@ -116,7 +116,7 @@ class Takeover:
     async def _open(self, generation: int) -> None:
         partitions = self._partitions
         owned = partitions.select(self._app.assignor.assigned_actives())
-        while not await self._watch.look():
+        while not await self._watch.check_once():
             if self._is_over(generation):
                 return
             await asyncio.sleep(_ASK_AGAIN_S)
@@ -141,7 +141,7 @@ class Takeover:
         logger.info(
             "stage %s owns the partitions %s, recovered from %d rows in %.1f s",
             partitions.stage,
-            _join(owned),
+            _join_numbers(owned),
             count,
             seconds,
         )
@@ -155,12 +155,14 @@ class Takeover:
         """Build the stage of each partition; return False if the generation is over."""
         with without_garbage_collection():
             for partition in sorted(owned):
-                known = rows[partition]
-                redone = await self._durability.open(partition, known, self._watch.state_ids)
+                table_rows = rows[partition]
+                newest_rows = await self._durability.open(
+                    partition, table_rows, self._watch.state_ids
+                )
                 if self._is_over(generation):
                     self._close(partition)
                     return False
-                self._partitions.stages[partition] = self._build(partition, redone)
+                self._partitions.stages[partition] = self._build(partition, newest_rows)
                 await asyncio.sleep(0)  # heartbeats between large partitions
         return not self._is_over(generation)
 
@@ -186,13 +188,13 @@ class Takeover:
         positions = {tp: self._partitions.position(tp.topic, tp.partition) for tp in self._inputs()}
         if positions:
             ask = partial(self._app.consumer.highwaters, *positions)
-            what = f"{self._partitions.stage}: the ends of its inputs"
-            check_ends(positions, await ask_until_answered(ask, what))
+            subject = f"{self._partitions.stage}: the ends of its inputs"
+            check_ends(positions, await ask_until_answered(ask, subject))
 
     def _inputs(self) -> list[Any]:
         actives = self._app.assignor.assigned_actives()
         return [tp for tp in actives if tp.topic in self._partitions.topics]
 
 
-def _join(partitions: Collection[int]) -> str:
+def _join_numbers(partitions: Collection[int]) -> str:
     return ", ".join(map(str, sorted(partitions))) or "none"

@@ -1,7 +1,7 @@
 """Writes the time to topic `clock`, for each partition that this worker owns.
 
 The time of the cluster stage is that of the last applied tick. So decisions depend on no other wall
-clock, and a replay sees the same times. Written times never decrease: if the worker's clock is set back,
+clock, and a replay sees the same times. ProducedRecord times never decrease: if the worker's clock is set back,
 the log's time stands still until the clock has caught up.
 
 - **Ticks in the future.** `intake` refuses ticks that are too far ahead of the worker's clock. If a
@@ -9,10 +9,10 @@ the log's time stands still until the clock has caught up.
   until it reaches the partition's time. Health reports this problem.
 - **Order of ticks and events.** Topics have no common order, but a reservation must not expire while its
   confirmation waits to be read. So the worker takes a time together with the ends of the topics
-  `KNOWN_FIRST` (a `PendingTick`), and writes it when all records before these ends are applied. Records
-  that are not applied within `PATIENCE_S` are read before all others. After `hold_max_s` the time is
+  `APPLIED_FIRST` (a `PendingTick`), and writes it when all records before these ends are applied. Records
+  that are not applied within `DELIVERY_WAIT_S` are read before all others. After `hold_max_s` the time is
   written in any case.
-- **After an outage** of the worker or the brokers, first come the topics `KNOWN_FIRST`, then a tick, then
+- **After an outage** of the worker or the brokers, first come the topics `APPLIED_FIRST`, then a tick, then
   all other records. So no decision uses an outdated time or a replaced policy.
 """
 
@@ -37,13 +37,13 @@ logger = logging.getLogger(__name__)
 
 #: Topics whose records are applied before a later tick: they can confirm what would otherwise expire.
 #: Requests and metrics are not among them, so that a burst of them does not delay ticks.
-KNOWN_FIRST = tuple(
+APPLIED_FIRST = tuple(
     topic
     for topic in CLUSTER_INPUTS
     if topic not in {CLOCK_TOPIC, "node-metrics", "scheduling-requests"}
 )
 #: How long a tick waits for Faust to deliver records, in seconds; then they are read.
-PATIENCE_S = 2.0
+DELIVERY_WAIT_S = 2.0
 #: A partition without a tick for this time, in seconds, catches up first.
 LATE_S = 10.0
 _POLL_S = 0.02
@@ -57,7 +57,7 @@ class PendingTick:
     taken_at_s: float
     """The same time by the monotonic clock."""
     ends: Mapping[str, int]
-    """Next offset of the topics `KNOWN_FIRST` at that time."""
+    """Next offset of the topics `APPLIED_FIRST` at that time."""
 
 
 class TickSettings(NamedTuple):
@@ -96,19 +96,23 @@ class Ticker:
         await self._publisher.stop()
 
     async def tick(self) -> None:
-        """Write the present time to each partition, after the records of `KNOWN_FIRST` before it."""
+        """Write the present time to each partition, after the records of `APPLIED_FIRST` before it."""
         generation = self._partitions.generation
         self._partitions.problems.report("clock", _find_clocks_ahead(self._partitions))
         pending = await self._take_ticks()
-        read_at_s = time.monotonic() + PATIENCE_S
+        read_at_s = time.monotonic() + DELIVERY_WAIT_S
         while not self._is_over(generation):
-            due = [each for each, tick in pending.items() if not self._find_unapplied(each, tick)]
-            await self._write({each: pending.pop(each) for each in due})
+            ready = [
+                partition
+                for partition, tick in pending.items()
+                if not self._find_unapplied(partition, tick)
+            ]
+            await self._write({partition: pending.pop(partition) for partition in ready})
             if not pending:
                 return
             if time.monotonic() >= read_at_s:
                 for partition, tick in pending.items():
-                    await self._read_up(generation, partition, tick)
+                    await self._read_before_tick(generation, partition, tick)
                     if not self._is_over(generation):
                         await self._write({partition: tick})
                 return
@@ -124,7 +128,7 @@ class Ticker:
         )
 
     async def catch_up(self) -> None:
-        """Apply the records of `KNOWN_FIRST`, then a tick, in all partitions, before anything else."""
+        """Apply the records of `APPLIED_FIRST`, then a tick, in all partitions, before anything else."""
         await self.start()
         generation, stages = self._partitions.generation, self._partitions.stages
         for partition, stage in stages.items():
@@ -146,14 +150,14 @@ class Ticker:
         return self._partitions.generation != generation
 
     async def _catch_up_partition(self, generation: int, partition: int, tick: PendingTick) -> None:
-        await self._read_up(generation, partition, tick)
+        await self._read_before_tick(generation, partition, tick)
         if self._is_over(generation):
             return
         ends = await self._write({partition: tick})
         until_s = time.monotonic() + self._ticks.hold_max_s
         await self._intake.apply_up_to(CLOCK_TOPIC, partition, ends[partition], until_s, generation)
 
-    async def _read_up(self, generation: int, partition: int, tick: PendingTick) -> None:
+    async def _read_before_tick(self, generation: int, partition: int, tick: PendingTick) -> None:
         """Read and apply the records before a tick, for at most `hold_max_s` after its time."""
         until_s = tick.taken_at_s + self._ticks.hold_max_s
         for topic in self._find_unapplied(partition, tick):
@@ -180,13 +184,13 @@ class Ticker:
         owned = sorted(self._partitions.stages)
         # The time first: all records written until then are before the ends.
         now_ms, now_s = time.time_ns() // 1_000_000, time.monotonic()
-        places = {(topic, partition) for topic in KNOWN_FIRST for partition in owned}
-        spans = await self.brokers.spans(places) if owned else {}
+        topic_partitions = {(topic, partition) for topic in APPLIED_FIRST for partition in owned}
+        spans = await self.brokers.spans(topic_partitions) if owned else {}
         if spans is None:
             return {}
         ticks = {}
         for partition in owned:
-            of_topic = {topic: spans[topic, partition] for topic in KNOWN_FIRST}
+            of_topic = {topic: spans[topic, partition] for topic in APPLIED_FIRST}
             ends = {topic: end for topic, (first, end) in of_topic.items() if first < end}
             ticks[partition] = PendingTick(now_ms, now_s, ends)
         return ticks
@@ -199,16 +203,16 @@ class Ticker:
             )
         records = [tick_record(partition, self._written_ms[partition]) for partition in ticks]
         offsets = await self._publisher.publish(records)
-        self._written_at_s.update((each, tick.taken_at_s) for each, tick in ticks.items())
-        return {each: offset + 1 for each, offset in zip(ticks, offsets, strict=True)}
+        self._written_at_s.update((partition, tick.taken_at_s) for partition, tick in ticks.items())
+        return {partition: offset + 1 for partition, offset in zip(ticks, offsets, strict=True)}
 
 
 def _find_clocks_ahead(partitions: Partitions) -> dict[str, str]:
     """Return a sentence by partition whose time is ahead of the worker's clock."""
-    own_ms = time.time_ns() // 1_000_000
+    worker_ms = time.time_ns() // 1_000_000
     ahead = {}
     for partition, stage in partitions.stages.items():
-        ahead_ms = (stage.now_ms or 0) - own_ms
+        ahead_ms = (stage.now_ms or 0) - worker_ms
         if ahead_ms > AHEAD_MAX_MS:
             subject = f"the clock of partition {partition}"
             ahead[subject] = (

@@ -89,35 +89,35 @@ class _FetchThread(AIOKafkaConsumerThread):
             if _assignment(consumer) is not assignment:
                 before = {}
             after = _positions(_assignment(consumer), {*before, *records})
-            found = {}
+            ranges = {}
             for tp, following in after.items():
                 of_tp = records.get(tp, ())
                 first = before.get(tp, of_tp[0].offset if of_tp else following)
                 if first < following:
-                    found[tp] = FetchedRange(first, following, of_tp)
+                    ranges[tp] = FetchedRange(first, following, of_tp)
             left_s = until_s - time.monotonic()
-            if found or left_s <= 0 or not self.consumer.flow_active:
-                return found
+            if ranges or left_s <= 0 or not self.consumer.flow_active:
+                return ranges
             waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
-            done, _ = await asyncio.wait([waiter], timeout=left_s)
+            finished, _ = await asyncio.wait([waiter], timeout=left_s)
             waiter.cancel()
             if fetcher._closed:  # noqa: SLF001 - the worker ends
                 return {}
-            for each in done:
-                each.result()  # raises errors of the brokers
+            for task in finished:
+                task.result()  # raises errors of the brokers
 
     def group_status(self) -> GroupStatus:
         """Return the status in the consumer group; call it in the thread that fetches."""
         return read_group_status(self._consumer)
 
-    def read_again(self, left: Mapping[Any, tuple[int, int]]) -> None:
+    def read_again(self, unread: Mapping[Any, tuple[int, int]]) -> None:
         """Seek back to the first offset of each range, if the position is still at its end.
 
         Call it in the thread that fetches, so that nothing else seeks meanwhile.
         """
         consumer: Any = self._ensure_consumer()
-        positions = _positions(_assignment(consumer), left)
-        for tp, (first, following) in left.items():
+        positions = _positions(_assignment(consumer), unread)
+        for tp, (first, following) in unread.items():
             if positions.get(tp) == following:
                 consumer.seek(tp, first)
 
@@ -150,7 +150,7 @@ class _PackedConsumer(Consumer):
         records, active = await self._wait_next_records(timeout)
         if not records or self.should_stop:
             return
-        left = {tp: (found.first, found.following) for tp, found in records.items()}
+        unread = {tp: (fetched.first, fetched.following) for tp, fetched in records.items()}
         closed: set[Any] = set()
         for tp, message in self._messages(records):
             if not (self.flow_active and self.app.consumer_generation_id == generation):
@@ -162,19 +162,19 @@ class _PackedConsumer(Consumer):
                 continue
             self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
             yield tp, message
-            left[tp] = (message.offset + 1, left[tp][1])
-        left = {tp: span for tp, span in left.items() if span[0] < span[1]}
-        if left and not self.should_stop:
+            unread[tp] = (message.offset + 1, unread[tp][1])
+        unread = {tp: span for tp, span in unread.items() if span[0] < span[1]}
+        if unread and not self.should_stop:
             thread: Any = self._thread
-            await thread.call_thread(thread.read_again, left)
+            await thread.call_thread(thread.read_again, unread)
 
     async def group_status(self) -> GroupStatus:
         """Return the status in the consumer group; after an error, let the client join again."""
         thread: Any = self._thread
         if thread is None or not thread.started:
             return GroupStatus(member=False)
-        found: GroupStatus = await thread.call_thread(thread.group_status)
-        return found
+        status: GroupStatus = await thread.call_thread(thread.group_status)
+        return status
 
     async def _seek(self, partition: Any, offset: int) -> None:
         # Faust seeks in this thread, which clears buffers of the thread that fetches. If a fetch returns at
@@ -186,13 +186,23 @@ class _PackedConsumer(Consumer):
         packed: Collection[str] = self.app.packed_topics
         scheduler: Any = self.scheduler
         generation = self.app.consumer_generation_id
-        ranges = {tp: list(split_range(each)) for tp, each in fetched.items() if tp.topic in packed}
+        ranges = {
+            tp: list(split_range(fetched_range))
+            for tp, fetched_range in fetched.items()
+            if tp.topic in packed
+        }
         if len(ranges) < len(fetched):
-            others = {tp: each for tp, each in fetched.items() if tp not in ranges}
-            rows = {tp: each.records for tp, each in others.items() if each.records}
+            unpacked = {
+                tp: fetched_range for tp, fetched_range in fetched.items() if tp not in ranges
+            }
+            rows = {
+                tp: fetched_range.records
+                for tp, fetched_range in unpacked.items()
+                if fetched_range.records
+            }
             for tp, record in scheduler.iterate(rows):
                 yield tp, self._to_message(tp, record)
-            for tp, (first, following, records) in others.items():
+            for tp, (first, following, records) in unpacked.items():
                 behind = records[-1].offset + 1 if records else first
                 if behind < following:
                     yield tp, pack_message(tp, FetchedRange(behind, following, ()), generation)
@@ -252,8 +262,8 @@ class WorkerApp(faust.App):
 
     async def group_status(self) -> GroupStatus:
         consumer: Any = self.consumer
-        found: GroupStatus = await consumer.group_status()
-        return found
+        status: GroupStatus = await consumer.group_status()
+        return status
 
     def inputs(self, topics: Collection[str]) -> Any:
         """Return a Faust topic for these topics; its stream has packed messages."""

@@ -19,14 +19,14 @@ from streams.worker.store.topic_watch import check_ends
 logger = logging.getLogger(__name__)
 
 #: Time between two checks, in seconds.
-LOOK_S = 5.0
+CHECK_INTERVAL_S = 5.0
 #: Number of successive checks without progress after which records are read.
-LOOKS = 2
+CHECKS_WITHOUT_PROGRESS = 2
 #: Longest time of one read, in seconds.
 READ_MAX_S = 60.0
 
 #: Topic and partition.
-Place = tuple[str, int]
+Source = tuple[str, int]
 
 
 class UndeliveredWatch:
@@ -34,20 +34,20 @@ class UndeliveredWatch:
         self.brokers = Brokers(kafka)
         self._intake = intake
         self._partitions = intake.partitions
-        self._stood: dict[Place, tuple[int, int]] = {}
-        """Next offset of each partition that was behind its end, and number of checks since then."""
+        self._stalled: dict[Source, tuple[int, int]] = {}
+        """Next offset of each partition that was behind its end, and number of checks without progress."""
 
     async def run(self) -> None:
-        """Check every `LOOK_S` until cancelled."""
+        """Check every `CHECK_INTERVAL_S` until cancelled."""
         try:
             while True:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_INTERVAL_S)
                 if self._partitions.recovered:
-                    await self.look()
+                    await self.check_once()
         finally:
             await self.brokers.leave()
 
-    async def look(self) -> None:
+    async def check_once(self) -> None:
         """Check once, and read records that were not delivered in time.
 
         Raises:
@@ -55,27 +55,31 @@ class UndeliveredWatch:
         """
         partitions = self._partitions
         generation = partitions.generation
-        places = {(topic, number) for topic in partitions.topics for number in partitions.stages}
-        before = {place: partitions.position(*place) for place in places}
-        spans = await self.brokers.spans(places)
+        inputs = {(topic, number) for topic in partitions.topics for number in partitions.stages}
+        before = {source: partitions.position(*source) for source in inputs}
+        spans = await self.brokers.spans(inputs)
         if spans is None:
             return
-        check_ends(before, {place: end for place, (_, end) in spans.items()})
+        check_ends(before, {source: end for source, (_, end) in spans.items()})
         if partitions.generation != generation:
             return
-        following = {place: partitions.following(*place) for place in sorted(places)}
-        behind = {place: at for place, at in following.items() if at < spans[place][1]}
-        self._stood = {place: self._looks(place, at) for place, at in behind.items()}
-        for place in behind:
-            if self._stood[place][1] >= LOOKS:
-                await self._read(generation, place, spans[place][1])
+        following = {source: partitions.following(*source) for source in sorted(inputs)}
+        behind = {
+            source: offset for source, offset in following.items() if offset < spans[source][1]
+        }
+        self._stalled = {
+            source: self._count_checks(source, offset) for source, offset in behind.items()
+        }
+        for source in behind:
+            if self._stalled[source][1] >= CHECKS_WITHOUT_PROGRESS:
+                await self._read(generation, source, spans[source][1])
 
-    def _looks(self, place: Place, following: int) -> tuple[int, int]:
-        before, looks = self._stood.get(place, (-1, 0))
-        return following, looks + 1 if before == following else 1
+    def _count_checks(self, source: Source, following: int) -> tuple[int, int]:
+        before, checks = self._stalled.get(source, (-1, 0))
+        return following, checks + 1 if before == following else 1
 
-    async def _read(self, generation: int, place: Place, end: int) -> None:
-        topic, partition = place
+    async def _read(self, generation: int, source: Source, end: int) -> None:
+        topic, partition = source
         if self._partitions.generation != generation:
             return
         position = self._partitions.position(topic, partition)

@@ -41,8 +41,7 @@ class Health:
         self._counted: frozenset[tuple[str, int]] = frozenset()
         """Stages and partitions that `_lags` includes."""
 
-    def watch(self, partitions: Partitions, pipeline: Pipeline) -> None:
-        """Add a stage."""
+    def add_stage(self, partitions: Partitions, pipeline: Pipeline) -> None:
         self._stages.append((partitions, pipeline))
 
     def beat(self) -> None:
@@ -73,7 +72,7 @@ class Health:
             for partitions, _ in self._stages
             if partitions.recovered
             and not self._counted.issuperset(
-                (partitions.stage, each) for each in tuple(partitions.stages)
+                (partitions.stage, partition) for partition in tuple(partitions.stages)
             )
         ]
 

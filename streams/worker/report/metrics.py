@@ -43,7 +43,7 @@ class Metrics:
     """Counters of one worker; `stage` is aggregate or cluster."""
 
     def __init__(self, *, wall_clock: bool = True) -> None:
-        """Create all metrics; without `wall_clock`, log time is not this clock's, so there are no latencies."""
+        """Create all metrics; latencies are measured only with `wall_clock`, if log time is that of this clock."""
         self.registry = create_process_registry()
         self._wall_clock = wall_clock
         self._in_flight_max: dict[str, int] = {}
@@ -180,7 +180,7 @@ class Metrics:
                 self._wait.labels(stage)
                 self._start_cluster_stage(stage)
         self._topic_partitions.labels(stage).set(partitions)
-        for each in (
+        for metric in (
             self._batch,
             self._seconds,
             self._recovery,
@@ -188,7 +188,7 @@ class Metrics:
             self._copies,
             self._in_flight,
         ):
-            each.labels(stage)
+            metric.labels(stage)
 
     def _start_cluster_stage(self, stage: str) -> None:
         for result in ("written", "stopped", "failed"):

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 #: Time between two heartbeats of the event loop, in seconds.
 BEAT_S = 1.0
 #: Time between two snapshots, in seconds; `BEAT_S` after a takeover.
-LOOK_S = 5.0
+CHECK_INTERVAL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Gauges(Collector):
     """Reports the last snapshot to a registry of Prometheus."""
 
     def __init__(self, *, wall_clock: bool = True) -> None:
-        """`wall_clock`: log time is this clock's, so its lag is reported."""
+        """With `wall_clock`, log time is written by this worker's clock, and its lag is reported."""
         self._wall_clock = wall_clock
         self._snapshot = Snapshot()
 
@@ -103,7 +103,9 @@ class Gauges(Collector):
         for (stage, topic), count in sorted(snapshot.written_bytes.items()):
             written.add_metric([stage, topic], count)
         yield written
-        clusters = (each for figures in snapshot.figures.values() for each in figures.clusters)
+        clusters = (
+            cluster for figures in snapshot.figures.values() for cluster in figures.clusters
+        )
         yield from _clusters(limit_clusters(clusters))
 
 
@@ -116,14 +118,13 @@ class Observer:
         self._health = health
         self._stages: list[tuple[Partitions, Publisher]] = []
 
-    def watch(self, partitions: Partitions, pipeline: Pipeline, publisher: Publisher) -> None:
-        """Add a stage."""
+    def add_stage(self, partitions: Partitions, pipeline: Pipeline, publisher: Publisher) -> None:
         self._stages.append((partitions, publisher))
-        self._health.watch(partitions, pipeline)
+        self._health.add_stage(partitions, pipeline)
 
     async def run(self) -> None:
         """Take snapshots until cancelled."""
-        looking = asyncio.create_task(self._look_on())
+        looking = asyncio.create_task(self._take_snapshots())
         try:
             while True:
                 self._health.beat()
@@ -136,35 +137,35 @@ class Observer:
     async def stop(self) -> None:
         await self._brokers.leave()
 
-    async def _look_on(self) -> None:
+    async def _take_snapshots(self) -> None:
         while True:
             try:
-                await self.look()
+                await self.take_snapshot()
             except Exception:
                 logger.exception("the stages could not be observed")
-            due_s = time.monotonic() + LOOK_S
+            due_s = time.monotonic() + CHECK_INTERVAL_S
             await asyncio.sleep(BEAT_S)
             while time.monotonic() < due_s and not self._health.find_uncounted():
                 await asyncio.sleep(BEAT_S)
 
-    async def look(self) -> None:
+    async def take_snapshot(self) -> None:
         """Take a snapshot."""
-        places = [
+        inputs = [
             (owned, topic, partition)
             for owned, _ in self._stages
             for partition in owned.stages
             for topic in sorted(owned.topics)
         ]
-        spans = await self._brokers.spans({(topic, partition) for _, topic, partition in places})
+        spans = await self._brokers.spans({(topic, partition) for _, topic, partition in inputs})
         lags = {}
         if spans is not None:
-            for owned, topic, partition in places:
+            for owned, topic, partition in inputs:
                 # The partition may have been lost meanwhile.
                 if partition in owned.stages and (topic, partition) in spans:
                     first, end = spans[topic, partition]
                     following = owned.following(topic, partition)
                     lags[owned.stage, topic, partition] = max(0, end - max(first, following))
-            counted = {(owned.stage, partition) for owned, _, partition in places}
+            counted = {(owned.stage, partition) for owned, _, partition in inputs}
             by_stage = {owned.stage: 0 for owned, _ in self._stages}
             for (stage, _, _), records in lags.items():
                 by_stage[stage] += records
@@ -218,20 +219,20 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
         "node",
         "resource",
     )
-    for each in clusters:
-        for (node, resource), share in each.hot_usage.items():
-            usage.add_metric([each.cluster, node, resource], share)
-        labels = [each.cluster]
-        nodes.add_metric(labels, each.nodes)
-        pods.add_metric(labels, each.pods)
-        pending.add_metric(labels, each.pending_requests)
-        hot.add_metric(labels, each.hot_nodes)
-        moving.add_metric(labels, each.migrations)
-        estimated.add_metric(labels, each.nodes_by_estimates)
-        if each.nodes:
-            stale.add_metric(labels, each.stale_nodes / each.nodes)
-        if each.newest_metric_age_ms is not None:
-            age.add_metric(labels, each.newest_metric_age_ms / 1000)
+    for cluster in clusters:
+        for (node, resource), share in cluster.hot_usage.items():
+            usage.add_metric([cluster.cluster, node, resource], share)
+        labels = [cluster.cluster]
+        nodes.add_metric(labels, cluster.nodes)
+        pods.add_metric(labels, cluster.pods)
+        pending.add_metric(labels, cluster.pending_requests)
+        hot.add_metric(labels, cluster.hot_nodes)
+        moving.add_metric(labels, cluster.migrations)
+        estimated.add_metric(labels, cluster.nodes_by_estimates)
+        if cluster.nodes:
+            stale.add_metric(labels, cluster.stale_nodes / cluster.nodes)
+        if cluster.newest_metric_age_ms is not None:
+            age.add_metric(labels, cluster.newest_metric_age_ms / 1000)
     yield from (nodes, stale, age, pods, pending, hot, moving, estimated, usage)
 
 
@@ -240,21 +241,25 @@ def limit_clusters(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
 
     Clusters of the same size are ordered by name. The age of the others is the largest one.
     """
-    ranked = sorted(clusters, key=lambda each: (-each.nodes, each.cluster))
-    named, rest = ranked[:CLUSTERS_MAX], ranked[CLUSTERS_MAX:]
-    if rest:
-        ages = [each.newest_metric_age_ms for each in rest if each.newest_metric_age_ms is not None]
-        named.append(
+    ranked = sorted(clusters, key=lambda cluster: (-cluster.nodes, cluster.cluster))
+    shown, others = ranked[:CLUSTERS_MAX], ranked[CLUSTERS_MAX:]
+    if others:
+        ages = [
+            cluster.newest_metric_age_ms
+            for cluster in others
+            if cluster.newest_metric_age_ms is not None
+        ]
+        shown.append(
             ClusterFigures(
                 cluster=OTHERS,
-                nodes=sum(each.nodes for each in rest),
-                stale_nodes=sum(each.stale_nodes for each in rest),
-                pods=sum(each.pods for each in rest),
-                pending_requests=sum(each.pending_requests for each in rest),
-                hot_nodes=sum(each.hot_nodes for each in rest),
-                migrations=sum(each.migrations for each in rest),
-                nodes_by_estimates=sum(each.nodes_by_estimates for each in rest),
+                nodes=sum(cluster.nodes for cluster in others),
+                stale_nodes=sum(cluster.stale_nodes for cluster in others),
+                pods=sum(cluster.pods for cluster in others),
+                pending_requests=sum(cluster.pending_requests for cluster in others),
+                hot_nodes=sum(cluster.hot_nodes for cluster in others),
+                migrations=sum(cluster.migrations for cluster in others),
+                nodes_by_estimates=sum(cluster.nodes_by_estimates for cluster in others),
                 newest_metric_age_ms=max(ages, default=None),
             )
         )
-    return named
+    return shown

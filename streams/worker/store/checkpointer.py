@@ -22,7 +22,7 @@ from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import POSITION, row_key
 from schemas.topics.codec import decode_as
 from streams.stage.checkpoint import PIECE_BYTES, TOPIC, CheckpointEncoder, Row
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.long_rows import is_chunk, join_chunks
 from streams.stage.records import decompress
 from streams.worker.store.publisher import Publisher
@@ -43,7 +43,7 @@ References = Sequence[tuple[list[bytes], list[bytes]]]
 @dataclass(slots=True)
 class _Task:
     partition: int
-    place: JournalPlace
+    position: JournalPosition
     now_ms: int
     interval: int
     references: References
@@ -68,7 +68,7 @@ class Checkpointer:
         self._intervals: dict[int, int | None] = {}
         """Interval of the newest checkpoint by partition; None: its clock has not ticked."""
         self._task: _Task | None = None
-        self._given = asyncio.Event()
+        self._task_started = asyncio.Event()
 
     def open(self, partition: int, clock: bytes | None) -> None:
         """Start a partition; `clock` is its row of kind `partitions`."""
@@ -83,7 +83,7 @@ class Checkpointer:
     def start_if_due(
         self,
         partition: int,
-        place: JournalPlace,
+        position: JournalPosition,
         clock: bytes | None,
         references: Callable[[], References],
     ) -> None:
@@ -91,7 +91,7 @@ class Checkpointer:
 
         Args:
             partition: number of the partition.
-            place: the journal position that the local tables reflect at this moment.
+            position: the journal position that the local tables reflect at this moment.
             clock: the row of kind `partitions`.
             references: returns references to the rows.
         """
@@ -104,14 +104,14 @@ class Checkpointer:
             # The journal is new, or the clock was ahead and has been corrected.
             self._intervals[partition] = interval
         elif interval > before:
-            self._task = _Task(partition, place, now_ms, interval, references())
-            self._given.set()
+            self._task = _Task(partition, position, now_ms, interval, references())
+            self._task_started.set()
 
     async def run(self) -> None:
         """Write checkpoints until cancelled."""
         while True:
-            await self._given.wait()
-            self._given.clear()
+            await self._task_started.wait()
+            self._task_started.clear()
             task = self._task
             if task is not None:
                 await self._process(task)
@@ -129,7 +129,7 @@ class Checkpointer:
                 logger.warning(
                     "the checkpoint of partition %d at journal offset %d could not be written: %s",
                     task.partition,
-                    task.place.offset,
+                    task.position.offset,
                     error,
                 )
             else:
@@ -144,7 +144,7 @@ class Checkpointer:
 
     async def _write(self, task: _Task) -> bool:
         """Write all pieces; return False if the checkpoint was stopped."""
-        encoder = CheckpointEncoder(task.partition, task.place, task.now_ms, self._piece_bytes)
+        encoder = CheckpointEncoder(task.partition, task.position, task.now_ms, self._piece_bytes)
         for keys, values in task.references:
             rows = _rows_of(task.partition, keys, values)
             for _ in range(0, len(keys), ROWS_PER_TURN):
@@ -165,21 +165,21 @@ class Checkpointer:
 
 def _rows_of(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[Row]:
     """Yield the rows of a partition, with joined chunks and without the journal position."""
-    prefix, position = f"{partition}/".encode(), row_key(partition, "", POSITION)
+    prefix, position_key = f"{partition}/".encode(), row_key(partition, "", POSITION)
 
     @cache
     def all_rows() -> dict[bytes, bytes]:
         return dict(zip(keys, values, strict=True))
 
     def chunk(key: bytes) -> bytes | None:
-        kept = all_rows().get(key)
-        return None if kept is None else decompress(kept)
+        value = all_rows().get(key)
+        return None if value is None else decompress(value)
 
-    for raw, kept in zip(keys, values, strict=True):
+    for raw, value in zip(keys, values, strict=True):
         if raw.startswith(prefix):
             key = raw.decode()
-            if key != position and not is_chunk(key):
-                yield key, join_chunks(key, decompress(kept), chunk)
+            if key != position_key and not is_chunk(key):
+                yield key, join_chunks(key, decompress(value), chunk)
 
 
 def _now_ms(row: bytes | None) -> int | None:

@@ -47,7 +47,7 @@ class _PartitionPublisher(Publisher):
 class _Claim:
     publisher: Publisher
     made_at_s: float
-    last: dict[str, int | None]
+    newest_offsets: dict[str, int | None]
     """Last written offset by topic; None: unknown."""
     writing: int = 0
     """Number of pending writes."""
@@ -92,10 +92,12 @@ class FencedPublisher(Publisher):
     async def _write_marks(self, claim: _Claim, partition: int) -> dict[str, int]:
         """Write the records of a claim (deletions of a row that does not exist); return their
         offsets."""
-        topics = list(claim.last)
+        topics = list(claim.newest_offsets)
         mark = [RowChange(row_key(partition, "", "claim"), None)]
         await asyncio.gather(*(self._write(claim, topic, partition, mark) for topic in topics))
-        claimed = {topic: last for topic, last in claim.last.items() if last is not None}
+        claimed = {
+            topic: offset for topic, offset in claim.newest_offsets.items() if offset is not None
+        }
         for topic in topics:
             if topic not in claimed:
                 raise NotAcknowledged(
@@ -129,10 +131,12 @@ class FencedPublisher(Publisher):
     async def _renew(self, before: _Claim, topic: str, partition: int) -> _Claim:
         """Replace an old claim that is still valid."""
         await before.idle.wait()  # afterwards the brokers refuse its writes
-        claim = await self._start_claim(list(before.last), partition)
+        claim = await self._start_claim(list(before.newest_offsets), partition)
         try:
-            for each, offset in (await self._write_marks(claim, partition)).items():
-                await self._check(offset, before.last[each], each, partition)
+            for claimed_topic, offset in (await self._write_marks(claim, partition)).items():
+                await self._check(
+                    offset, before.newest_offsets[claimed_topic], claimed_topic, partition
+                )
             self._check_unchanged(before, topic, partition)
         except BaseException:
             self._stop_later(claim)
@@ -180,12 +184,12 @@ class FencedPublisher(Publisher):
             claim.writing -= 1
             if not claim.writing:
                 claim.idle.set()
-        first = offsets[0] if offsets else -1
+        first_offset = offsets[0] if offsets else -1
         if offsets:
-            before = claim.last[topic]
-            claim.last[topic] = offsets[-1] if offsets[-1] >= 0 else None
-            if first >= 0:
-                await self._check(first, before, topic, partition)
+            before = claim.newest_offsets[topic]
+            claim.newest_offsets[topic] = offsets[-1] if offsets[-1] >= 0 else None
+            if first_offset >= 0:
+                await self._check(first_offset, before, topic, partition)
         return offsets
 
     async def _check(self, offset: int, before: int | None, topic: str, partition: int) -> None:

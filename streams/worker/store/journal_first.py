@@ -59,37 +59,46 @@ class JournalFirst:
             TopicChanged: the rows have another id of a topic.
         """
         await self._publisher.start()
-        known = self._read_place(partition, rows.get(row_key(partition, "", POSITION)), topic_ids)
-        await self._rows.claim(partition)
-        opened = await self._publisher.append(
-            journal.TOPIC, partition, [journal.opening(partition)]
+        stored_position = self._read_place(
+            partition, rows.get(row_key(partition, "", POSITION)), topic_ids
         )
-        if opened <= known.offset:
+        await self._rows.claim(partition)
+        opening_offset = await self._publisher.append(
+            journal.TOPIC, partition, [journal.encode_opening(partition)]
+        )
+        if opening_offset <= stored_position.offset:
             raise journal.JournalDamaged(
                 partition,
-                f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
-                f"reflect it up to offset {known.offset}: the topic was created again, or the broker has lost "
+                f"topic {journal.TOPIC}, partition {partition} ends at offset {opening_offset + 1}, but the tables "
+                f"reflect it up to offset {stored_position.offset}: the topic was created again, or the broker has lost "
                 f"records",
             )
-        reader = journal.JournalReader(known, partition)
-        changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
+        reader = journal.JournalReader(stored_position, partition)
+        changes = await self._publish_tail(
+            reader, partition, stored_position.offset + 1, opening_offset + 1
+        )
         newest = dict(rows)
         # Complete rows, to be written by the next flush. Packing them later would need the rows of the
         # tables, which another rebalance may drop meanwhile.
         unwritten = Changes()
-        for change in changes.rows(rows.get):
+        for change in changes.packed_rows(rows.get):
             unwritten.add(change.key, change.value)
             if change.value is None:
                 newest.pop(change.key, None)
             else:
                 newest[change.key] = change.value
         owned = OwnedPartition(
-            partition, dict(topic_ids), reader.place, reader.place, time.monotonic(), unwritten
+            partition,
+            dict(topic_ids),
+            reader.position,
+            reader.position,
+            time.monotonic(),
+            unwritten,
         )
         self._rows.open(owned, rows.get(row_key(partition, "", PARTITION)))
         return newest
 
-    async def append(self, batches: Sequence[AppliedBatch]) -> list[journal.JournalPlace]:
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[journal.JournalPosition]:
         """Append each batch to the journal of its partition; return the new positions.
 
         Raises:
@@ -98,7 +107,7 @@ class JournalFirst:
         return await asyncio.gather(*map(self._append, batches))
 
     async def commit(
-        self, batches: Sequence[AppliedBatch], places: Sequence[journal.JournalPlace]
+        self, batches: Sequence[AppliedBatch], positions: Sequence[journal.JournalPosition]
     ) -> None:
         """Publish the outputs of appended batches, in the order of appending.
 
@@ -108,11 +117,11 @@ class JournalFirst:
             chain.from_iterable(batch.result.published for batch in batches)
         )
         # Not before: a stored journal position means that all outputs up to it are published.
-        for batch, place in zip(batches, places, strict=True):
+        for batch, position in zip(batches, positions, strict=True):
             owned = self._rows.partitions.get(batch.partition)
-            if owned is None or owned.published.epoch != place.epoch:
+            if owned is None or owned.published.epoch != position.epoch:
                 continue  # a later batch has found that another worker owns the partition
-            owned.published = place
+            owned.published = position
             for row in batch.result.rows:
                 owned.unwritten.add(row.key, row.value)
 
@@ -129,12 +138,12 @@ class JournalFirst:
 
     def _read_place(
         self, partition: int, value: bytes | None, topic_ids: Mapping[str, str]
-    ) -> journal.JournalPlace:
+    ) -> journal.JournalPosition:
         if value is None:
-            return journal.JournalPlace()
+            return journal.JournalPosition()
         row: JournalPositionRow = read_row(row_key(partition, "", POSITION), value)
         check_ids(row.topic_ids, topic_ids, self._settings.partitions)
-        return journal.JournalPlace(row.epoch, row.sequence, row.offset)
+        return journal.JournalPosition(row.epoch, row.sequence, row.offset)
 
     async def _publish_tail(
         self, reader: journal.JournalReader, partition: int, begin: int, end: int
@@ -144,56 +153,56 @@ class JournalFirst:
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, begin, end, _refuse_deleted
         ):
-            tail = journal.follow_with(reader, ((entry.offset, entry.value) for entry in entries))
-            dead = _bury_foreign(reader, partition, entries)
+            tail = journal.read_tail(reader, ((entry.offset, entry.value) for entry in entries))
+            dead = _build_foreign_letters(reader, partition, entries)
             await self._publisher.publish((*tail.outputs, *dead))
             for key, value in tail.rows.items():
                 changes.add(key, value)
         return changes
 
-    async def _append(self, batch: AppliedBatch) -> journal.JournalPlace:
+    async def _append(self, batch: AppliedBatch) -> journal.JournalPosition:
         partition = batch.partition
         owned = self._rows.partitions[partition]
-        place = owned.appended
-        records = journal.batch(partition, place, batch.records, batch.result)
+        position = owned.appended
+        records = journal.encode_batch(partition, position, batch.records, batch.result)
         began_s = time.monotonic()
         offset = await self._publisher.append(journal.TOPIC, partition, records)
-        if offset == place.offset + len(records):
-            owned.appended = journal.JournalPlace(place.epoch, place.sequence + 1, offset)
-        elif offset > place.offset:
-            owned.appended = await self._read_others(partition, place, offset + 1)
+        if offset == position.offset + len(records):
+            owned.appended = journal.JournalPosition(position.epoch, position.sequence + 1, offset)
+        elif offset > position.offset:
+            owned.appended = await self._read_other_writers(partition, position, offset + 1)
         else:
             raise journal.JournalDamaged(
                 partition,
-                f"topic {journal.TOPIC}, partition {partition} ended at offset {place.offset + 1} and now ends "
+                f"topic {journal.TOPIC}, partition {partition} ended at offset {position.offset + 1} and now ends "
                 f"at {offset + 1}: the topic was created again, or the broker has lost records",
             )
         # The time before the append, because another worker may take over during it.
         owned.owned_at_s = began_s
         return owned.appended
 
-    async def _read_others(
-        self, partition: int, place: journal.JournalPlace, end: int
-    ) -> journal.JournalPlace:
+    async def _read_other_writers(
+        self, partition: int, position: journal.JournalPosition, end: int
+    ) -> journal.JournalPosition:
         """Read the records of another writer; return the new position.
 
         Raises:
             LostOwnership: the writer is a newer owner of the partition, not an older one.
         """
-        reader = journal.JournalReader(place, partition)
+        reader = journal.JournalReader(position, partition)
         dead: list[OutputRecord] = []
         async for entries in read_pieces(
-            self._settings, journal.TOPIC, partition, place.offset + 1, end, _refuse_deleted
+            self._settings, journal.TOPIC, partition, position.offset + 1, end, _refuse_deleted
         ):
             for entry in entries:
                 reader.take(entry.offset, entry.value)
-            dead += _bury_foreign(reader, partition, entries)
-        now = reader.place
-        if now.epoch != place.epoch:
+            dead += _build_foreign_letters(reader, partition, entries)
+        now = reader.position
+        if now.epoch != position.epoch:
             self.close(partition)
             raise LostOwnership(
                 f"another worker took over partition {partition} at journal offset {now.epoch}, and this one "
-                f"(epoch {place.epoch}) did not notice: {UNKNOWN_OWNER}. Its decisions since then do not "
+                f"(epoch {position.epoch}) did not notice: {UNKNOWN_OWNER}. Its decisions since then do not "
                 "count; start this worker again"
             )
         await self._publisher.publish(dead)
@@ -208,7 +217,7 @@ def _refuse_deleted(gap: Gap) -> None:
     )
 
 
-def _bury_foreign(
+def _build_foreign_letters(
     reader: journal.JournalReader, partition: int, entries: Collection[Record]
 ) -> list[OutputRecord]:
     """Return dead letters for the foreign records among the entries that were read last."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import PARTITION, POSITION, row_key, table_of_key
 from schemas.topics.codec import encode
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange
 from streams.worker.event_loop import Pace
@@ -45,9 +45,9 @@ class OwnedPartition:
     number: int
     topic_ids: dict[str, str]
     """Ids of the topics that its state depends on."""
-    appended: JournalPlace
+    appended: JournalPosition
     """Position up to which the journal is written."""
-    published: JournalPlace
+    published: JournalPosition
     """Position up to which outputs are published; rows are written as of this position."""
     owned_at_s: float
     """When the journal last proved the ownership, by the monotonic clock."""
@@ -77,7 +77,7 @@ class LazyRows:
         self._flushed_at_s = time.monotonic()
         self._flushing = asyncio.Lock()
         self._awaited = 0
-        """Number of tasks that wait for the end of a write."""
+        """Number of tasks that wait for rows to be written."""
 
     async def claim(self, partition: int) -> None:
         """Claim the partition's changelogs, so that former owners cannot write to them."""
@@ -142,11 +142,11 @@ class LazyRows:
         """Write all changed rows, then start a checkpoint if one is due."""
         if not owned.unwritten or not self._may_write(owned):
             return
-        changes, place = owned.unwritten, owned.published
+        changes, position = owned.unwritten, owned.published
         owned.writing, owned.unwritten = changes, Changes()
         written = False
         try:
-            written = await self._write_pieces(owned, changes, place)
+            written = await self._write_pieces(owned, changes, position)
         finally:
             if not written:
                 # Some rows may be newer than the stored position; recovery writes them again.
@@ -154,19 +154,19 @@ class LazyRows:
                     changes.add(change.key, change.value)
                 owned.unwritten = changes
             owned.writing = Changes()
-        # No other task has run since the last write, so the local rows are exactly those of `place`.
+        # No other task has run since the last write, so the local rows are exactly those of `position`.
         if written and self._checkpoints is not None and self._may_write(owned):
             clock = self._row(row_key(owned.number, "", PARTITION))
-            self._checkpoints.start_if_due(owned.number, place, clock, self._references)
+            self._checkpoints.start_if_due(owned.number, position, clock, self._references)
 
     async def _write_pieces(
-        self, owned: OwnedPartition, changes: Changes, place: JournalPlace
+        self, owned: OwnedPartition, changes: Changes, position: JournalPosition
     ) -> bool:
         """Write the rows and the position; return False if the partition may have another owner."""
         piece: list[RowChange] = []
         size = 0
         pace = Pace()
-        for row in changes.rows(self._row):
+        for row in changes.packed_rows(self._row):
             piece.append(row)
             size += len(row.value or b"")
             if pace.is_over:
@@ -179,17 +179,17 @@ class LazyRows:
                 piece, size = [], 0
         reached = JournalPositionRow(
             partition=owned.number,
-            epoch=place.epoch,
-            sequence=place.sequence,
-            offset=place.offset,
+            epoch=position.epoch,
+            sequence=position.sequence,
+            offset=position.offset,
             topic_ids=owned.topic_ids,
         )
-        position = RowChange(row_key(owned.number, "", POSITION), encode(reached))
+        position_row = RowChange(row_key(owned.number, "", POSITION), encode(reached))
         # The position is written after all other rows are acknowledged.
-        for last in (piece, [position]):
+        for rows in (piece, [position_row]):
             if not self._may_write(owned):
                 return False
-            await self._write_piece(owned.number, last)
+            await self._write_piece(owned.number, rows)
         return True
 
     def _may_write(self, owned: OwnedPartition) -> bool:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.records import AppliedBatch, RowChange
 from streams.worker.store.journal_first import JournalFirst
 from streams.worker.store.writethrough import WriteThrough
@@ -44,7 +44,7 @@ class Pipeline:
         self._applied: asyncio.Queue[PendingBatch] = asyncio.Queue()
         self._room = asyncio.Event()
         self._room.set()
-        self._journaled: asyncio.Queue[tuple[PendingBatch, list[JournalPlace]]] = asyncio.Queue()
+        self._journaled: asyncio.Queue[tuple[PendingBatch, list[JournalPosition]]] = asyncio.Queue()
         """At most one element."""
         self._pending: deque[PendingBatch] = deque()
         self._idle = asyncio.Event()
@@ -87,15 +87,15 @@ class Pipeline:
             pending = await self._applied.get()
             if self._applied.qsize() <= AHEAD_MAX:
                 self._room.set()
-            places = await self._durability.append(pending.batches)
+            positions = await self._durability.append(pending.batches)
             await self._journaled.join()
-            self._journaled.put_nowait((pending, places))
+            self._journaled.put_nowait((pending, positions))
 
     async def commit_all(self) -> None:
         """Publish the outputs of journaled batches until cancelled."""
         while True:
-            pending, places = await self._journaled.get()
-            await self._durability.commit(pending.batches, places)
+            pending, positions = await self._journaled.get()
+            await self._durability.commit(pending.batches, positions)
             pending.on_durable(time.monotonic() - pending.began_s)
             self._pending.popleft()
             self._journaled.task_done()
@@ -108,12 +108,12 @@ class Pipeline:
             await asyncio.sleep(_FLUSH_CHECK_S)
             await self._durability.flush()
 
-    async def settle(self) -> None:
+    async def make_durable(self) -> None:
         """Wait until everything is durable, and write all rows; nothing may be added meanwhile."""
         await self._idle.wait()
         await self._durability.flush(force=True)
 
-    def give_up(self) -> None:
+    def drop_pending(self) -> None:
         """Drop pending batches."""
         self._ended = True
         while not self._applied.empty():

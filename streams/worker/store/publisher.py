@@ -58,8 +58,8 @@ class Publisher:
         async with self._starting:
             if self._producer is None:
                 self._producer = await self._connect()
-            for each in self._separate:
-                await each.start()
+            for publisher in self._separate:
+                await publisher.start()
 
     @property
     def is_running(self) -> bool:
@@ -78,8 +78,8 @@ class Publisher:
 
     async def stop(self) -> None:
         """Disconnect after pending writes."""
-        for each in self._separate:
-            await each.stop()
+        for publisher in self._separate:
+            await publisher.stop()
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()
@@ -91,8 +91,8 @@ class Publisher:
             NotAcknowledged: a record was not written.
         """
         return await self._deliver(
-            (each.topic, each.key.encode(), each.value, each.partition, each.timestamp_ms)
-            for each in records
+            (record.topic, record.key.encode(), record.value, record.partition, record.timestamp_ms)
+            for record in records
         )
 
     async def write_rows(
@@ -100,51 +100,57 @@ class Publisher:
     ) -> list[int]:
         """Write row changes to a changelog in order, otherwise like `publish`."""
         return await self._deliver(
-            (topic, each.key.encode(), each.value, partition, None) for each in changes
+            (topic, change.key.encode(), change.value, partition, None) for change in changes
         )
 
     async def append(self, topic: str, partition: int, values: Iterable[bytes]) -> int:
         """Write records with the partition as key, in order; return the offset of the last one."""
         key = str(partition).encode()
         offsets = await self._deliver((topic, key, value, partition, None) for value in values)
-        last = max(offsets)
-        if last < 0:
+        newest = max(offsets)
+        if newest < 0:
             raise NotAcknowledged(f"the broker did not report the offsets of records in {topic}")
-        return last
+        return newest
 
     async def _deliver(self, records: Iterable[_Record]) -> list[int]:
-        by_place: dict[tuple[str, int], list[tuple[int, _Record]]] = defaultdict(list)
+        by_partition: dict[tuple[str, int], list[tuple[int, _Record]]] = defaultdict(list)
         count = 0
         for record in records:
             topic, key, value, partition, _ = record
             self.written_bytes[topic] += len(key) + len(value or b"")
             if partition is None:
                 partition = partition_for(key, await self._count_partitions(topic))
-            by_place[topic, partition].append((count, record))
+            by_partition[topic, partition].append((count, record))
             count += 1
         offsets = [-1] * count
         outcomes = await asyncio.gather(
-            *(self._send(place, numbered, offsets) for place, numbered in by_place.items()),
+            *(
+                self._send(topic_partition, numbered, offsets)
+                for topic_partition, numbered in by_partition.items()
+            ),
             return_exceptions=True,
         )
-        for (topic, partition), outcome in zip(by_place, outcomes, strict=True):
+        for (topic, partition), outcome in zip(by_partition, outcomes, strict=True):
             if isinstance(outcome, AssertionError | asyncio.CancelledError):
                 raise outcome
             if outcome is not None:
                 raise NotAcknowledged(
-                    f"{len(by_place[topic, partition])} records to {topic}, partition {partition}, were "
+                    f"{len(by_partition[topic, partition])} records to {topic}, partition {partition}, were "
                     f"not all acknowledged: {type(outcome).__name__}: {outcome}"
                 ) from outcome
         return offsets
 
     async def _send(
-        self, place: tuple[str, int], numbered: list[tuple[int, _Record]], offsets: list[int]
+        self,
+        topic_partition: tuple[str, int],
+        numbered: list[tuple[int, _Record]],
+        offsets: list[int],
     ) -> None:
         """Send the records of one partition in as few batches as possible; set their offsets."""
-        topic, partition = place
+        topic, partition = topic_partition
         sent: list[tuple[list[int], Any]] = []
-        left = iter(numbered)
-        following = next(left, None)
+        remaining = iter(numbered)
+        following = next(remaining, None)
         try:
             while following is not None:
                 builder = self._producer.create_batch()
@@ -154,11 +160,11 @@ class Publisher:
                     if builder.append(key=key, value=value, timestamp=timestamp_ms) is None:
                         break
                     numbers.append(number)
-                    following = next(left, None)
+                    following = next(remaining, None)
                 sent.append((numbers, await self._send_batch(builder, topic, partition)))
         finally:
             # Also if a later batch was not accepted: wait for the earlier ones.
-            answers = await asyncio.gather(*(each for _, each in sent), return_exceptions=True)
+            answers = await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
         for (numbers, _), answer in zip(sent, answers, strict=True):
             if isinstance(answer, BaseException):
                 raise answer
@@ -177,8 +183,8 @@ class Publisher:
     async def _count_partitions(self, topic: str) -> int:
         count = self._counts.get(topic)
         if count is None:
-            found = await ask_until_answered(
+            partitions = await ask_until_answered(
                 lambda: self._producer.partitions_for(topic), f"finding partitions of {topic}"
             )
-            count = self._counts[topic] = len(found)
+            count = self._counts[topic] = len(partitions)
         return count

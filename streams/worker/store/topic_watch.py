@@ -29,7 +29,7 @@ from streams.worker.partitions import Partitions
 logger = logging.getLogger(__name__)
 
 #: Time between two checks, in seconds.
-LOOK_S = 5.0
+CHECK_INTERVAL_S = 5.0
 #: Timeout of a request, in seconds.
 ANSWER_S = 5.0
 #: The id that a broker without topic ids returns.
@@ -40,7 +40,7 @@ class TopicChanged(RuntimeError):
     """A topic was changed or replaced: the worker must stop."""
 
 
-def written_by(stage: str) -> list[str]:
+def list_written_topics(stage: str) -> list[str]:
     """Return the topics that a stage writes, except changelogs."""
     return [topic.name for topic in TOPICS if topic.is_written_by(stage)]
 
@@ -81,18 +81,18 @@ class TopicWatch:
         return {name: topic_id for name, topic_id in self.ids.items() if name in self._state}
 
     async def run(self, partitions: Partitions) -> None:
-        """Check every `LOOK_S` until cancelled, and report problems. Raises TopicChanged."""
+        """Check every `CHECK_INTERVAL_S` until cancelled, and report problems. Raises TopicChanged."""
         while True:
-            if await self.look(in_sync=True):
+            if await self.check_once(in_sync=True):
                 partitions.problems.report("topics", self._find_problems())
             if self._short:
                 partitions.writes_refused_at_s = time.monotonic()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     def _find_problems(self) -> dict[str, str]:
         short = [
-            f"{name} ({found} in sync, {needed} needed)"
-            for name, (found, needed) in sorted(self._short.items())
+            f"{name} ({in_sync} in sync, {needed} needed)"
+            for name, (in_sync, needed) in sorted(self._short.items())
         ]
         if not short:
             return {}
@@ -101,32 +101,32 @@ class TopicWatch:
             "The worker waits for the other replicas"
         }
 
-    async def look(self, *, in_sync: bool = False) -> bool:
+    async def check_once(self, *, in_sync: bool = False) -> bool:
         """Check once; return False if no broker answered in time. Raises TopicChanged.
 
         `in_sync`: check replicas as well, which takes longer.
         """
         try:
-            found = await asyncio.to_thread(self._read)
+            topics = await asyncio.to_thread(self._read)
             if in_sync:
-                needed = await asyncio.to_thread(self._read_needed, found)
+                needed = await asyncio.to_thread(self._read_needed, topics)
                 self._short = {
-                    name: (found[name].in_sync, count)
+                    name: (topics[name].in_sync, count)
                     for name, count in needed.items()
-                    if found[name].in_sync < count
+                    if topics[name].in_sync < count
                 }
         except Exception as error:
             # `Brokers` reports that brokers do not answer.
             logger.debug("the brokers do not list the topics: %s", error)
             self._admin = None
             return False
-        self.check(found)
+        self.check(topics)
         return True
 
-    def check(self, found: Mapping[str, TopicFacts]) -> None:
+    def check(self, topics: Mapping[str, TopicFacts]) -> None:
         """Compare the topics with their expected state, and remember new ids. Raises TopicChanged."""
         for name in self._names:
-            facts, expected = found.get(name), self._settings.partitions
+            facts, expected = topics.get(name), self._settings.partitions
             if facts is None:
                 raise TopicChanged(
                     f"topic {name} was deleted. Create it with `loadstream topic create`, and start the worker again"
@@ -171,7 +171,7 @@ class TopicWatch:
         answers = self._admin.describe_topics(
             TopicCollection(self._names), request_timeout=ANSWER_S
         )
-        found = {}
+        topics = {}
         for name, answer in answers.items():
             try:
                 topic = answer.result(ANSWER_S + 1)
@@ -180,24 +180,30 @@ class TopicWatch:
                     raise
                 continue
             topic_id = str(topic.topic_id)
-            missing = [each for each in topic.partitions if len(each.isr) < len(each.replicas)]
-            found[name] = TopicFacts(
+            missing = [
+                partition
+                for partition in topic.partitions
+                if len(partition.isr) < len(partition.replicas)
+            ]
+            topics[name] = TopicFacts(
                 len(topic.partitions),
                 "" if topic_id == _NO_ID else topic_id,
-                in_sync=min((len(each.isr) for each in missing), default=0),
+                in_sync=min((len(partition.isr) for partition in missing), default=0),
                 is_short=bool(missing),
             )
-        return found
+        return topics
 
-    def _read_needed(self, found: Mapping[str, TopicFacts]) -> dict[str, int]:
+    def _read_needed(self, topics: Mapping[str, TopicFacts]) -> dict[str, int]:
         """Return the required number of replicas in sync, if known, for topics that lack some."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        short = [name for name, facts in found.items() if facts.is_short]
-        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in short]
+        short = [name for name, facts in topics.items() if facts.is_short]
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in short]
         needed = {}
-        answers = self._admin.describe_configs(wanted, request_timeout=ANSWER_S) if wanted else {}
+        answers = (
+            self._admin.describe_configs(resources, request_timeout=ANSWER_S) if resources else {}
+        )
         for resource, answer in answers.items():
             try:
                 needed[resource.name] = int(

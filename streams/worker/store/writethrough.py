@@ -16,7 +16,7 @@ from schemas.settings.connection import KafkaSettings
 from schemas.storage.percentiles import TopicIds
 from schemas.storage.tables import row_key
 from schemas.topics.codec import encode
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange, read_row
 from streams.worker.store.fence import FencedPublisher
@@ -52,22 +52,22 @@ class WriteThrough:
             self._settings, changelog, partition, recovered + 1, claimed[changelog]
         )
         self._table.store([self._change(entry) for entry in entries])
-        found = self._table.rows([partition])[partition]
+        newest = self._table.rows([partition])[partition]
         changes = self._table.remove_orphans(partition)
         key = row_key(partition, "", "topics")
-        known = _ids(key, found.pop(key, None))
-        check_ids(known, topic_ids, self._settings.partitions)
-        if known != topic_ids:
+        stored_ids = _ids(key, newest.pop(key, None))
+        check_ids(stored_ids, topic_ids, self._settings.partitions)
+        if stored_ids != topic_ids:
             changes.append(RowChange(key, encode(TopicIds(ids=dict(topic_ids)))))
         await self._put(partition, changes)
-        return found
+        return newest
 
-    async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPosition]:
         """Return nothing: there is no journal."""
         return []
 
     async def commit(
-        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
+        self, batches: Sequence[AppliedBatch], positions: Sequence[JournalPosition] = ()
     ) -> None:
         """Publish outputs, then write rows. Raises LostOwnership."""
         await self._publisher.publish(

@@ -24,7 +24,7 @@ class Writer:
 
     def __init__(self, broker: RunningBroker) -> None:
         self._broker = broker
-        self.place = journal.JournalPlace(epoch=0, sequence=-1, offset=0)
+        self.place = journal.JournalPosition(epoch=0, sequence=-1, offset=0)
 
     def append(self, *values: bytes) -> None:
         producer = Producer({**self._broker.settings.librdkafka_options(), "log_level": 0})
@@ -41,7 +41,7 @@ class Writer:
         output = OutputRecord("placement-decisions", "c", b"x" * journal.PART_BYTES, 0)
         rows = (RowChange(row_key(_PARTITION, "", PARTITION), encode(row)),)
         result = StageResult((output,) if long else (), rows, _letters(applied_to, refused))
-        values = journal.batch(_PARTITION, self.place, (), result)
+        values = journal.encode_batch(_PARTITION, self.place, (), result)
         self.place = replace(self.place, sequence=self.place.sequence + 1)
         return values
 
@@ -58,7 +58,7 @@ def _letters(offset: int, refused: str) -> tuple[OutputRecord, ...]:
 def writer(embedded: RunningBroker) -> Writer:
     """It has opened its epoch, which is 0."""
     found = Writer(embedded)
-    found.append(journal.opening(_PARTITION))
+    found.append(journal.encode_opening(_PARTITION))
     return found
 
 
@@ -75,7 +75,7 @@ def test_a_batch_of_a_writer_that_had_lost_the_partition_says_nothing(
 ) -> None:
     writer.append(*writer.batch(0))
     successor = Writer(embedded)
-    successor.append(journal.opening(_PARTITION))
+    successor.append(journal.encode_opening(_PARTITION))
     successor.place = replace(writer.place, epoch=2)
     writer.append(*writer.batch(2))
     assert _states(embedded, 3) == [True, False, False]

@@ -28,7 +28,7 @@ from schemas.messages.workloads import (
 )
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
 from schemas.policy.sections.rebalance import AnomalyCondition
-from streams.stage.cause import as_of
+from streams.stage.cause import build_as_of
 
 CLUSTER = "test"
 START_MS = 1_760_000_000_000
@@ -284,7 +284,7 @@ def expression(key: str, operator: str, *values: str) -> SelectorRequirement:
 
 # --- moves ----------------------------------------------------------------------------------------
 
-AS_OF = as_of(0, {})
+AS_OF = build_as_of(0, {})
 
 
 def moves_policy(mode: str = "enforce", **moves: Any) -> Policy:

@@ -143,7 +143,7 @@ def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
     row = failed_row(hurt)
     assert row is not None
     assert (len(row.failed_at_ms), row.set_apart) == (1, False)
-    held = [each.stage.clusters[CLUSTER].inventory.where for each in sides]
+    held = [each.stage.clusters[CLUSTER].inventory.node_of_pod for each in sides]
     assert held[0] == held[1] == dict.fromkeys("pqr", "a")
     del hurt.rows[f"0/{CLUSTER}/failed_clusters/"]
     assert hurt.rows == unhurt.rows
@@ -168,7 +168,7 @@ def test_other_clusters_do_not_notice(monkeypatch: Patch) -> None:
     recorded = Recorded()
     other = [each.model_copy(update={"cluster": "other"}) for each in (node("a"), request("p"))]
     recorded.say(tick(), node("a"), *other, *poisoned())
-    assert recorded.side.stage.clusters["other"].inventory.where == {"p": "a"}
+    assert recorded.side.stage.clusters["other"].inventory.node_of_pod == {"p": "a"}
     assert "0/other/reserved_pods/a" in recorded.side.rows
 
 
@@ -244,7 +244,7 @@ def test_it_comes_back_with_a_policy_record_from_its_rows(
     if restart:
         set_apart.side.restore()
     said = set_apart.say(policy_record("reservationSeconds: 9"), request("r"))
-    assert set_apart.side.stage.clusters[CLUSTER].inventory.where == {"p": "a", "r": "a"}
+    assert set_apart.side.stage.clusters[CLUSTER].inventory.node_of_pod == {"p": "a", "r": "a"}
     assert failed_row(set_apart.side) is None
     (round_,) = [each for each in said if isinstance(each, RebalanceRound)]
     assert "Missed records (in dead-letters): 1 of scheduling-requests." in round_.gate
@@ -266,7 +266,7 @@ def test_a_cluster_is_set_apart_and_comes_back_within_a_batch_as_over_many(
         alone.say(message)
     together.say(*messages)
     state = together.side.stage.clusters[CLUSTER]
-    assert state.inventory.where == dict.fromkeys("pqr", "a")
+    assert state.inventory.node_of_pod == dict.fromkeys("pqr", "a")
     internal, apart = ("scheduling-requests", "internal"), ("scheduling-requests", "apart")
     assert letters(together.side) == [*[internal] * FAILURES_MAX, apart, internal]
     equal(together.side.dead_letters, alone.side.dead_letters, "dead letter")
@@ -276,7 +276,7 @@ def test_a_cluster_is_set_apart_and_comes_back_within_a_batch_as_over_many(
 
 def test_another_version_tries_it_again(set_apart: Recorded) -> None:
     stage = ClusterStage.restore(0, 1, set_apart.side.rows, version="9.9.9")
-    assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}
+    assert stage.clusters[CLUSTER].inventory.node_of_pod == {"p": "a"}
     changed = stage.apply([set_apart.log.message(tick(1))]).rows
     assert RowChange("0/test/failed_clusters/", None) in changed
 
@@ -368,7 +368,7 @@ def test_a_round_that_fails_takes_what_its_tick_had_decided_back_and_its_room(
     recorded, reserved = Recorded(), list[str]()
 
     def failing(*_: Any, **__: Any) -> Any:
-        reserved.extend(recorded.side.stage.clusters[CLUSTER].inventory.where)
+        reserved.extend(recorded.side.stage.clusters[CLUSTER].inventory.node_of_pod)
         raise ArithmeticError("no round")
 
     rounds = "descheduling: {deschedulingInterval: 30s}"
@@ -385,10 +385,10 @@ def test_a_round_that_fails_takes_what_its_tick_had_decided_back_and_its_room(
         state = recorded.side.stage.clusters[CLUSTER]
         assert state is not before, "put together again from its rows"
         assert letters(recorded.side) == [("clock", "internal")]
-        assert list(state.inventory.where) == []
+        assert list(state.inventory.node_of_pod) == []
         assert {each.request.pod.uid for each in state.placement.pending} == {"p", "q"}
     said = recorded.say(tick(61))
     placed = [each for each in said if isinstance(each, PlacementDecision)]
     assert {(each.pod.uid, each.outcome) for each in placed} == {("p", "placed"), ("q", "placed")}
     assert [type(each) for each in said].count(RebalanceRound) == 1
-    assert set(recorded.side.stage.clusters[CLUSTER].inventory.where) == {"p", "q"}
+    assert set(recorded.side.stage.clusters[CLUSTER].inventory.node_of_pod) == {"p", "q"}

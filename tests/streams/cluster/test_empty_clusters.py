@@ -34,7 +34,7 @@ def test_a_tick_that_decides_is_counted_and_written() -> None:
     run.say(node("a"))
     before = run.state.inventory.numbers.sequence
     run.say(tick(2))
-    assert run.state.inventory.held("p") is not None
+    assert run.state.inventory.find_held("p") is not None
     assert run.state.inventory.numbers.sequence == before + 1
 
 

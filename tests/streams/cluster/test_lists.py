@@ -47,7 +47,7 @@ def test_what_came_after_the_list_began_is_not_missing_in_it() -> None:
     run.say(ListBegin(cluster="test", list_id="1"), topic="pod-lifecycle")
     run.say(request("reserved"), lifecycle("bound", pod("bound"), "a"))
     assert run.say(ListEnd(cluster="test", list_id="1"), topic="pod-lifecycle") == []
-    assert sorted(run.state.inventory.where) == ["bound", "reserved"]
+    assert sorted(run.state.inventory.node_of_pod) == ["bound", "reserved"]
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -75,7 +75,7 @@ def test_a_list_may_be_interrupted_by_a_restart() -> None:
     run.say(lifecycle("seen", pod("bound"), "b", list_id="1"))
     run.restart()
     assert run.say(ListEnd(cluster="test", list_id="1"), topic="pod-lifecycle") == []
-    assert sorted(run.state.inventory.where) == ["bound", "reserved"]
+    assert sorted(run.state.inventory.node_of_pod) == ["bound", "reserved"]
     assert waiting(run) == ["waits"]
 
 
@@ -101,7 +101,7 @@ def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_me
     run = cluster(node("a", cpu="100"))
     run.say(*(lifecycle("running", pod(f"p{number}"), "a") for number in range(7)))
     run.full_list("pod-lifecycle", "1", lifecycle("seen", pod("p3"), "a"))
-    assert sorted(run.state.inventory.where) == ["p2", "p3", "p4", "p5", "p6"]
+    assert sorted(run.state.inventory.node_of_pod) == ["p2", "p3", "p4", "p5", "p6"]
     if restarts:
         run.restart()
     run.say(lifecycle("running", pod("p6"), "a"))
@@ -109,7 +109,7 @@ def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_me
     if restarts:
         run.restart()
     run.say(tick(2), tick(3))
-    assert sorted(run.state.inventory.where) == ["p3", "p6"]
+    assert sorted(run.state.inventory.node_of_pod) == ["p3", "p6"]
     assert run.state.inventory.lists.ending == {}
 
 
@@ -122,10 +122,10 @@ def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_
     run.full_list("pod-lifecycle", "1")
     run.say(ListBegin(cluster="test", list_id="2"), topic="pod-lifecycle")
     run.say(tick(1), lifecycle("seen", pod("p2"), "a", list_id="2"), tick(2))
-    assert sorted(run.state.inventory.where) == ["p1", "p2"]
+    assert sorted(run.state.inventory.node_of_pod) == ["p1", "p2"]
     run.say(ListEnd(cluster="test", list_id="2"), topic="pod-lifecycle")
     run.say(tick(3))
-    assert sorted(run.state.inventory.where) == ["p2"]
+    assert sorted(run.state.inventory.node_of_pod) == ["p2"]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

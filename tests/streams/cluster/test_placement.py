@@ -369,7 +369,7 @@ def test_an_outcome_of_an_older_decision_changes_nothing() -> None:
     run.say(outcome(first, "failed"))
     run.say(tick(1))
     assert run.say(outcome(first, "failed"), outcome(first, "done")) == []
-    assert list(run.state.inventory.where) == ["pod-1"]
+    assert list(run.state.inventory.node_of_pod) == ["pod-1"]
 
 
 def test_a_reservation_that_nobody_confirms_expires_and_the_pod_waits_again() -> None:
@@ -390,7 +390,7 @@ def test_the_lifecycle_of_a_pod_on_its_node_confirms_the_reservation(event: str)
     run = cluster(node())
     run.say(request(full("p")))
     assert run.say(lifecycle(event, full("p"), "node-1"), tick(9999)) == []
-    assert run.state.inventory.where == {"p": "node-1"}
+    assert run.state.inventory.node_of_pod == {"p": "node-1"}
 
 
 def test_a_pod_that_somebody_else_binds_does_not_wait_any_more() -> None:

@@ -472,7 +472,7 @@ def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more(
             break
     (row,) = waiting
     for uid in nodes[row.source_node]:
-        held = run.state.inventory.held(uid)
+        held = run.state.inventory.find_held(uid)
         if held is not None and uid != row.pod.uid:
             run.say(lifecycle("deleted", held[1].pod, row.source_node))
     for later in range(second + 10, second + 130, 10):

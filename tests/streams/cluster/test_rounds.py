@@ -10,7 +10,7 @@ from schemas.topics.codec import encode_fields
 from streams.cluster.rounds import build_round
 from streams.rebalance.outcome import HotNodeOutcome, RoundOutcome, Verdict
 from streams.rebalance.risk import moves as risk_moves
-from streams.stage.cause import Cause, as_of
+from streams.stage.cause import Cause, build_as_of
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.outputs import read_message
 from tests.streams.rebalance.harness import World, risky, settled
@@ -26,7 +26,7 @@ rebalance:
 
 
 def recorded(outcome: RoundOutcome) -> RebalanceRound:
-    cause = Cause(CLUSTER, "clock", 0, 0, 1_795_000_000_000, as_of(0, {}))
+    cause = Cause(CLUSTER, "clock", 0, 0, 1_795_000_000_000, build_as_of(0, {}))
     record = build_round(cause, outcome, {}, dry_run=True)
     assert len(encode_fields(record.fields)) <= VALUE_BYTES_MAX
     made = read_message(record)
@@ -102,7 +102,7 @@ def test_verdicts_that_a_record_has_no_room_for_are_counted() -> None:
             usage=hot.usage,
             limits=hot.limits,
             capacity=hot.capacity,
-            looked_at=30,
+            checked=30,
             pods=[verdict] * 30,
         )
         for number in range(HOT_NODES_MAX + 1)

@@ -288,4 +288,4 @@ def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
     assert isinstance(read, DeadLetter)
     assert (read.topic, read.offset, read.category) == ("scheduling-requests", 0, "limit")
     assert "which cannot be published; allowed are at most 300" in read.reason
-    assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}, "it was applied"
+    assert stage.clusters[CLUSTER].inventory.node_of_pod == {"p": "a"}, "it was applied"

@@ -9,18 +9,20 @@ from schemas.messages.policies import PolicyRecord
 from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import key_of
 from schemas.topics.codec import decode, encode
-from streams.in_process.pipeline import LocalPipeline, Written
+from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from tests.streams.cluster.builders import CLUSTER, START_MS, node, policy_record
 
 
-def written(message: ClockTick | NodeState | NodeUsage | PolicyRecord, topic: str) -> Written:
-    return Written(topic, key_of(topic, message), encode(message), START_MS)
+def written(
+    message: ClockTick | NodeState | NodeUsage | PolicyRecord, topic: str
+) -> ProducedRecord:
+    return ProducedRecord(topic, key_of(topic, message), encode(message), START_MS)
 
 
-def sample(seconds: int, cpu: int = 500) -> Written:
+def sample(seconds: int, cpu: int = 500) -> ProducedRecord:
     at_ms = START_MS + 1000 * seconds
     usage = NodeUsage(cluster=CLUSTER, node="node-1", sampled_at_ms=at_ms, usage={"cpu": cpu})
-    return Written("node-usage", key_of("node-usage", usage), encode(usage), at_ms)
+    return ProducedRecord("node-usage", key_of("node-usage", usage), encode(usage), at_ms)
 
 
 def begun(policy: str = "") -> LocalPipeline:
@@ -57,7 +59,7 @@ def test_a_policy_says_how_often_metrics_are_reported() -> None:
 
 def test_what_cannot_be_read_comes_out_as_a_dead_letter() -> None:
     pipeline = begun()
-    said = pipeline.apply([Written("node-usage", f"{CLUSTER}/node-1", b"?", START_MS)])
+    said = pipeline.apply([ProducedRecord("node-usage", f"{CLUSTER}/node-1", b"?", START_MS)])
     (only,) = said
     assert only[0] == "dead-letters"
     assert "not JSON" in decode(*only).reason
@@ -65,7 +67,7 @@ def test_what_cannot_be_read_comes_out_as_a_dead_letter() -> None:
 
 def test_a_record_that_neither_stage_reads_is_an_error() -> None:
     with pytest.raises(ValueError, match="expected node-usage or one of"):
-        begun().apply([Written("journal", "0", b"{}", START_MS)])
+        begun().apply([ProducedRecord("journal", "0", b"{}", START_MS)])
 
 
 def test_every_record_of_both_stages_is_counted() -> None:

@@ -10,9 +10,9 @@ from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
-from streams.inventory.pod_events import observe
-from streams.pods.demand import pod_demand
-from streams.pods.held import Held
+from streams.inventory.pod_events import apply_lifecycle
+from streams.pods.demand import compute_demand
+from streams.pods.held import HeldPod
 from streams.usage.node_usage import ExpectedNodeUsage
 from tests.streams.cluster.builders import (
     at,
@@ -46,7 +46,7 @@ def test_a_node_that_goes_and_comes_keeps_its_pods_and_not_its_metric() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", cpu=5))
-    observe(here, lifecycle("running", pod(cpu="3"), "a"))
+    apply_lifecycle(here, lifecycle("running", pod(cpu="3"), "a"))
     here.apply_node(node_gone("a"))
     assert names(here) == []
     here.apply_node(node("a", cpu="4"))
@@ -59,12 +59,12 @@ def test_a_node_of_which_nothing_is_known_any_more_is_forgotten() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a"))
-    observe(here, lifecycle("running", pod(), "a"))
+    apply_lifecycle(here, lifecycle("running", pod(), "a"))
     here.apply_node(node_gone("a"))
     here.apply_metric(metric("a", removed=True))
     assert list(here.nodes) == ["a"]
     here.changed_nodes.clear()
-    observe(here, lifecycle("deleted", pod(), "a"))
+    apply_lifecycle(here, lifecycle("deleted", pod(), "a"))
     assert here.nodes == {}
     assert list(here.changed_nodes) == ["a"]
 
@@ -78,17 +78,17 @@ def test_a_node_that_has_gone_is_forgotten_when_its_metric_has_expired(order: st
     # A metric that was under way when the node went.
     here.apply_metric(metric("a", seconds=0))
     if order == "pod goes last":
-        observe(here, lifecycle("running", pod(), "a"))
+        apply_lifecycle(here, lifecycle("running", pod(), "a"))
     here.advance(at(100))
-    here.forget_gone()
+    here.forget_expired_metrics()
     assert list(here.nodes) == ["a"]
     here.advance(at(1_000))
     if order == "pod goes last":
-        here.forget_gone()
+        here.forget_expired_metrics()
         assert list(here.nodes) == ["a"]
         here.release("pod-1")
     here.changed_nodes.clear()
-    here.forget_gone()
+    here.forget_expired_metrics()
     assert here.nodes == {}
     assert list(here.changed_nodes) == ["a"], "its row is removed"
 
@@ -100,7 +100,7 @@ def test_a_node_that_is_back_is_not_forgotten() -> None:
     here.apply_node(node_gone("a"))
     here.apply_node(node("a"))
     here.advance(at(1_000))
-    here.forget_gone()
+    here.forget_expired_metrics()
     assert list(here.nodes) == ["a"]
 
 
@@ -187,30 +187,30 @@ def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
 def test_a_finished_pod_that_is_listed_keeps_its_room_until_it_is_said_to_be_finished() -> None:
     """Koordinator overlooks such an event; see docs/reference/upstream.md A6.7."""
     here = inventory()
-    observe(here, lifecycle("running", pod(), "a"))
-    observe(here, lifecycle("seen", pod(phase="Succeeded"), "a"))
-    assert here.where == {"pod-1": "a"}
-    observe(here, lifecycle("changed", pod(phase="Succeeded"), "a"))
-    assert here.where == {}
+    apply_lifecycle(here, lifecycle("running", pod(), "a"))
+    apply_lifecycle(here, lifecycle("seen", pod(phase="Succeeded"), "a"))
+    assert here.node_of_pod == {"pod-1": "a"}
+    apply_lifecycle(here, lifecycle("changed", pod(phase="Succeeded"), "a"))
+    assert here.node_of_pod == {}
 
 
 def test_a_finished_pod_never_seen_before_takes_no_room() -> None:
     here = inventory()
-    observe(here, lifecycle("seen", pod(phase="Failed"), "a"))
-    assert here.where == {}
+    apply_lifecycle(here, lifecycle("seen", pod(phase="Failed"), "a"))
+    assert here.node_of_pod == {}
 
 
 def test_a_reservation_that_is_confirmed_has_no_end() -> None:
     here = inventory()
     of = pod()
-    held = Held(of, pod_demand(of), at(0), decision_id="decision-1", expires_at_ms=at(300))
+    held = HeldPod(of, compute_demand(of), at(0), decision_id="decision-1", expires_at_ms=at(300))
     here.hold("a", held, first_seen=True)
-    here.keep("pod-1", None)
-    found = here.held("pod-1")
+    here.set_expiry("pod-1", None)
+    found = here.find_held("pod-1")
     assert found is not None
     assert found[1].expires_at_ms is None
     assert found[1].decision_id == "decision-1"
-    here.keep("another", None)
+    here.set_expiry("another", None)
 
 
 def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
@@ -241,7 +241,7 @@ def test_a_policy_that_estimates_otherwise_counts_every_pod_again_at_once() -> N
     here = inventory("loadAware: {estimatedScalingFactors: {cpu: 100, memory: 100}}")
     for name in ("a", "b"):
         here.apply_node(node(name))
-        observe(here, lifecycle("running", pod(f"pod-{name}", cpu="1"), name))
+        apply_lifecycle(here, lifecycle("running", pod(f"pod-{name}", cpu="1"), name))
     here.set_policy(policy("loadAware: {estimatedScalingFactors: {cpu: 50, memory: 50}}"))
     assert [each.usage.delta[0] for each in here.lay_out().nodes] == [500, 500]
     assert set(here.touched) == {"a", "b"}

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from streams.inventory.node import Node
-from streams.pods.demand import pod_demand
-from streams.pods.held import Held
+from streams.pods.demand import compute_demand
+from streams.pods.held import HeldPod
 from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import load_args, node, pod
 from tests.streams.cluster.strategies import UIDS, pods
@@ -18,8 +18,8 @@ def empty() -> Node:
     return Node("node-1", _ESTIMATOR)
 
 
-def held(of: Pod) -> Held:
-    return Held(pod=of, demand=pod_demand(of), assigned_at_ms=0)
+def held(of: Pod) -> HeldPod:
+    return HeldPod(pod=of, demand=compute_demand(of), assigned_at_ms=0)
 
 
 @given(st.lists(st.one_of(pods(), st.sampled_from(UIDS)), max_size=20))

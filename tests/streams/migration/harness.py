@@ -10,7 +10,7 @@ from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.pods import Pod
 from schemas.messages.rounds import RebalanceRound
 from streams.rebalance.candidates import Candidate, Gate
-from streams.stage.cause import Cause, as_of
+from streams.stage.cause import Cause, build_as_of
 from tests.streams.cluster.builders import (
     CLUSTER,
     FREE,
@@ -78,7 +78,7 @@ class Moving(Run):
     def cause(self) -> Cause:
         """Return a record that is being applied."""
         offset = self.log.ends["clock"] = self.log.ends.get("clock", 0) + 1
-        return Cause(CLUSTER, "clock", 0, offset, at(self.seconds), as_of(0, {}))
+        return Cause(CLUSTER, "clock", 0, offset, at(self.seconds), build_as_of(0, {}))
 
     def propose(self, uid: str, node: str | None = None, **fields: Any) -> str | None:
         """Let a round want a pod to leave; answers with what the first gate says."""
@@ -87,7 +87,7 @@ class Moving(Run):
 
     def gate(self, uid: str, node: str | None = None, **fields: Any) -> Gate | None:
         """The same; answers with the gate."""
-        found = self.state.inventory.held(uid)
+        found = self.state.inventory.find_held(uid)
         assert found is not None
         candidate = Candidate(
             found[1],

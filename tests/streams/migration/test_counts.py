@@ -81,7 +81,7 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
     for _ in range(data.draw(st.integers(1, 8))):
         name = data.draw(st.sampled_from(names))
         match data.draw(st.sampled_from(("propose", "unready", "ready", "gone", "tick"))):
-            case "propose" if of.state.inventory.held(name) is not None:
+            case "propose" if of.state.inventory.find_held(name) is not None:
                 of.propose(name)
             case "unready" | "ready" as now:
                 of.say(lifecycle("running", replica(name, ready=now == "ready"), "node-1"))

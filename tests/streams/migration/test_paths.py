@@ -49,7 +49,7 @@ def test_room_is_held_before_the_eviction_and_given_to_the_replacement() -> None
     moving = cluster(FIRST, (A, "node-1"), (B, "node-2"))
     assert moving.propose("a", target="node-3") is None
     moving.later()
-    held = moving.state.inventory.held(f"reserved-{moving.row('a').migration_id}")
+    held = moving.state.inventory.find_held(f"reserved-{moving.row('a').migration_id}")
     assert held is not None
     assert held[0].name == "node-3"
     (command,) = moving.commands
@@ -57,7 +57,7 @@ def test_room_is_held_before_the_eviction_and_given_to_the_replacement() -> None
     assert moving.last == ("Running", "WaitForPodBindReservation")
     moving.say(request(NEW))
     assert [each.node for each in moving.decisions] == ["node-3"]
-    assert moving.state.inventory.held(held[1].pod.uid) is None
+    assert moving.state.inventory.find_held(held[1].pod.uid) is None
     moving.say(lifecycle("bound", NEW, "node-3"))
     assert moving.last == ("Running", "WaitForBoundPodReady")
     moving.say(lifecycle("running", NEW.model_copy(update={"ready": True}), "node-3"))
@@ -179,7 +179,7 @@ def test_a_dry_run_takes_the_same_way_and_holds_no_room() -> None:
     moving.later()
     (command,) = moving.commands
     assert command.dry_run
-    assert len(moving.state.inventory.where) == 1
+    assert len(moving.state.inventory.node_of_pod) == 1
     moving.say(evicted(command, "dry"))
     assert moving.last == ("Succeeded", "EvictComplete")
 

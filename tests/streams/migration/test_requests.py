@@ -54,7 +54,7 @@ def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
             {"pod": A.model_copy(update={"name": "b"})},
             "uid a is that of pod default/a, not of default/b; give the uid of default/b",
         ),
-        ("pause", {}, "migration_id and pod are missing; allowed is one of them"),
+        ("pause", {}, "migration_id and pod are missing; give one of them"),
         ("pause", {"pod": A}, "no migration of a is under way"),
         ("abort", {"migration_id": "m-unknown"}, "no migration of m-unknown is under way"),
         ("resume", {"pod": B}, "is not paused"),
@@ -128,9 +128,9 @@ def test_a_paused_migration_keeps_room_from_others_until_its_first_deadline_only
     assert reserved is not None
     moving.say(ask("pause", pod=pod))
     moving.later(298)
-    assert moving.state.inventory.held(reserved.uid) is not None
+    assert moving.state.inventory.find_held(reserved.uid) is not None
     moving.later()
-    assert moving.state.inventory.held(reserved.uid) is None
+    assert moving.state.inventory.find_held(reserved.uid) is None
     assert [each.reason for each in moving.reports if each.pod.uid == waiting][-1] == (
         "ReservationExpired"
     )
@@ -143,7 +143,7 @@ def test_a_paused_migration_keeps_room_from_others_until_its_first_deadline_only
     moving.later()
     row = moving.row(waiting)
     assert row.reserved is not None
-    held = moving.state.inventory.held(row.reserved.uid)
+    held = moving.state.inventory.find_held(row.reserved.uid)
     assert held is not None
     assert held[1].expires_at_ms == row.deadline_ms
     assert row.conditions[-1].status
@@ -158,10 +158,10 @@ def test_a_short_pause_prolongs_what_is_held() -> None:
     moving.later(100)
     moving.say(ask("resume", pod=A))
     moving.later(290)
-    assert len(moving.state.inventory.where) == 1
+    assert len(moving.state.inventory.node_of_pod) == 1
     moving.later(10)
     assert moving.last == ("Failed", "Timeout")
-    assert not moving.state.inventory.where
+    assert not moving.state.inventory.node_of_pod
 
 
 def test_room_that_expires_after_the_command_leaves_the_replacement_free_to_go_anywhere() -> None:
@@ -171,7 +171,7 @@ def test_room_that_expires_after_the_command_leaves_the_replacement_free_to_go_a
     moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
     moving.say(ask("pause", pod=A))
     moving.later(300)
-    assert not moving.state.inventory.where
+    assert not moving.state.inventory.node_of_pod
     assert moving.last == ("Running", "WaitForPodBindReservation")
     reasons = {each.type: each.reason for each in moving.reports[-1].conditions}
     assert reasons["ReservationScheduled"] == "ReservationExpired"
@@ -204,10 +204,10 @@ def test_what_is_stopped_after_its_command_says_that_the_pod_may_go_all_the_same
 
 def test_an_abort_before_the_command_gives_the_room_back() -> None:
     moving, pod = one_waits()
-    assert len(moving.state.inventory.where) == 4
+    assert len(moving.state.inventory.node_of_pod) == 4
     moving.say(ask("abort", pod=pod))
     assert moving.last == ("Aborted", "Aborted")
-    assert len(moving.state.inventory.where) == 3
+    assert len(moving.state.inventory.node_of_pod) == 3
 
 
 def test_a_drain_cordons_the_node_and_moves_what_may_leave() -> None:

@@ -4,7 +4,7 @@ from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.nodes import Taint
 from streams.cluster.statistics import compute_figures
 from streams.placement.explain import REASONS_MAX
-from streams.stage.cause import Cause, as_of
+from streams.stage.cause import Cause, build_as_of
 from tests.streams.cluster.builders import (
     aggregated,
     container,
@@ -20,7 +20,7 @@ from tests.streams.cluster.harness import Run, only
 
 
 def cause(cluster: str = "c", topic: str = "t", partition: int = 0, offset: int = 0) -> Cause:
-    return Cause(cluster, topic, partition, offset, now_ms=0, as_of=as_of(partition, {}))
+    return Cause(cluster, topic, partition, offset, now_ms=0, as_of=build_as_of(partition, {}))
 
 
 def test_of_many_reasons_the_most_frequent_are_reported() -> None:

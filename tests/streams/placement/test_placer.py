@@ -13,8 +13,8 @@ from streams.inventory import node_index
 from streams.inventory.inventory import Inventory
 from streams.placement import placer
 from streams.placement.placer import Placer
-from streams.pods.demand import pod_demand
-from streams.pods.held import Held
+from streams.pods.demand import compute_demand
+from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import (
     GI,
@@ -51,8 +51,8 @@ class Cluster:
             case NodeMetric():
                 inventory.apply_metric(event)
             case (Pod() as held, str() as name):
-                if inventory.held(held.uid) is None:
-                    taken = Held(held, pod_demand(held), assigned_at_ms=inventory.now_ms)
+                if inventory.find_held(held.uid) is None:
+                    taken = HeldPod(held, compute_demand(held), assigned_at_ms=inventory.now_ms)
                     inventory.hold(name, taken, first_seen=True)
             case str():
                 inventory.release(event)

@@ -2,8 +2,8 @@ from typing import Any
 
 from streams.inventory.inventory import Inventory
 from streams.placement.reservations import Reservations
-from streams.pods.demand import pod_demand
-from streams.pods.held import Held
+from streams.pods.demand import compute_demand
+from streams.pods.held import HeldPod
 from tests.streams.cluster.builders import node, pod, policy
 
 
@@ -17,7 +17,7 @@ class World:
 
     def reserve(self, uid: str, until_ms: int | None, decision: str | None = "decision-1") -> None:
         of = pod(uid)
-        held = Held(of, pod_demand(of), 0, decision_id=decision, expires_at_ms=until_ms)
+        held = HeldPod(of, compute_demand(of), 0, decision_id=decision, expires_at_ms=until_ms)
         self.inventory.release(uid)
         self.inventory.hold("node-1", held, first_seen=True)
         self.reservations.add(held)
@@ -41,7 +41,7 @@ def test_a_reservation_that_was_given_up_or_confirmed_does_not_end() -> None:
     for uid in "abc":
         world.reserve(uid, 20)
     world.inventory.release("a")
-    world.inventory.keep("b", None)
+    world.inventory.set_expiry("b", None)
     assert world.over(20) == ["c"]
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 
 from schemas.base.quantities import parse_nanos, round_amount
 from schemas.messages.pods import Container, HostPort, Pod
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 from tests.streams.cluster.builders import container, pod
 from tests.streams.cluster.strategies import pods
 
@@ -48,7 +48,9 @@ def init(cpu: str) -> Container:
 def test_containers_add_up_as_kubernetes_adds_them(
     containers: list[Container], init_containers: list[Container], millicores: int | None
 ) -> None:
-    demand = pod_demand(pod(containers=tuple(containers), init_containers=tuple(init_containers)))
+    demand = compute_demand(
+        pod(containers=tuple(containers), init_containers=tuple(init_containers))
+    )
     assert demand.requests.get("cpu") == millicores
     assert demand.limits.get("cpu") == millicores
 
@@ -58,7 +60,7 @@ def test_overhead_is_added_to_requests_and_to_limits_that_exist() -> None:
         containers=(container(amounts("1", "1Gi"), amounts(cpu="2")),),
         overhead={"cpu": "50m", "memory": "1Mi", "example.com/x": "1"},
     )
-    demand = pod_demand(of)
+    demand = compute_demand(of)
     assert demand.requests == {"cpu": 1050, "memory": 2**30 + 2**20, "example.com/x": 1}
     assert demand.limits == {"cpu": 2050}
 
@@ -79,7 +81,7 @@ def test_any_cpu_or_memory_makes_a_pod_more_than_best_effort(
     containers: tuple[Container, ...], init_containers: tuple[Container, ...], best_effort: bool
 ) -> None:
     of = pod(containers=containers, init_containers=init_containers, overhead={"cpu": "1"})
-    assert pod_demand(of).best_effort is best_effort
+    assert compute_demand(of).best_effort is best_effort
 
 
 def test_host_ports_are_those_of_containers_and_sidecars() -> None:
@@ -91,12 +93,12 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
             container(host_ports=(beside,), restart_policy="Always"),
         ),
     )
-    assert pod_demand(of).host_ports == (web, beside)
+    assert compute_demand(of).host_ports == (web, beside)
 
 
 @given(pods())
 def test_no_part_of_a_pod_asks_for_more_than_the_whole(of: Pod) -> None:
-    demand = pod_demand(of)
+    demand = compute_demand(of)
     for field, totals in (("requests", demand.requests), ("limits", demand.limits)):
         for each in (*of.containers, *of.init_containers):
             for resource, text in getattr(each, field).items():
@@ -129,4 +131,4 @@ def test_containers_without_a_request_are_assumed_to_have_a_small_one(
         init_containers=tuple(init_containers),
         overhead={"cpu": "50m", "memory": "1Mi"},
     )
-    assert pod_demand(of).assumed == assumed
+    assert compute_demand(of).assumed == assumed

@@ -108,7 +108,7 @@ def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known: SizedCache[Any, Kind] = SizedCache(bytes_max=400_000, entries_max=1_024)
-    monkeypatch.setattr(kind_module, "_KNOWN", known)
+    monkeypatch.setattr(kind_module, "_KINDS", known)
     monkeypatch.setattr(placer_module, "RANKINGS_BYTES_MAX", 600_000)
     run = cluster(node())
     for number in range(40):

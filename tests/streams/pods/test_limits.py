@@ -89,10 +89,10 @@ def test_a_pod_on_a_node_beyond_a_limit_is_a_dead_letter_and_may_still_go() -> N
     run = cluster(node())
     run.say(lifecycle("running", labels(65), "node-1"))
     assert [letter.category for letter in run.dead_letters] == ["limit"]
-    assert run.state.inventory.held("pod-1") is None
+    assert run.state.inventory.find_held("pod-1") is None
     run.say(lifecycle("running", full("pod-1"), "node-1"))
     run.say(lifecycle("deleted", labels(65), "node-1"))
-    assert run.state.inventory.held("pod-1") is None
+    assert run.state.inventory.find_held("pod-1") is None
     assert len(run.dead_letters) == 1
 
 

@@ -4,9 +4,9 @@ from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.pods import OwnerReference
 from streams.inventory.full_lists import find_unlisted_pods
 from streams.inventory.inventory import Inventory
-from streams.inventory.pod_events import observe
+from streams.inventory.pod_events import apply_lifecycle
 from streams.placement.placer import Placer
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.pods.owners import Owners
 from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy, replica
@@ -27,12 +27,12 @@ def test_owners_count_pods_that_are_not_ready() -> None:
 
 def test_a_pod_that_changes_its_controller_counts_for_the_new_one_only() -> None:
     inventory = Inventory(policy())
-    observe(inventory, lifecycle("running", replica("a", "web", ready=False), "node-1"))
-    observe(inventory, lifecycle("changed", replica("a", "db", ready=False), "node-1"))
+    apply_lifecycle(inventory, lifecycle("running", replica("a", "web", ready=False), "node-1"))
+    apply_lifecycle(inventory, lifecycle("changed", replica("a", "db", ready=False), "node-1"))
     assert not inventory.owners.pods("web")
     assert not inventory.owners.unready("web")
     assert list(inventory.owners.unready("db")) == ["a"]
-    observe(inventory, lifecycle("changed", replica("a", owners=()), "node-1"))
+    apply_lifecycle(inventory, lifecycle("changed", replica("a", owners=()), "node-1"))
     assert not inventory.owners.pods("db")
 
 
@@ -46,7 +46,7 @@ def test_only_a_reference_that_controls_is_the_controller() -> None:
 def test_the_inventory_counts_pods_as_they_come_and_go() -> None:
     inventory = Inventory(policy())
     made = replica("a")
-    held = Held(made, kind_of(made).demand, 0)
+    held = HeldPod(made, kind_of(made).demand, 0)
     inventory.hold("node-1", held, first_seen=True)
     assert list(inventory.owners.pods("web")) == ["a"]
     inventory.release("a")
@@ -73,7 +73,7 @@ def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
     inventory.apply_node(node("node-1"))
     for uid, ends in (("room", 10), ("bound", None)):
         made = pod(uid)
-        held = Held(made, kind_of(made).demand, 0, expires_at_ms=ends)
+        held = HeldPod(made, kind_of(made).demand, 0, expires_at_ms=ends)
         inventory.hold("node-1", held, first_seen=True)
     inventory.numbers.sequence = 5
     inventory.lists.begin(

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 from streams.pods.priority import (
     PRIORITY_CLASS_LABEL,
     QOS_CLASS_LABEL,
@@ -67,7 +67,7 @@ def test_a_pod_has_the_class_that_koordinator_gives_it(
     fields: dict[str, Any], expected: str
 ) -> None:
     of = pod(**fields)
-    assert priority_class(of, pod_demand(of)) == expected
+    assert priority_class(of, compute_demand(of)) == expected
 
 
 _BATCH_CPU, _MID_CPU = "kubernetes.io/batch-cpu", "kubernetes.io/mid-cpu"
@@ -87,7 +87,7 @@ _BATCH_CPU, _MID_CPU = "kubernetes.io/batch-cpu", "kubernetes.io/mid-cpu"
 def test_a_pod_asks_in_the_form_of_its_class_and_else_as_all_pods_do(
     requests: dict[str, str], limits: dict[str, str], of_class: PriorityClass, expected: int
 ) -> None:
-    demand = pod_demand(pod(containers=(container(requests, limits),)))
+    demand = compute_demand(pod(containers=(container(requests, limits),)))
     assert find_request("cpu", demand, of_class) == expected
 
 
@@ -97,7 +97,7 @@ def test_a_pod_asks_in_the_form_of_its_class_and_else_as_all_pods_do(
 def test_a_pod_that_asks_for_nothing_needs_the_flat_amount_of_its_form(
     of_class: PriorityClass, expected: int
 ) -> None:
-    demand = pod_demand(pod(containers=(container({}, {}),)))
+    demand = compute_demand(pod(containers=(container({}, {}),)))
     assert resolve_demand("cpu", demand, of_class) == expected
 
 

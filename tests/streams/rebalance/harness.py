@@ -10,7 +10,7 @@ from schemas.messages.pods import Pod
 from schemas.policy import Policy, read_policy
 from schemas.storage.tables import kind_of_key, parse_row_key, row_key
 from streams.inventory.inventory import Inventory
-from streams.inventory.pod_events import observe
+from streams.inventory.pod_events import apply_lifecycle
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, Rules
 from streams.rebalance.outcome import HotNodeOutcome, PoolOutcome, RoundOutcome
@@ -92,7 +92,7 @@ class World:
                 **fields,
             }
         )
-        observe(self.inventory, lifecycle("seen", made, name))
+        apply_lifecycle(self.inventory, lifecycle("seen", made, name))
         if usage is not None:
             self.used[name][uid] = usage
 

@@ -3,7 +3,7 @@
 import pytest
 
 from streams.replay.diff import TEXT_CHARS_MAX
-from streams.replay.report import MISMATCHES_MAX, ReplayResult, as_lines, exit_code
+from streams.replay.report import MISMATCHES_MAX, ReplayResult, exit_code, format_lines
 from streams.replay.verify import Difference, ReplaySummary
 from tests.streams.cluster.builders import metric, node, request, tick
 from tests.streams.cluster.harness import Log
@@ -45,7 +45,7 @@ def _different() -> ReplayResult:
 
 
 def test_a_difference_is_reported_in_few_lines_with_both_sides_and_its_input() -> None:
-    lines = as_lines(_different())
+    lines = format_lines(_different())
     assert lines[0] == "partition 0: DIFFERENT after 1 equal batches"
     assert "batch 1 (journal offset 2, 2025-10-09T08:53:20.000Z)" in lines[1]
     assert lines[2] == (

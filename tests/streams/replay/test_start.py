@@ -56,7 +56,7 @@ def _history() -> tuple[Broker, list[int]]:
         history.apply([log.message(tick(minute * 60)), log.message(request(f"p{minute}"))])
         if minute % 3 == 0:
             checkpoints += history.pieces()
-            offsets.append(history.checkpoint.place.offset)
+            offsets.append(history.checkpoint.position.offset)
     topics: dict[str, list[bytes | None]] = {"journal": [*history.journal]}
     topics["checkpoints"] = checkpoints
     for record in history.topics:
@@ -66,7 +66,7 @@ def _history() -> tuple[Broker, list[int]]:
 
 def _begun_at(broker: Broker, from_ms: int | None = None) -> int | None:
     found = find_beginning(broker, 0, from_ms)
-    return None if found is None else found.place.offset
+    return None if found is None else found.position.offset
 
 
 def test_what_the_journal_still_has_whole_is_replayed_from_its_first_batch() -> None:
@@ -90,7 +90,7 @@ def test_where_inputs_are_gone_and_the_journal_is_whole_most_of_what_is_left_is_
     broker.first["clock"] = 2
     found = find_oldest_checkpoint(broker, 0)
     assert found is not None
-    assert found.place.offset == offsets[0]
+    assert found.position.offset == offsets[0]
     broker.first["checkpoints"] = len(broker.topics["checkpoints"])
     assert find_oldest_checkpoint(broker, 0) is None
 
@@ -128,7 +128,7 @@ def test_a_journal_of_a_partition_that_was_reset_is_begun_at_a_checkpoint_or_not
     topics["journal"] = [*again.journal]
     checkpoint = again.checkpoint
     topics["checkpoints"] = [*again.pieces()]
-    assert _begun_at(Broker(topics)) == checkpoint.place.offset
+    assert _begun_at(Broker(topics)) == checkpoint.position.offset
 
 
 def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() -> None:
@@ -164,7 +164,7 @@ def test_of_many_checkpoints_only_those_around_the_asked_one_are_read(
     for minute in range(1, 200):
         history.apply([log.message(tick(minute * 60))])
         checkpoints += history.pieces()
-        offsets.append(history.checkpoint.place.offset)
+        offsets.append(history.checkpoint.position.offset)
     topics: dict[str, list[bytes | None]] = {"journal": [*history.journal]}
     topics["checkpoints"] = checkpoints
     for record in history.topics:

@@ -14,7 +14,7 @@ from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.replay.recorded import NotReplayable
 from streams.replay.verify import Window
 from streams.stage import journal
-from streams.stage.checkpoint import Checkpoint, matches_place
+from streams.stage.checkpoint import Checkpoint, matches_position
 from streams.stage.journal import JournalDamaged
 from streams.stage.records import InputRecord, StageResult
 from tests.streams.cluster.builders import (
@@ -163,7 +163,7 @@ def test_from_a_checkpoint_the_rest_is_as_equal_as_from_the_beginning(
     history, checkpoints = history_with
     checkpoint, batches = data.draw(st.sampled_from(checkpoints))
     checkpoint = replace(checkpoint, rows=tuple(data.draw(st.permutations(checkpoint.rows))))
-    assert matches_place(checkpoint.place, history.journal[checkpoint.place.offset])
+    assert matches_position(checkpoint.position, history.journal[checkpoint.position.offset])
     difference, verification = history.replay(checkpoint=checkpoint)
     assert difference is None
     whole = _batches(history)
@@ -209,13 +209,16 @@ def test_an_input_after_a_checkpoint_that_is_gone_is_an_error() -> None:
 def test_a_journal_that_does_not_go_on_right_at_the_checkpoint_is_an_error() -> None:
     history, checkpoint, _ = _long()
     for place, words in (
-        (replace(checkpoint.place, sequence=5), "holds batch 1; expected 6"),
-        (replace(checkpoint.place, epoch=-1), "is of epoch 0, of which no opening was read"),
+        (replace(checkpoint.position, sequence=5), "holds batch 1; expected 6"),
+        (
+            replace(checkpoint.position, epoch=-1),
+            "has epoch 0, but no record that opens this epoch was read",
+        ),
     ):
         with pytest.raises(JournalDamaged, match=words):
-            history.replay(checkpoint=replace(checkpoint, place=place))
-    newer = replace(checkpoint.place, epoch=7)
-    difference, verification = history.replay(checkpoint=replace(checkpoint, place=newer))
+            history.replay(checkpoint=replace(checkpoint, position=place))
+    newer = replace(checkpoint.position, epoch=7)
+    difference, verification = history.replay(checkpoint=replace(checkpoint, position=newer))
     assert (difference, verification.summary.batches) == (None, 0), (
         "batches of an earlier epoch do not count"
     )
@@ -303,10 +306,10 @@ def test_both_sides_are_shown_with_the_places_in_which_they_differ() -> None:
     difference, _ = history.replay(topics=topics)
     assert difference is not None
     decision = difference.mismatches[0]
-    assert (decision.kind, decision.place) == ("output", 0)
+    assert (decision.kind, decision.index_or_key) == ("output", 0)
     sides = {path.name: (path.recorded, path.replayed) for path in decision.paths}
     assert sides["value.node"] == ("a", "b")
-    rows = {m.place: m.paths for m in difference.mismatches if m.kind == "row"}
+    rows = {m.index_or_key: m.paths for m in difference.mismatches if m.kind == "row"}
     (path,) = rows["0/test/nodes/a"]
     assert (path.name, path.recorded, path.replayed) == ("metric.usage.cpu", 1000, 7000)
 
@@ -438,7 +441,7 @@ def test_a_journal_without_its_first_batch_is_an_error() -> None:
 
 def _counts(values: Sequence[bytes], number: int) -> bool:
     """Whether a journal record is of the writer that owns the partition there."""
-    reader = journal.JournalReader(journal.JournalPlace())
+    reader = journal.JournalReader(journal.JournalPosition())
     return [reader.take(n, value) for n, value in enumerate(values)][number] is not None
 
 
@@ -449,6 +452,6 @@ def _holds(value: bytes) -> bool:
 
 
 def _batches(history: Journaled) -> list[Any]:
-    reader = journal.JournalReader(journal.JournalPlace())
+    reader = journal.JournalReader(journal.JournalPosition())
     read = [reader.take(number, value) for number, value in enumerate(history.journal)]
     return [asdict(batch) for batch in read if batch is not None]

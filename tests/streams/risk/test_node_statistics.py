@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
 from schemas.messages.pods import Container
 from schemas.policy import OverutilizationRiskArgs
-from streams.pods.demand import pod_demand
-from streams.pods.held import Held
+from streams.pods.demand import compute_demand
+from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet, FleetUsage
 from streams.risk.lifetimes import PARTS, expect_usage
 from streams.risk.node_statistics import SYSTEM, NodeStatistics
 from tests.streams.cluster.builders import at, container, metric, pod, pod_metric
 
 
-def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> Held:
+def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> HeldPod:
     made = pod(uid, cpu=cpu, **fields)
-    return Held(made, pod_demand(made), at(seconds))
+    return HeldPod(made, compute_demand(made), at(seconds))
 
 
 def _statistics(**args: object) -> NodeStatistics:
@@ -242,23 +242,23 @@ def test_a_pod_of_another_class_asks_for_what_its_class_is_given() -> None:
     container = made.containers[0].model_copy(update={"requests": batch, "limits": batch})
     made = made.model_copy(update={"containers": (container,)})
     statistics = _statistics()
-    statistics.add(Held(made, pod_demand(made), at(0)))
+    statistics.add(HeldPod(made, compute_demand(made), at(0)))
     assert statistics.figures()[0][0] == 1_000.0
 
 
 def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
     made = pod("a").model_copy(update={"containers": ()})
     statistics = _statistics()
-    statistics.add(Held(made, pod_demand(made), at(0)))
+    statistics.add(HeldPod(made, compute_demand(made), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5
     free = made.model_copy(update={"priority": 3_500})
-    statistics.add(Held(free, pod_demand(free), at(0)))
+    statistics.add(HeldPod(free, compute_demand(free), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
 
 
-def _asking(uid: str, *containers: Container) -> Held:
+def _asking(uid: str, *containers: Container) -> HeldPod:
     made = pod(uid).model_copy(update={"containers": containers})
-    return Held(made, pod_demand(made), at(0))
+    return HeldPod(made, compute_demand(made), at(0))
 
 
 def test_what_pods_use_that_ask_for_next_to_nothing_is_apart_from_what_others_say() -> None:
@@ -294,7 +294,7 @@ _EVENTS = st.lists(
 
 @given(_EVENTS)
 def test_sums_are_those_of_adding_up_all_pods_anew(events: list[tuple[object, ...]]) -> None:
-    statistics, there, minute = _statistics(), dict[str, Held](), 0
+    statistics, there, minute = _statistics(), dict[str, HeldPod](), 0
     for event in events:
         match event:
             case ("pod", str() as uid, str() as cpu):
@@ -388,7 +388,7 @@ def test_a_pod_without_minutes_or_usage_in_the_lifetimes_of_a_metric_has_no_life
     only.measure(_with_lifetimes(plain, a=(600, 100, 50)), held, extend=True)
     assert some.lifetimes["a"][:2] == (600, (100 * PARTS, 50 * PARTS))
     assert some.lifetimes == only.lifetimes
-    assert some.reported
+    assert some.extended_by_report
 
 
 def test_a_lifetime_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:

@@ -7,43 +7,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.risk.normal_table import normal_table
-from streams.risk.overutilization import CostArrays, cost_function, scale_of
+from streams.risk.overutilization import (
+    EXCESS_WEIGHT,
+    MEAN_SCALE,
+    VARIANCE_SCALE,
+    CostArrays,
+    cost_function,
+)
 
 #: Mean usage less the hot share, and variance, as shares of a node.
 _MEANS = st.floats(-1, 50, allow_nan=False)
 _VARIANCES = st.floats(0.0004, 100, allow_nan=False)
 
 
-def _cost(mean: float, variance: float, weight: float = 4.0) -> float:
-    scale = scale_of(weight)
-    return cost_function(weight)(mean * scale.mean, variance * scale.variance)
+def _cost(mean: float, variance: float) -> float:
+    return cost_function()(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
 
 
-def _by_the_error_function(mean: float, variance: float, weight: float) -> float:
+def _by_the_error_function(mean: float, variance: float) -> float:
     deviation = math.sqrt(variance)
     z = mean / deviation
     hot = 0.5 * math.erfc(-z / math.sqrt(2))
     density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-    return hot + weight * (deviation * density + mean * hot)
+    return hot + EXCESS_WEIGHT * (deviation * density + mean * hot)
 
 
-@given(_MEANS, _VARIANCES, st.sampled_from((0.0, 1.0, 3.0, 4.0, 1000.0)))
-def test_a_node_costs_what_the_formula_says(mean: float, variance: float, weight: float) -> None:
-    expected = _by_the_error_function(mean, variance, weight)
+@given(_MEANS, _VARIANCES)
+def test_a_node_costs_what_the_formula_says(mean: float, variance: float) -> None:
+    expected = _by_the_error_function(mean, variance)
     # Of Phi at most 2e-6, and of the excess 1e-8 a standard deviation.
-    allowed = 2e-6 + weight * 1e-8 * math.sqrt(variance) + 1e-12 * expected
-    assert abs(_cost(mean, variance, weight) - expected) <= allowed
+    allowed = 2e-6 + EXCESS_WEIGHT * 1e-8 * math.sqrt(variance) + 1e-12 * expected
+    assert abs(_cost(mean, variance) - expected) <= allowed
 
 
-@given(st.lists(st.tuples(_MEANS, _VARIANCES), max_size=50), st.sampled_from((0.0, 3.0, 4.0)))
+@given(st.lists(st.tuples(_MEANS, _VARIANCES), max_size=50))
 def test_many_nodes_cost_what_each_of_them_does_to_the_bit(
-    nodes: list[tuple[float, float]], weight: float
+    nodes: list[tuple[float, float]],
 ) -> None:
-    scale = scale_of(weight)
     means = np.array([mean for mean, _ in nodes])
     variances = np.array([variance for _, variance in nodes])
-    together = CostArrays(weight).costs(means * scale.mean, variances * scale.variance).tolist()
-    assert together == [_cost(mean, variance, weight) for mean, variance in nodes]
+    together = CostArrays().costs(means * MEAN_SCALE, variances * VARIANCE_SCALE).tolist()
+    assert together == [_cost(mean, variance) for mean, variance in nodes]
 
 
 @given(st.floats(-1, 5), st.floats(0.001, 1), st.floats(0.01, 1))
@@ -60,16 +64,15 @@ def test_what_a_calm_a_warm_and_an_overloaded_node_cost(mean: float, expected: f
     assert _cost(mean, 0.01) == pytest.approx(expected, abs=1e-5)
 
 
-def test_without_the_excess_a_node_that_is_hot_costs_no_more_by_being_filled() -> None:
-    assert _cost(0.5, 0.0004, 0.0) == _cost(1.0, 0.0004, 0.0) == 1.0
+def test_a_node_that_is_hot_costs_more_as_its_usage_grows() -> None:
     assert _cost(1.0, 0.0004) - _cost(0.5, 0.0004) == pytest.approx(2.0)
 
 
 def test_the_plugins_of_all_clusters_share_one_table() -> None:
-    kept = [(cost_function(4.0), CostArrays(4.0))]
+    kept = [(cost_function(), CostArrays())]
     tracemalloc.start()
     try:
-        kept += [(cost_function(4.0), CostArrays(4.0)) for _ in range(100)]
+        kept += [(cost_function(), CostArrays()) for _ in range(100)]
         grown, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -19,12 +19,12 @@ from streams.stage.checkpoint import (
     CheckpointFinder,
     FoundCheckpoint,
     Row,
-    matches_place,
+    matches_position,
     read_piece,
 )
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 
-_PLACE = JournalPlace(4, 17, 23)
+_PLACE = JournalPosition(4, 17, 23)
 _NOW_MS = 1_790_000_000_000
 _ROWS: tuple[Row, ...] = (
     ("2/c/nodes/a", b'{"node":"a"}'),
@@ -43,7 +43,7 @@ _rows = st.lists(
 
 def _cut(
     rows: tuple[Row, ...] = _ROWS,
-    place: JournalPlace = _PLACE,
+    place: JournalPosition = _PLACE,
     now_ms: int | None = _NOW_MS,
     size: int = 40,
 ) -> list[bytes]:
@@ -58,7 +58,7 @@ def _found(values: list[bytes]) -> list[FoundCheckpoint]:
     return finder.found
 
 
-def _assembled(values: list[bytes], place: JournalPlace = _PLACE) -> Checkpoint | None:
+def _assembled(values: list[bytes], place: JournalPosition = _PLACE) -> Checkpoint | None:
     decoder = CheckpointDecoder(place)
     pieces = [read_piece(2, value) for value in values]
     results = [decoder.take(*piece) for piece in pieces if piece is not None]
@@ -125,18 +125,18 @@ def test_what_is_no_piece_is_passed_over_and_counted(value: bytes | None) -> Non
 
 
 def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
-    theirs, ours = JournalPlace(2, 16, 20), JournalPlace(30, 19, 33)
+    theirs, ours = JournalPosition(2, 16, 20), JournalPosition(30, 19, 33)
     old, new = _cut(place=theirs), _cut(_ROWS[1:], place=ours)
     mixed = [piece for pair in zip(old, new, strict=False) for piece in pair]
     mixed += new[len(old) :]
-    assert [each.place for each in _found(mixed)] == [ours], "the old one has no closing piece"
+    assert [each.position for each in _found(mixed)] == [ours], "the old one has no closing piece"
     whole = _assembled(mixed, ours)
     assert whole is not None
     assert whole.rows == _ROWS[1:]
 
 
 def test_how_many_are_followed_at_a_time_is_limited() -> None:
-    many = [_cut(place=JournalPlace(n, 0, n)) for n in range(OPEN_MAX + 1)]
+    many = [_cut(place=JournalPosition(n, 0, n)) for n in range(OPEN_MAX + 1)]
     finder = CheckpointFinder(2)
     for offset, values in enumerate(many):
         finder.take(offset, values[0])
@@ -144,19 +144,19 @@ def test_how_many_are_followed_at_a_time_is_limited() -> None:
     for values in many:
         for value in values[1:]:
             finder.take(99, value)
-    assert [each.place.epoch for each in finder.found] == list(range(1, OPEN_MAX + 1))
+    assert [each.position.epoch for each in finder.found] == list(range(1, OPEN_MAX + 1))
 
 
 def test_the_journal_must_have_at_the_place_what_the_checkpoint_says() -> None:
     def record(**values: Any) -> bytes:
         return encode(JournalRecord(**({"partition": 2, "epoch": 4, "sequence": 17} | values)))
 
-    assert matches_place(_PLACE, record())
-    assert matches_place(_PLACE, record(part=1, parts=2))
-    assert not matches_place(_PLACE, record(part=0, parts=2)), "the batch goes on"
-    assert not matches_place(_PLACE, record(sequence=18))
-    assert not matches_place(_PLACE, record(epoch=5)), "another journal, or another writer"
-    assert not matches_place(_PLACE, record(opens=True))
-    assert matches_place(JournalPlace(23, 17, 23), record(opens=True))
-    assert not matches_place(_PLACE, b"{}")
-    assert not matches_place(_PLACE, None)
+    assert matches_position(_PLACE, record())
+    assert matches_position(_PLACE, record(part=1, parts=2))
+    assert not matches_position(_PLACE, record(part=0, parts=2)), "the batch goes on"
+    assert not matches_position(_PLACE, record(sequence=18))
+    assert not matches_position(_PLACE, record(epoch=5)), "another journal, or another writer"
+    assert not matches_position(_PLACE, record(opens=True))
+    assert matches_position(JournalPosition(23, 17, 23), record(opens=True))
+    assert not matches_position(_PLACE, b"{}")
+    assert not matches_position(_PLACE, None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.messages.nodes import NodeState
 from schemas.topics.codec import encode
 from streams.stage import journal
-from streams.stage.journal import JournalDamaged, JournalPlace
+from streams.stage.journal import JournalDamaged, JournalPosition
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 
 _texts = st.text(max_size=40)
@@ -49,7 +49,7 @@ class Log:
         self.values += values
         return len(self.values) - 1
 
-    def after(self, place: JournalPlace) -> list[tuple[int, bytes]]:
+    def after(self, place: JournalPosition) -> list[tuple[int, bytes]]:
         """Entries that follow a place."""
         return list(enumerate(self.values))[place.offset + 1 :]
 
@@ -57,16 +57,18 @@ class Log:
 class Writer:
     """Takes the partition over and appends, as a worker does."""
 
-    def __init__(self, log: Log, known: JournalPlace) -> None:
+    def __init__(self, log: Log, known: JournalPosition) -> None:
         self._log = log
-        log.append([journal.opening(0)])
-        self.tail = journal.follow(known, log.after(known))
-        self.place = self.tail.place
+        log.append([journal.encode_opening(0)])
+        self.tail = journal.read_tail(journal.JournalReader(known), log.after(known))
+        self.place = self.tail.position
 
     def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
         """Append one batch."""
-        offset = self._log.append(journal.batch(0, self.place, _records(offsets or {}), result))
-        self.place = JournalPlace(self.place.epoch, self.place.sequence + 1, offset)
+        offset = self._log.append(
+            journal.encode_batch(0, self.place, _records(offsets or {}), result)
+        )
+        self.place = JournalPosition(self.place.epoch, self.place.sequence + 1, offset)
 
 
 @given(st.lists(_results, max_size=6))
@@ -74,15 +76,15 @@ def test_a_successor_reads_the_newest_rows_and_all_outputs_in_order(
     results: list[StageResult],
 ) -> None:
     log = Log()
-    writer = Writer(log, JournalPlace())
+    writer = Writer(log, JournalPosition())
     rows: dict[str, bytes | None] = {}
     for result in results:
         writer.write(result)
         rows.update({row.key: row.value for row in result.rows})
-    tail = Writer(log, JournalPlace()).tail
+    tail = Writer(log, JournalPosition()).tail
     assert tail.rows == rows
     assert tail.outputs == [output for result in results for output in result.outputs]
-    assert tail.place.sequence == len(results) - 1
+    assert tail.position.sequence == len(results) - 1
 
 
 @given(st.lists(_results, min_size=1, max_size=6), st.data())
@@ -90,7 +92,7 @@ def test_reading_on_from_any_batch_gives_what_is_left(
     results: list[StageResult], data: st.DataObject
 ) -> None:
     log = Log()
-    writer = Writer(log, JournalPlace())
+    writer = Writer(log, JournalPosition())
     places = []
     for result in results:
         writer.write(result)
@@ -102,60 +104,64 @@ def test_reading_on_from_any_batch_gives_what_is_left(
 
 def test_a_writer_that_lost_its_partition_is_not_heard() -> None:
     log = Log()
-    old = Writer(log, JournalPlace())
+    old = Writer(log, JournalPosition())
     old.write(StageResult(rows=(RowChange("0/c/nodes/a", b"1"),)))
-    new = Writer(log, JournalPlace())
+    new = Writer(log, JournalPosition())
     old.write(StageResult(rows=(RowChange("0/c/nodes/a", b"old"),)))
     new.write(StageResult(rows=(RowChange("0/c/nodes/b", b"2"),)))
     old.write(StageResult(rows=(RowChange("0/c/nodes/b", b"old"),)))
-    assert Writer(log, JournalPlace()).tail.rows == {"0/c/nodes/a": b"1", "0/c/nodes/b": b"2"}
+    assert Writer(log, JournalPosition()).tail.rows == {"0/c/nodes/a": b"1", "0/c/nodes/b": b"2"}
 
 
 def test_a_batch_too_large_for_one_record_holds_only_when_it_is_complete() -> None:
     log = Log()
-    writer = Writer(log, JournalPlace())
+    writer = Writer(log, JournalPosition())
     large = tuple(
         RowChange(f"0/c/nodes/{number}", b"x" * (journal.PART_BYTES // 3)) for number in range(8)
     )
     writer.write(StageResult(rows=large))
     assert len(log.values) > 2
-    assert len(Writer(log, JournalPlace()).tail.rows) == 8
+    assert len(Writer(log, JournalPosition()).tail.rows) == 8
 
     cut = Log()
     cut.values = log.values[:3]
-    tail = Writer(cut, JournalPlace()).tail
+    tail = Writer(cut, JournalPosition()).tail
     assert tail.rows == {}
-    assert tail.place.sequence == -1
+    assert tail.position.sequence == -1
 
 
 def test_a_missing_batch_is_an_error_and_no_silent_hole() -> None:
     log = Log()
-    writer = Writer(log, JournalPlace())
+    writer = Writer(log, JournalPosition())
     writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"1"),)))
     writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"2"),)))
-    whole = log.after(JournalPlace())
+    whole = log.after(JournalPosition())
     with pytest.raises(JournalDamaged, match="expected 0"):
-        journal.follow(JournalPlace(), [whole[0], whole[2]])
+        journal.read_tail(journal.JournalReader(JournalPosition()), [whole[0], whole[2]])
 
 
 def test_offsets_without_a_record_are_no_missing_batch() -> None:
     log = Log()
-    writer = Writer(log, JournalPlace())
+    writer = Writer(log, JournalPosition())
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     apart = zip((0, 2, 3, 7), log.values, strict=True)
-    tail = journal.follow(JournalPlace(), apart)
-    assert tail.place == JournalPlace(0, 2, 7)
+    tail = journal.read_tail(journal.JournalReader(JournalPosition()), apart)
+    assert tail.position == JournalPosition(0, 2, 7)
     assert len(tail.rows) == 3
 
 
 def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> None:
     log = Log()
-    writer = Writer(log, JournalPlace())
+    writer = Writer(log, JournalPosition())
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
-    with pytest.raises(JournalDamaged, match="is of epoch 0, of which no opening was read"):
-        journal.follow(JournalPlace(offset=1), log.after(JournalPlace(offset=1)))
+    with pytest.raises(
+        JournalDamaged, match="has epoch 0, but no record that opens this epoch was read"
+    ):
+        journal.read_tail(
+            journal.JournalReader(JournalPosition(offset=1)), log.after(JournalPosition(offset=1))
+        )
 
 
 _FOREIGN = st.one_of(
@@ -182,32 +188,32 @@ _FOREIGN = st.one_of(
 def test_foreign_records_are_passed_over_wherever_they_stand(
     results: list[StageResult], foreign: list[bytes | None], data: st.DataObject
 ) -> None:
-    mixed: list[bytes | None] = [journal.opening(0)]
+    mixed: list[bytes | None] = [journal.encode_opening(0)]
     before = data.draw(st.booleans())  # an opening has its offset for an epoch
-    place = JournalPlace(int(before), -1)
+    place = JournalPosition(int(before), -1)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 60)
         for result in results:
-            mixed += journal.batch(0, place, (), result)
+            mixed += journal.encode_batch(0, place, (), result)
             place = replace(place, sequence=place.sequence + 1)
     for value in foreign:
         mixed.insert(data.draw(st.integers(1, len(mixed))), value)
     if before:
         mixed.insert(0, foreign[0])
-    reader = journal.JournalReader(JournalPlace(), partition=0)
-    tail = journal.follow_with(reader, enumerate(mixed))
+    reader = journal.JournalReader(JournalPosition(), partition=0)
+    tail = journal.read_tail(reader, enumerate(mixed))
     assert tail.outputs == [output for result in results for output in result.outputs]
-    assert tail.place.sequence == len(results) - 1
+    assert tail.position.sequence == len(results) - 1
     assert len(reader.take_foreign()) == len(foreign) + before
     assert reader.take_foreign() == []
 
 
 def test_a_record_of_another_partition_is_foreign() -> None:
-    reader = journal.JournalReader(JournalPlace(), partition=0)
-    assert reader.take(0, journal.opening(1)) is None
+    reader = journal.JournalReader(JournalPosition(), partition=0)
+    assert reader.take(0, journal.encode_opening(1)) is None
     (foreign,) = reader.take_foreign()
     assert (foreign.offset, foreign.refusal.category) == (0, "misplaced")
-    assert reader.place == JournalPlace(-1, -1, 0)
+    assert reader.position == JournalPosition(-1, -1, 0)
 
 
 @pytest.mark.parametrize(
@@ -219,8 +225,8 @@ def test_a_record_of_another_partition_is_foreign() -> None:
     ],
 )
 def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(value: bytes) -> None:
-    reader = journal.JournalReader(JournalPlace(), partition=0)
-    reader.take(0, journal.opening(0))
+    reader = journal.JournalReader(JournalPosition(), partition=0)
+    reader.take(0, journal.encode_opening(0))
     with pytest.raises(
         JournalDamaged, match=r"journal offset 1 cannot be read.*start that version"
     ):
@@ -229,19 +235,21 @@ def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(valu
 
 def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_record() -> None:
     log = Log()
-    writer = Writer(log, JournalPlace())
+    writer = Writer(log, JournalPosition())
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     log.values[2] = b"garbage"
     with pytest.raises(JournalDamaged, match=r"batches between them are missing; records at 2"):
-        journal.follow(JournalPlace(), log.after(JournalPlace()))
+        journal.read_tail(journal.JournalReader(JournalPosition()), log.after(JournalPosition()))
 
 
 def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
     log = Log()
-    Writer(log, JournalPlace()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
+    Writer(log, JournalPosition()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
     with pytest.raises(JournalDamaged, match="found 2 bytes of values; the index says 3"):
-        journal.follow(JournalPlace(), [(0, log.values[0]), (1, log.values[1][:-1])])
+        journal.read_tail(
+            journal.JournalReader(JournalPosition()), [(0, log.values[0]), (1, log.values[1][:-1])]
+        )
 
 
 @given(st.integers(1, 300), st.integers(0, 5))
@@ -250,11 +258,13 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     changes = tuple(RowChange(f"0/c/nodes/{n}", b'"' * size) for n in range(rows))
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 40)
-        values = journal.batch(0, JournalPlace(0, -1, 0), (), StageResult(rows=changes))
+        values = journal.encode_batch(0, JournalPosition(0, -1, 0), (), StageResult(rows=changes))
     assert all(len(value) <= 40 + 200 for value in values)
     assert sum(len(value) for value in values) <= len(values) * 200 + rows * (size + 40) + 60
-    entries = [(0, journal.opening(0)), *enumerate(values, start=1)]
-    assert journal.follow(JournalPlace(), entries).rows == {row.key: row.value for row in changes}
+    entries = [(0, journal.encode_opening(0)), *enumerate(values, start=1)]
+    assert journal.read_tail(journal.JournalReader(JournalPosition()), entries).rows == {
+        row.key: row.value for row in changes
+    }
 
 
 @given(
@@ -265,21 +275,21 @@ def test_a_tail_read_in_pieces_comes_to_the_same(
     results: list[StageResult], cuts: list[int]
 ) -> None:
     log = Log()
-    writer = Writer(log, JournalPlace())
+    writer = Writer(log, JournalPosition())
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 30)  # so that batches are continued in further records
         for result in results:
             writer.write(result)
-    entries = log.after(JournalPlace())
-    whole = journal.follow(JournalPlace(), entries)
-    reader = journal.JournalReader(JournalPlace())
+    entries = log.after(JournalPosition())
+    whole = journal.read_tail(journal.JournalReader(JournalPosition()), entries)
+    reader = journal.JournalReader(JournalPosition())
     rows: dict[str, bytes | None] = {}
     outputs: list[OutputRecord] = []
     edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]
     for first, end in pairwise(edges):
-        piece = journal.follow_with(reader, entries[first:end])
+        piece = journal.read_tail(reader, entries[first:end])
         rows.update(piece.rows)
         outputs += piece.outputs
     assert rows == whole.rows
     assert outputs == whole.outputs
-    assert reader.place == whole.place
+    assert reader.position == whole.position

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 from streams.pods.kind import kind_of
 from streams.pods.priority import PriorityClass
 from streams.usage.estimate import Estimator
@@ -35,18 +35,18 @@ def estimate(
     annotations = {} if factors is None else {SCALING_FACTORS: factors}
     of = pod(containers=(container(requests, limits),), annotations=annotations)
     estimator = Estimator(load_args(**args))
-    vector = estimator.estimate(of, pod_demand(of), of_class).expected
+    vector = estimator.estimate(of, compute_demand(of), of_class).expected
     return {
         name: amount for name, amount in zip(estimator.resources, vector, strict=True) if amount
     }
 
 
-FLAT = {"cpu": 250, "memory": 200 * MI}
+DEFAULT_DEMAND = {"cpu": 250, "memory": 200 * MI}
 
 
 def test_what_a_class_does_not_ask_for_is_flat_for_batch_and_nothing_for_others() -> None:
     native = {"cpu": "2", "memory": "1Gi"}
-    assert estimate(native, of_class="batch") == FLAT
+    assert estimate(native, of_class="batch") == DEFAULT_DEMAND
     assert estimate(native, of_class="mid") == {}
     assert estimate(native, of_class="free") == {}
 
@@ -186,7 +186,7 @@ def test_an_estimate_stays_within_64_bits_and_its_limit(
 ) -> None:
     kind = kind_of(of)
     estimator = Estimator(args)
-    vector = estimator.of_kind(kind)
+    vector = estimator.estimate_kind(kind)
     assert vector == estimator.estimate(of, kind.demand, kind.priority_class).expected
     for resource, amount in zip(estimator.resources, vector, strict=True):
         assert -(2**63) < amount < 2**63

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from streams.usage.go_json import as_integers, decode
+from streams.usage.go_json import decode, read_integers
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ from streams.usage.go_json import as_integers, decode
 def test_a_map_of_integers_is_read_as_go_reads_it(text: str, integers: Any) -> None:
     if integers is None:
         with pytest.raises(ValueError, match=r"object|64-bit|NaN"):
-            as_integers(decode(text))
+            read_integers(decode(text))
     else:
-        assert as_integers(decode(text)) == integers
+        assert read_integers(decode(text)) == integers

@@ -109,13 +109,13 @@ movingThresholds:
 
 
 def test_a_window_moves_each_kind_of_threshold_by_itself() -> None:
-    in_force = compute_filter_thresholds(policy(_EVERY_PART), UsageHistory(), START_MS)
-    thresholds = in_force.thresholds
+    thresholds_now = compute_filter_thresholds(policy(_EVERY_PART), UsageHistory(), START_MS)
+    thresholds = thresholds_now.thresholds
     assert (thresholds.plain, thresholds.prod) == ({"cpu": 66}, {"cpu": 55})
     assert thresholds.aggregated is not None
     assert thresholds.aggregated.thresholds == {"cpu": 77, "memory": 80}
-    assert in_force.reported is not None
-    assert in_force.reported["aggregated_usage"] == {"cpu": 77, "memory": 80}
+    assert thresholds_now.reported is not None
+    assert thresholds_now.reported["aggregated_usage"] == {"cpu": 77, "memory": 80}
 
 
 _RECENT = """
@@ -129,11 +129,11 @@ def test_the_recent_past_of_the_whole_cluster_makes_whole_percents() -> None:
     history = UsageHistory()
     for mean in (10.0, 30.9, 10.0, 30.9):
         history.note(WHOLE_CLUSTER, {"cpu": mean, "memory": 50.0}, recent)
-    in_force = compute_filter_thresholds(policy(_RECENT), history, START_MS)
+    thresholds_now = compute_filter_thresholds(policy(_RECENT), history, START_MS)
     # Mean 20.45, deviation 10.45: rounded down, the bound that is meant is never passed.
-    assert in_force.thresholds.plain == {"cpu": 30, "memory": 95}
-    assert in_force.reported is not None
-    assert in_force.reported["source"] == (
+    assert thresholds_now.thresholds.plain == {"cpu": 30, "memory": 95}
+    assert thresholds_now.reported is not None
+    assert thresholds_now.reported["source"] == (
         "recent past: cpu: mean 20.4% + 1 x 10.4 of 4 rounds, within 20 and 80"
     )
     assert history.means == {WHOLE_CLUSTER: {"cpu": (10_000, 30_900, 10_000, 30_900)}}

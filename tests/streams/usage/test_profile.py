@@ -30,15 +30,15 @@ def annotated(thresholds: Any = None, raw: Any = None) -> dict[str, str]:
 def test_a_node_that_kubernetes_has_not_named_has_no_capacity() -> None:
     profile = build_profile({}, {}, RESOURCES, DEFAULTS)
     assert profile.total == (0, 0, 0)
-    assert profile.most == (UNBOUNDED,) * 3
-    assert profile.most_prod is None
+    assert profile.usage_max == (UNBOUNDED,) * 3
+    assert profile.prod_usage_max is None
 
 
 def test_what_may_be_used_is_told_per_resource() -> None:
     profile = profile_of(node(cpu="10"))
     assert profile.total == (10_000, 0, 32 * GI)
-    assert profile.most is not None
-    assert profile.most[:2] == (6549, UNBOUNDED)
+    assert profile.usage_max is not None
+    assert profile.usage_max[:2] == (6549, UNBOUNDED)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from schemas.settings.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch
 from streams.worker.consume.intake import Intake
@@ -22,12 +22,12 @@ class NoBroker(WriteThrough):
         self.journaled: list[int] = []
         self.durable: list[int] = []
 
-    async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPosition]:
         self.journaled += [batch.partition for batch in batches]
         return []
 
     async def commit(
-        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
+        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPosition] = ()
     ) -> None:
         self.durable += [batch.partition for batch in batches]
 

@@ -101,7 +101,7 @@ async def _look_on(app: _App, notices: StageProblems) -> None:
 async def test_what_keeps_it_out_is_wrong_until_it_has_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streams.worker.membership.LOOK_S", 0.0)
+    monkeypatch.setattr("streams.worker.membership.CHECK_INTERVAL_S", 0.0)
     refused = GroupStatus(member=False, error=GroupAuthorizationFailedError(APP_ID))
     between = GroupStatus(member=False)
     notices = StageProblems("cluster")
@@ -115,7 +115,7 @@ async def test_what_keeps_it_out_is_wrong_until_it_has_joined(
 
 
 async def test_a_worker_ends_whose_coordinator_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.worker.membership.LOOK_S", 0.0)
+    monkeypatch.setattr("streams.worker.membership.CHECK_INTERVAL_S", 0.0)
     app = _App(GroupStatus(member=False, error=KafkaError("unexpected"), ended=True))
     await _look_on(app, StageProblems("cluster"))
     assert isinstance(app.crashed, CoordinatorEnded)

@@ -25,7 +25,7 @@ from schemas.messages.pods import (
     VolumeClaim,
 )
 from schemas.topics.codec import encode
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 from tests.connectors.kubernetes.watch.documents import POD, Object, changed
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -195,7 +195,7 @@ def test_what_is_required_and_not_evaluated_is_named(change: Any, names: list[st
 
 def test_what_a_pod_asks_for_as_a_whole_stands_instead_of_the_sum_over_its_containers() -> None:
     whole = {"requests": {"cpu": "3", "hugepages-2Mi": "4Mi"}, "limits": {"cpu": "4"}}
-    demand = pod_demand(made(("spec/resources", whole)))
+    demand = compute_demand(made(("spec/resources", whole)))
     assert demand.requests == {"cpu": 3_010, "memory": 512 * 2**20, "hugepages-2Mi": 4 * 2**20}
     assert demand.limits["cpu"] == 4_010
 
@@ -214,7 +214,7 @@ def test_a_pod_that_is_resized_as_a_whole_counts_with_the_largest_of_asked_given
         ("status/allocatedResources", {"cpu": "3500m", "memory": "9Gi"}),
         ("status/conditions", conditions),
     )
-    demand = pod_demand(pod)
+    demand = compute_demand(pod)
     assert demand.requests == {"cpu": cpu, "memory": 512 * 2**20}
     assert demand.limits["cpu"] == 2_000
 
@@ -239,7 +239,7 @@ def test_a_container_that_is_resized_counts_with_the_largest_of_asked_given_and_
         ("status/containerStatuses", statuses),
         ("status/conditions", conditions),
     )
-    assert pod_demand(pod).requests == {"cpu": cpu, "memory": 512 * 2**20}
+    assert compute_demand(pod).requests == {"cpu": cpu, "memory": 512 * 2**20}
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ def test_the_room_of_a_pod_that_takes_a_thousand_ports_of_its_node_is_counted() 
     assert isinstance(encode_values(Pod, found).read(), Refusal)
     pod = encode_values(Pod, strip_pod(found)).read()
     assert isinstance(pod, Pod), pod
-    assert pod_demand(pod).requests["cpu"] == 7_060
-    assert len(pod_demand(pod).host_ports) == 256
+    assert compute_demand(pod).requests["cpu"] == 7_060
+    assert len(compute_demand(pod).host_ports) == 256
 
 
 def test_equal_pods_have_equal_digests_whatever_else_has_changed() -> None:

@@ -5,7 +5,7 @@ import pytest
 from connectors.queries.whynot.wording import readings_text, thresholds_text
 from schemas.messages.rounds import RebalanceRound
 from streams.cluster.rounds import build_round
-from streams.stage.cause import Cause, as_of
+from streams.stage.cause import Cause, build_as_of
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.outputs import read_message
 from tests.streams.rebalance.harness import World
@@ -22,7 +22,7 @@ rebalance:
 def recorded(world: World) -> RebalanceRound:
     """The record of a round."""
     world.round()
-    cause = Cause(CLUSTER, "clock", 0, 0, world.now_ms, as_of(0, {}))
+    cause = Cause(CLUSTER, "clock", 0, 0, world.now_ms, build_as_of(0, {}))
     made = read_message(build_round(cause, world.outcome, {}, dry_run=True))
     assert isinstance(made, RebalanceRound)
     return made

@@ -55,7 +55,7 @@ def test_it_finds_what_asking_each_selector_finds(
 
 
 def test_many_namespaces_keep_no_more_answers_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets_module, "ANSWERS_MAX", 100)
+    monkeypatch.setattr(budgets_module, "CACHED_MAX", 100)
     budgets = Budgets("test")
     for number in range(40):
         selector = PodSelector(match_labels={"tier": "web"})
@@ -67,7 +67,7 @@ def test_many_namespaces_keep_no_more_answers_than_one(monkeypatch: pytest.Monke
             labels = {"tier": "web", "pod": f"{place}"}
             pod = Pod(namespace=f"shop-{number}", name="p", uid="p", labels=labels)
             assert budgets.find_covering_names(pod) == ("web",)
-    kept = {id(index._answers): len(index._answers) for index in budgets._selectors.values()}
+    kept = {id(index._cache): len(index._cache) for index in budgets._selectors.values()}
     assert sum(kept.values()) <= 100
 
 

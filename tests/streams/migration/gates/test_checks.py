@@ -177,7 +177,7 @@ def test_a_job_that_has_fewer_pods_left_to_run_is_not_scaled_down() -> None:
 
 def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
     moving = cluster(policy_text(), (replica("a"), "node-1"))
-    found = moving.state.inventory.held("a")
+    found = moving.state.inventory.find_held("a")
     assert found is not None
     assert moving.state.migrations.lifecycle.gates.protections.explain(found[1]) is None
     moving.say(policy_record("migration: {namespaces: {exclude: [default]}}"))

@@ -8,7 +8,7 @@ from schemas.messages.pods import Pod
 from streams.inventory.node import Node
 from streams.placement.filters import fit
 from streams.placement.filters.fit import NodeResourcesFit, requests_of
-from streams.pods.demand import pod_demand
+from streams.pods.demand import compute_demand
 from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import container
 from tests.streams.placement.builders import (
@@ -99,11 +99,11 @@ def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[
     def accepts(pod: Pod, node: Node) -> bool:
         assert node.state is not None
         offered = parse_amounts(node.state.allocatable)
-        held = [pod_demand(held.pod).requests for held in node.held.values()]
+        held = [compute_demand(held.pod).requests for held in node.held.values()]
         return len(held) < offered.get("pods", 0) and all(
             amount == 0
             or amount + sum(other.get(name, 0) for other in held) <= offered.get(name, 0)
-            for name, amount in pod_demand(pod).requests.items()
+            for name, amount in compute_demand(pod).requests.items()
         )
 
     check_history(NodeResourcesFit(), history, kinds, accepts)

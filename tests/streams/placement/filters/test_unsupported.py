@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.placement.filters.unsupported import refusal
+from streams.placement.filters.unsupported import explain_unsupported
 from tests.streams.cluster.builders import container, pod
 from tests.streams.placement.builders import bare_pod
 
@@ -26,7 +26,7 @@ RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 def test_a_refusal_names_each_requirement_once(
     unsupported: tuple[str, ...], sentence: str | None
 ) -> None:
-    assert refusal(bare_pod(unsupported=unsupported)) == sentence
+    assert explain_unsupported(bare_pod(unsupported=unsupported)) == sentence
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_a_refusal_names_each_requirement_once(
     ],
 )
 def test_other_pods_of_a_cluster_with_koordinator_are_placed(fields: dict[str, Any]) -> None:
-    assert refusal(pod(**fields)) is None
+    assert explain_unsupported(pod(**fields)) is None

@@ -13,8 +13,8 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.placement.placer import Placer
 from streams.placement.scores.limits_aware import LimitsAwareScore
-from streams.pods.demand import pod_demand
-from streams.pods.held import Held
+from streams.pods.demand import compute_demand
+from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import container, node, pod
 from tests.streams.cluster.loads import limits_aware_arguments, loading_pods
@@ -50,7 +50,7 @@ def test_the_example_of_kep_217() -> None:
     for name, limit in (("node-1", "10"), ("node-2", "5")):
         inventory.apply_node(node(name))
         held = limited(f"on-{name}", limit)
-        inventory.hold(name, Held(held, pod_demand(held), assigned_at_ms=0), first_seen=True)
+        inventory.hold(name, HeldPod(held, compute_demand(held), assigned_at_ms=0), first_seen=True)
     coming = limited("coming", "4")
     nodes = [inventory.nodes[name] for name in ("node-1", "node-2")]
     assert scores(LimitsAwareScore(arguments()), coming, *nodes) == [-75.0, -12.5]

@@ -50,7 +50,7 @@ def test_a_move_that_gains_too_little_is_not_made() -> None:
     assert world.round() == []
     assert (
         world.pool.ended
-        == "no node has a cost of 5.000 or more: a move must save 300 hot minutes, and pods are expected to run for 60 more"
+        == "no node has a cost of 5.000 or more: a move must save 300 hot minutes, and pods are expected to run for 60 more minutes"
     )
 
 
@@ -342,5 +342,5 @@ def test_pods_that_run_for_a_short_time_must_gain_more_and_those_of_daemon_sets_
         world.pod(f"job-{number}", "calm-1", 0, scheduled_at_ms=world.now_ms - 120_000)
     assert world.round() == []
     assert world.pool.ended.endswith(
-        "a move must save 9 hot minutes, and pods are expected to run for 3 more"
+        "a move must save 9 hot minutes, and pods are expected to run for 3 more minutes"
     )

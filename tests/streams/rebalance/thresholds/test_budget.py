@@ -20,6 +20,6 @@ def test_a_round_checks_no_more_pods_than_the_limit_and_each_node_has_its_turn(
         assert asked[:6] == ["hot-00"] * 3 + ["hot-01"] * 3
         seen.update(asked)
     assert seen == {f"hot-{number:02}" for number in range(10)}
-    left_out = [hot for pool in world.outcome.pools for hot in pool.hot if not hot.looked_at]
+    left_out = [hot for pool in world.outcome.pools for hot in pool.hot if not hot.checked]
     assert left_out
     assert all(hot.ended in (CHECKED_MAX, LATER) for hot in left_out)

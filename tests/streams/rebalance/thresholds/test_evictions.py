@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.pods.held import Held
+from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.rebalance.candidates import Gate
 from tests.streams.cluster.builders import BY_THRESHOLDS, PERCENT, pod
@@ -95,15 +95,15 @@ def test_room_that_is_only_reserved_is_no_prod_pod_of_a_node() -> None:
     world.pod("a", "few", 1)
     for number in range(5):
         reserved = pod(f"r{number}")
-        held = Held(reserved, kind_of(reserved).demand, 0, "d" * 8, 9)
+        held = HeldPod(reserved, kind_of(reserved).demand, 0, "d" * 8, 9)
         world.inventory.hold("few", held, first_seen=True)
     world.round()
     assert world.pool.counts()["bothLow"] == 1
     reading = world.pool.readings
     assert reading is not None
-    standing = reading("few", "prod")
-    assert standing is not None
-    assert standing.used == {"pods": 1}
+    readings = reading("few", "prod")
+    assert readings is not None
+    assert readings.used == {"pods": 1}
 
 
 def test_room_that_is_only_reserved_is_no_pod_that_could_leave() -> None:
@@ -112,10 +112,10 @@ def test_room_that_is_only_reserved_is_no_pod_that_could_leave() -> None:
     world.system["hot"] = {"cpu": 80 * PERCENT, "memory": 0}
     reserved = pod("r")
     world.inventory.hold(
-        "hot", Held(reserved, kind_of(reserved).demand, 0, "d" * 8, 9), first_seen=True
+        "hot", HeldPod(reserved, kind_of(reserved).demand, 0, "d" * 8, 9), first_seen=True
     )
     assert world.round() == []
-    assert world.hot("hot").looked_at == 0
+    assert world.hot("hot").checked == 0
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_a_gate_may_end_the_node_or_the_round() -> None:
             world.pod(f"{name}{number}", name, 15)
     targets(world, ["calm"], system=0)
     assert world.round(gate=lambda candidate: Gate("Any", "enough of it", "node")) == []
-    assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough of it")] * 2
+    assert [(hot.checked, hot.ended) for hot in world.pool.hot] == [(1, "enough of it")] * 2
     assert world.round(gate=lambda candidate: Gate("Any", "enough", "round")) == []
-    assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough"), (0, "enough")]
+    assert [(hot.checked, hot.ended) for hot in world.pool.hot] == [(1, "enough"), (0, "enough")]
 
 
 def test_pods_that_prefer_no_eviction_come_last_where_the_evictor_says_preferred() -> None:

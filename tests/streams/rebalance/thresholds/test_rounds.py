@@ -90,7 +90,7 @@ def made(cluster: Cluster, *, backwards: bool = False) -> World:
 def load(world: World, cluster: Cluster, number: int, *, backwards: bool = False) -> None:
     """Pods that are still there use what the round says."""
     for uid, (cpu, memory) in list(cluster.loads[number].items())[:: -1 if backwards else 1]:
-        name = world.inventory.where[uid]
+        name = world.inventory.node_of_pod[uid]
         usage = {"cpu": cpu * PERCENT, "memory": memory * _MEMORY // 100}
         world.used[name].pop(uid, None)
         world.used[name][uid] = usage

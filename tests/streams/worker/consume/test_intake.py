@@ -65,7 +65,7 @@ class Applied:
         """The batch comes."""
         working = asyncio.gather(self._pipeline.journal_all(), self._pipeline.commit_all())
         await self._intake.apply_batch(batch)
-        await self._intake.settle()
+        await self._intake.make_durable()
         working.cancel()
 
     @property

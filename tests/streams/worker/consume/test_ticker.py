@@ -16,7 +16,7 @@ from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
 from streams.worker.consume import ticker as under_test
 from streams.worker.consume.intake import CLOCK_TOPIC, refuse_ticks_ahead
-from streams.worker.consume.ticker import KNOWN_FIRST, Ticker, TickSettings
+from streams.worker.consume.ticker import APPLIED_FIRST, Ticker, TickSettings
 from tests.conftest import RunningBroker
 from tests.streams.worker.parts import AskedIntake
 
@@ -31,7 +31,7 @@ async def _ticking(
     ticker = Ticker(kafka, intake, TickSettings(1.0, hold_max_s))
     await ticker.start()
     # The embedded broker makes a topic when it is asked for first, which can take its time.
-    places = {(topic, _PARTITION) for topic in (CLOCK_TOPIC, *KNOWN_FIRST)}
+    places = {(topic, _PARTITION) for topic in (CLOCK_TOPIC, *APPLIED_FIRST)}
     while await ticker.brokers.spans(places) is None:
         await asyncio.sleep(0.1)
     try:
@@ -73,7 +73,7 @@ async def test_the_time_is_told_at_once_where_nothing_waits(embedded: RunningBro
 async def test_the_time_is_told_when_what_was_there_is_applied_and_not_before(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(under_test, "PATIENCE_S", 3600.0)
+    monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 3600.0)
     intake = AskedIntake()
     await _happen(embedded.settings, 3)
     async with _ticking(embedded.settings, intake) as ticker:
@@ -93,7 +93,7 @@ async def test_the_time_is_told_when_what_was_there_is_applied_and_not_before(
 async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 0.0)
     intake = AskedIntake(holds_records=False)
     await _happen(embedded.settings, 3)
     async with _ticking(embedded.settings, intake) as ticker:
@@ -108,7 +108,7 @@ async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
 async def test_a_flood_does_not_stop_the_time(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 0.0)
     intake = AskedIntake(in_time=False)
     await _happen(embedded.settings, 3)
     async with _ticking(embedded.settings, intake, hold_max_s=0.0) as ticker:
@@ -120,7 +120,7 @@ async def test_a_flood_does_not_stop_the_time(
 async def test_nothing_is_told_in_a_partition_that_was_taken_away_meanwhile(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(under_test, "PATIENCE_S", 3600.0)
+    monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 3600.0)
     intake = AskedIntake()
     await _happen(embedded.settings, 1)
     async with _ticking(embedded.settings, intake) as ticker:
@@ -155,15 +155,15 @@ async def test_what_has_happened_is_asked_for_in_the_generation_that_began_with(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch, *, by_tick: bool
 ) -> None:
     """Otherwise what another worker owns by now is applied here as well."""
-    monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
-    intake = AskedIntake(taken_after=KNOWN_FIRST[0])
+    monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 0.0)
+    intake = AskedIntake(taken_after=APPLIED_FIRST[0])
     async with AIOKafkaProducer(**embedded.settings.aiokafka_options()) as producer:
-        for topic in KNOWN_FIRST:
+        for topic in APPLIED_FIRST:
             await producer.send_and_wait(topic, b"{}", partition=_PARTITION)
     async with _ticking(embedded.settings, intake) as ticker:
         await (ticker.tick() if by_tick else ticker.catch_up())
-        assert intake.asked == [(topic, 1) for topic in KNOWN_FIRST]
-        assert intake.asked_in == [0] * len(KNOWN_FIRST)
+        assert intake.asked == [(topic, 1) for topic in APPLIED_FIRST]
+        assert intake.asked_in == [0] * len(APPLIED_FIRST)
         assert await _written_ms(embedded.settings, ticker) == []
 
 

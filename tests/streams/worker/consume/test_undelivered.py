@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from schemas.settings.connection import KafkaSettings
-from streams.worker.consume.undelivered import LOOKS, UndeliveredWatch
+from streams.worker.consume.undelivered import CHECKS_WITHOUT_PROGRESS, UndeliveredWatch
 from streams.worker.store.topic_watch import TopicChanged
 from tests.conftest import RunningBroker
 from tests.streams.worker.parts import AskedIntake
@@ -44,13 +44,13 @@ async def test_what_does_not_come_between_looks_is_read_once(
     intake = AskedIntake(_TOPIC)
     async with _undelivered(broker.settings, intake) as watch:
         await _happen(broker.settings, 3)
-        for _ in range(LOOKS - 1):
-            await watch.look()
+        for _ in range(CHECKS_WITHOUT_PROGRESS - 1):
+            await watch.check_once()
         assert intake.asked == []
-        await watch.look()
+        await watch.check_once()
         assert intake.asked == [(_TOPIC, 3)]
-        for _ in range(LOOKS + 1):
-            await watch.look()
+        for _ in range(CHECKS_WITHOUT_PROGRESS + 1):
+            await watch.check_once()
         assert len(intake.asked) == 1
     assert "partition 0: read the offsets 0 to 2, which were not delivered" in caplog.text
 
@@ -58,10 +58,10 @@ async def test_what_does_not_come_between_looks_is_read_once(
 async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> None:
     intake = AskedIntake(_TOPIC)
     async with _undelivered(broker.settings, intake) as watch:
-        await _happen(broker.settings, 2 * LOOKS)
-        for number in range(2 * LOOKS - 1):
+        await _happen(broker.settings, 2 * CHECKS_WITHOUT_PROGRESS)
+        for number in range(2 * CHECKS_WITHOUT_PROGRESS - 1):
             intake.positions[_TOPIC] = number
-            await watch.look()
+            await watch.check_once()
         assert intake.asked == []
 
 
@@ -71,12 +71,12 @@ async def test_offsets_that_hold_nothing_are_asked_for_once_and_without_a_word(
     intake = AskedIntake(_TOPIC, holds_records=False)
     async with _undelivered(broker.settings, intake) as watch:
         await _happen(broker.settings, 1)
-        for _ in range(3 * LOOKS):
-            await watch.look()
+        for _ in range(3 * CHECKS_WITHOUT_PROGRESS):
+            await watch.check_once()
         assert len(intake.asked) == 1
         await _happen(broker.settings, 1)
-        for _ in range(LOOKS):
-            await watch.look()
+        for _ in range(CHECKS_WITHOUT_PROGRESS):
+            await watch.check_once()
         assert [end for _, end in intake.asked] == [1, 2]
     assert "were not delivered" not in caplog.text
 
@@ -89,4 +89,4 @@ async def test_a_partition_that_ends_before_what_was_applied_stops_the_worker(
         await _happen(embedded.settings, 2)
         intake.positions[_TOPIC] = 6
         with pytest.raises(TopicChanged, match="ends at offset 2, but was applied up to offset 6"):
-            await watch.look()
+            await watch.check_once()

@@ -25,7 +25,7 @@ def _health() -> tuple[Health, Partitions, Pipeline, _Clock]:
     clock, partitions, pipeline = _Clock(), own_partition(), Pipeline(NoBroker())
     partitions.stages.clear()
     health = Health(lag_records_max=100, clock=clock)
-    health.watch(partitions, pipeline)
+    health.add_stage(partitions, pipeline)
     return health, partitions, pipeline, clock
 
 
@@ -79,7 +79,7 @@ def test_a_batch_that_hangs_is_dead_though_loop_and_brokers_are_well() -> None:
     _pass(health, clock, 1, broker=True)
     (problem,) = health.find_failures()
     assert problem.startswith("cluster: a batch is pending, without progress for 121 s")
-    pipeline.give_up()
+    pipeline.drop_pending()
     assert not health.find_failures()
 
 
@@ -151,7 +151,7 @@ def test_a_worker_that_makes_slow_progress_lives_and_one_that_makes_none_does_no
         _pass(health, clock, PROGRESS_MAX_S, broker=True, waiting=100)
         partitions.worked_at_s = clock.now_s
         assert not health.find_failures()
-    pipeline.give_up()
+    pipeline.drop_pending()
     _pass(health, clock, PROGRESS_MAX_S, broker=True, waiting=100)
     assert not health.find_failures()
     _pass(health, clock, 1, broker=True, waiting=100)

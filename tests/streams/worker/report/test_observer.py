@@ -29,7 +29,7 @@ def _observer(
     registry.register(gauges)
     health = Health(lag_records_max=2)
     observer = Observer(settings, gauges, health)
-    observer.watch(partitions, Pipeline(NoBroker()), publisher or Publisher(settings))
+    observer.add_stage(partitions, Pipeline(NoBroker()), publisher or Publisher(settings))
     return observer, registry, health
 
 
@@ -45,15 +45,15 @@ async def test_lag_is_what_the_topic_holds_beyond_the_position(embedded: Running
     partitions = own_partition(TOPIC)
     observer, registry, health = _observer(embedded.settings, partitions)
     try:
-        await observer.look()
+        await observer.take_snapshot()
         assert _lag(registry) == 3
         assert list(health.find_obstacles()) == ["3 records wait to be applied; allowed are 2"]
         positions_of(partitions)[TOPIC] = 1
-        await observer.look()
+        await observer.take_snapshot()
         assert _lag(registry) == 1
         assert not health.find_obstacles()
         del partitions.stages[0]
-        await observer.look()
+        await observer.take_snapshot()
         assert _lag(registry) is None
     finally:
         await observer.stop()
@@ -62,7 +62,7 @@ async def test_lag_is_what_the_topic_holds_beyond_the_position(embedded: Running
 async def test_partitions_that_were_taken_over_are_counted_before_the_next_look_is_due(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observer_module, "LOOK_S", 3_600.0)
+    monkeypatch.setattr(observer_module, "CHECK_INTERVAL_S", 3_600.0)
     partitions = own_partition(TOPIC)
     observer, _, health = _observer(embedded.settings, partitions)
     running = asyncio.create_task(observer.run())
@@ -88,7 +88,7 @@ async def test_what_the_broker_has_deleted_is_no_lag() -> None:
                 await producer.send_and_wait(TOPIC, payload, partition=0)
         observer, registry, _ = _observer(broker.settings, own_partition(TOPIC))
         try:
-            await observer.look()
+            await observer.take_snapshot()
             lag = _lag(registry)
         finally:
             await observer.stop()
@@ -105,11 +105,11 @@ async def test_a_broker_that_is_gone_is_seen_and_the_figures_are_told_all_the_sa
         publisher = Publisher(settings)
         publisher.written_bytes["journal"] = 7
         observer, registry, _ = _observer(settings, own_partition(TOPIC), publisher)
-        await observer.look()
+        await observer.take_snapshot()
         assert registry.get_sample_value("loadstream_broker_up") == 1
     monkeypatch.setattr(extents, "ANSWER_S", 1.0)
     try:
-        await observer.look()
+        await observer.take_snapshot()
         assert registry.get_sample_value("loadstream_broker_up") == 0
         assert _lag(registry) is None
         labels = {"stage": "cluster", "topic": "journal"}

@@ -121,7 +121,7 @@ def _found(values: list[bytes | None], partition: int = 0) -> list[FoundCheckpoi
 
 
 def _whole(values: list[bytes | None], found: FoundCheckpoint, partition: int = 0) -> Checkpoint:
-    decoder = CheckpointDecoder(found.place)
+    decoder = CheckpointDecoder(found.position)
     for value in values:
         piece = read_piece(partition, value)
         whole = None if piece is None else decoder.take(*piece)
@@ -143,7 +143,7 @@ async def test_one_is_written_when_the_clock_of_the_log_enters_the_next_interval
         first, second_ = _found(values)
         assert first.now_ms == _NOW_MS + 41_000
         assert second_.now_ms == _NOW_MS + 101_000
-        assert (first.place.epoch, first.place.sequence, first.place.offset) == (0, 3, 4)
+        assert (first.position.epoch, first.position.sequence, first.position.offset) == (0, 3, 4)
         rows = dict(_whole(values, first).rows)
         assert rows["0/c/nodes/n0"] == b'{"at":41}'
         assert set(rows) == {"0/c/nodes/n0", "0//partitions/"}
@@ -213,7 +213,7 @@ async def test_a_partition_that_goes_leaves_a_checkpoint_that_is_none(
         await new.apply(161)
         await new.until(1)
         (found,) = _found(await new.stored())
-        assert found.place.epoch > 0, "its successor's is one"
+        assert found.position.epoch > 0, "its successor's is one"
 
 
 async def test_a_restart_within_an_interval_makes_no_further_one(embedded: RunningBroker) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from streams.stage.journal import JournalPlace
+from streams.stage.journal import JournalPosition
 from streams.stage.records import AppliedBatch, StageResult
 from streams.worker.store.pipeline import AHEAD_MAX, PendingBatch, Pipeline, StageEnded
 from tests.streams.worker.parts import NoBroker
@@ -21,7 +21,7 @@ class _Slow(NoBroker):
         self.allowed = asyncio.Event()
 
     async def commit(
-        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
+        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPosition] = ()
     ) -> None:
         await self.allowed.wait()
         await super().commit(batches, places)
@@ -60,7 +60,7 @@ async def test_a_batch_waits_for_room_before_it_is_applied() -> None:
     waiting[-1].cancel()  # as where a worker is asked to stop: this batch was not applied
     slow.allowed.set()
     await asyncio.gather(*waiting, return_exceptions=True)
-    await pipeline.settle()
+    await pipeline.make_durable()
     assert slow.journaled == slow.durable
     assert len(slow.durable) == AHEAD_MAX + 5
     working.cancel()
@@ -70,12 +70,12 @@ async def test_a_batch_waits_for_room_before_it_is_applied() -> None:
 async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
     pipeline = Pipeline(_Slow())
     giver = _Giver(pipeline)
-    pipeline.give_up()
+    pipeline.drop_pending()
     for number in range(AHEAD_MAX + 4):
         with pytest.raises(StageEnded, match="the stage has ended"):
             await giver.apply(number)
     assert pipeline.busy_since_s is None
-    await pipeline.settle()
+    await pipeline.make_durable()
 
 
 @pytest.mark.timeout(30)
@@ -90,6 +90,6 @@ async def test_one_batch_is_journaled_while_the_one_before_it_is_committed_and_n
     assert (slow.journaled, slow.durable, giver.reported) == ([0, 1], [], [])
     slow.allowed.set()
     await asyncio.gather(*tasks)
-    await pipeline.settle()
+    await pipeline.make_durable()
     assert slow.journaled == slow.durable == giver.reported == [0, 1, 2, 3]
     working.cancel()

@@ -49,10 +49,10 @@ async def test_topics_of_a_broker_without_ids_are_looked_for_by_name(
     embedded: RunningBroker,
 ) -> None:
     watch = TopicWatch(embedded.settings, [_INPUT, _OUTPUT])
-    assert await watch.look()
+    assert await watch.check_once()
     assert watch.ids == {}
     with pytest.raises(TopicChanged, match="topic no-such-topic was deleted"):
-        await TopicWatch(embedded.settings, [_INPUT, "no-such-topic"]).look()
+        await TopicWatch(embedded.settings, [_INPUT, "no-such-topic"]).check_once()
 
 
 @pytest.mark.parametrize("end", [0, None, 6])

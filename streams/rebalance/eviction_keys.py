@@ -32,12 +32,12 @@ def eviction_keys(pod: Pod, demand: PodDemand) -> Keys:
         quality,
         # Without a label BestEffort, Burstable and Guaranteed pods are BE, LS and LSR.
         _KOORDINATOR_QOS_RANKS.get(pod.labels.get(QOS_CLASS_LABEL, ""), quality),
-        cost(pod.annotations.get(DELETION_COST_ANNOTATION)),
-        cost(pod.annotations.get(EVICTION_COST_ANNOTATION)),
+        parse_cost(pod.annotations.get(DELETION_COST_ANNOTATION)),
+        parse_cost(pod.annotations.get(EVICTION_COST_ANNOTATION)),
     )
 
 
-def packed(keys: Keys) -> tuple[int, int, int]:
+def pack_keys(keys: Keys) -> tuple[int, int, int]:
     """Pack the six keys into three 64-bit numbers of the same order."""
     of_class, priority, quality, koordinator, deletion, eviction = keys
     return (
@@ -47,7 +47,7 @@ def packed(keys: Keys) -> tuple[int, int, int]:
     )
 
 
-def cost(text: str | None) -> int:
+def parse_cost(text: str | None) -> int:
     """Parse the number of an annotation; an invalid one is 0.
 
     Kubernetes checks only the first character for a leading zero, so "-05" is -5 and "007" is invalid.

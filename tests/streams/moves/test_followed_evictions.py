@@ -4,7 +4,7 @@ import pytest
 
 from schemas.messages.moves import MoveOutcome
 from schemas.policy import Policy
-from streams.moves.followed import FollowedEvictions
+from streams.moves.followed_evictions import FollowedEvictions
 from tests.streams.cluster.builders import (
     AS_OF,
     CLUSTER,

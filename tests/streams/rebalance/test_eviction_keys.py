@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import Container
-from streams.pods.demand import pod_demand
-from streams.rebalance.costs import Keys, cost, eviction_keys, packed, quality_of_service
+from streams.pods.demand import compute_demand
+from streams.rebalance.eviction_keys import (
+    Keys,
+    eviction_keys,
+    pack_keys,
+    parse_cost,
+    quality_of_service,
+)
 from tests.streams.cluster.builders import container, pod
 
 
@@ -41,7 +47,7 @@ from tests.streams.cluster.builders import container, pod
 )
 def test_a_cost_that_is_no_plain_integer_counts_nothing(text: str | None, number: int) -> None:
     """docs/reference/upstream.md B5.2."""
-    assert cost(text) == number
+    assert parse_cost(text) == number
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_quality_of_service_is_what_kubernetes_computes(
 )
 def test_keys_of_a_pod(fields: dict[str, Any], keys: Keys) -> None:
     of = pod(**fields)
-    assert eviction_keys(of, pod_demand(of)) == keys
+    assert eviction_keys(of, compute_demand(of)) == keys
 
 
 _INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -89,5 +95,5 @@ _KEYS = st.tuples(st.integers(1, 4), _INT32, st.integers(1, 3), st.integers(1, 4
 
 @given(_KEYS, _KEYS)
 def test_packed_keys_order_pods_as_the_keys_do(one: Keys, other: Keys) -> None:
-    assert (packed(one) < packed(other)) == (one < other)
-    assert all(-(2**63) <= number < 2**63 for number in packed(one))
+    assert (pack_keys(one) < pack_keys(other)) == (one < other)
+    assert all(-(2**63) <= number < 2**63 for number in pack_keys(one))
