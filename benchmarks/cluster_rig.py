@@ -20,7 +20,7 @@ from connectors.process import event_loop
 from simulation.control_plane.build import build
 from simulation.control_plane.cluster import create_namespace, create_nodes, node
 from simulation.control_plane.server import ControlPlane
-from simulation.processes import Loadstream, duty, environment
+from simulation.processes import Loadstream, make_duty, make_environment
 
 NAMESPACE = "bench"
 #: A real broker answers at the first record, so a short wait would only cost it.
@@ -52,9 +52,9 @@ def duties(
     place: Rig, plane: ControlPlane, directory: Path, names: Iterable[str]
 ) -> Iterator[dict[str, Loadstream]]:
     """These duties, a process each, as a user would start them."""
-    settings = environment(place.settings)
+    settings = make_environment(place.settings)
     processes = {
-        name: duty(
+        name: make_duty(
             directory, name, messages.CLUSTER, plane.kubeconfig(f"loadstream-{name}"), settings
         )
         for name in names

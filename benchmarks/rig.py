@@ -31,8 +31,7 @@ from schemas.storage.tables import PARTITION, TABLE_OF_KIND, kind_of_key
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
 from schemas.topics.records import RecordPlace, place_record
-from simulation.processes import Loadstream, running
-from simulation.processes import worker as worker_process
+from simulation.processes import Loadstream, make_worker, run_processes
 
 #: Longest time without any answer of the worker.
 PATIENCE_S = 90.0
@@ -220,8 +219,8 @@ class Rig:
             f"{ENV_PREFIX}BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
             "LOADSTREAM_WORKER_STAGES": stages,
         }
-        process = worker_process(self._directory / f"{self._workers}", settings)
-        with running([process]):
+        process = make_worker(self._directory / f"{self._workers}", settings)
+        with run_processes([process]):
             yield process
 
     def describe_cluster(

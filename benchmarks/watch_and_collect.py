@@ -30,7 +30,7 @@ from benchmarks.cluster_rig import FETCH_WAIT_MS, cpu_s, running
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import PATIENCE_S, Receiver, Rig, rig, usage
 from connectors.process.child_process import Guard
-from simulation.processes import Loadstream, duty, environment
+from simulation.processes import Loadstream, make_duty, make_environment
 
 _KUBECONFIG = """
 apiVersion: v1
@@ -67,8 +67,8 @@ class Place:
             sources = self._directory / "sources.yaml"
             sources.write_text(_SOURCES.format(port=self._port, interval=interval))
             more = ["--sources", str(sources)]
-        settings = environment(self.rig.settings)
-        return duty(self._directory, name, messages.CLUSTER, self._kubeconfig, settings, more)
+        settings = make_environment(self.rig.settings)
+        return make_duty(self._directory, name, messages.CLUSTER, self._kubeconfig, settings, more)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from schemas.messages.evictions import EvictionCommand
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import decode
-from simulation.closed_loop.contenders import POLICIES, contenders, known_contenders
+from simulation.closed_loop.contenders import POLICIES, list_contenders, make_contenders
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import GC_THRESHOLDS
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER, HOUR_MS, draw_scenario
@@ -106,7 +106,7 @@ class _Bindings(Observer):
     def __init__(self, digest: DecisionDigest) -> None:
         self._digest = digest
 
-    def happened(self, event: PodEvent) -> None:
+    def on_pod_event(self, event: PodEvent) -> None:
         if event.event == "bound" and event.pod.node is not None:
             self._digest.add_placement(event.pod.uid, event.pod.node, event.at_ms)
 
@@ -134,7 +134,7 @@ def main(arguments: list[str]) -> int:
 
 
 def compute_digests() -> dict[str, str]:
-    tasks = list(product(known_contenders(), SEEDS))
+    tasks = list(product(list_contenders(), SEEDS))
     with ProcessPoolExecutor() as pool:
         folded = pool.submit(fold_inputs)
         runs = pool.map(run_contender, *zip(*tasks, strict=True))
@@ -150,7 +150,7 @@ def run_contender(name: str, seed: int) -> str:
     gc.set_threshold(*GC_THRESHOLDS)
     digest = DecisionDigest()
     make_stages = partial(_ObservedStages, lambda _, outputs: digest.add_outputs(outputs))
-    contender = contenders([name], (), make_stages)[name]()
+    contender = make_contenders([name], (), make_stages)[name]()
     world = World(draw_scenario(CLOSED_LOOP, seed, model_traces()))
     if not isinstance(contender, StageContender):
         world.cluster.observers.append(_Bindings(digest))

@@ -1,6 +1,6 @@
-"""How records get in and out: brokers, producers, queries.
+"""Connections to Kafka and Kubernetes, and answers that commands read from topics.
 
-Lines look only at the lines below them:
+A package imports only packages on the lines below its own:
 
     kubernetes                                   a real cluster behind the same ports
     agent                                        measures its own node

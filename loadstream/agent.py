@@ -35,49 +35,49 @@ def register(app: typer.Typer) -> None:
     command(app, "agent --cluster prod-eu-1 --node node-17")(agent)
 
 
-def _sample() -> "type[BaseModel]":
+def _sample_class() -> "type[BaseModel]":
     from schemas.messages.usage import NodeUsage
 
     return NodeUsage
 
 
-def _applications(given: list[str]) -> dict[str, str]:
+def _parse_applications(options: list[str]) -> dict[str, str]:
     """Return the cgroup of each host application, by name."""
     from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, HostApplicationUsage
 
     check = as_field(lambda: HostApplicationUsage, "name", "--host-application")
-    found = {}
-    for each in given:
-        name, _, cgroup = each.partition("=")
+    cgroups: dict[str, str] = {}
+    for option in options:
+        name, _, cgroup = option.partition("=")
         cgroup = cgroup.strip("/")
         if not cgroup or ".." in cgroup.split("/"):
             raise typer.BadParameter(
-                f"found {each!r}; expected NAME=CGROUP below the root, such as "
+                f"found {option!r}; expected NAME=CGROUP below the root, such as "
                 "proxy=system.slice/proxy.service",
                 param_hint="--host-application",
             )
-        if check(name) in found:
+        if check(name) in cgroups:
             raise typer.BadParameter(
                 f"found {name} twice; expected one name per cgroup",
                 param_hint="--host-application",
             )
-        found[name] = cgroup
-    if len(found) > HOST_APPLICATIONS_PER_SAMPLE_MAX:
+        cgroups[name] = cgroup
+    if len(cgroups) > HOST_APPLICATIONS_PER_SAMPLE_MAX:
         raise typer.BadParameter(
-            f"found {len(found)}; expected at most {HOST_APPLICATIONS_PER_SAMPLE_MAX}",
+            f"found {len(cgroups)}; expected at most {HOST_APPLICATIONS_PER_SAMPLE_MAX}",
             param_hint="--host-application",
         )
-    return found
+    return cgroups
 
 
 Cluster = Annotated[
-    str, typer.Option(callback=as_field(_sample, "cluster"), help="Name of the cluster.")
+    str, typer.Option(callback=as_field(_sample_class, "cluster"), help="Name of the cluster.")
 ]
 NodeName = Annotated[
     str,
     typer.Option(
         default_factory=socket.gethostname,
-        callback=as_field(_sample, "node"),
+        callback=as_field(_sample_class, "node"),
         show_default="this host's name",
         help="Name of the node, as the cluster has it.",
     ),
@@ -90,10 +90,11 @@ Interval = Annotated[
         help="Time between two samples, 1 to 10 s.",
     ),
 ]
-Proc = Annotated[Path, typer.Option(help="The node's /proc.")]
-Cgroups = Annotated[Path, typer.Option(help="The node's cgroups.")]
+Proc = Annotated[Path, typer.Option(help="Directory /proc of the node.")]
+Cgroups = Annotated[Path, typer.Option(help="Directory of the node's cgroups.")]
 PodLogs = Annotated[
-    Path, typer.Option(help="The kubelet's logs of pods, whose folders have the pods' names.")
+    Path,
+    typer.Option(help="Directory of the kubelet's pod logs; its subdirectories name the pods."),
 ]
 HostApplications = Annotated[
     list[str] | None,
@@ -122,7 +123,7 @@ def agent(
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
 ) -> None:
-    """Measure this node for the configured broker, until Ctrl-C.
+    """Measure this node and send the samples to the configured broker, until Ctrl-C.
 
     Reads the usage of the node and its pods from /proc and the pods' cgroups, with pressure stall
     information if the kernel has it. No API server is needed. While the broker is unavailable, up to 600
@@ -134,7 +135,7 @@ def agent(
     check_metrics(metrics_host, metrics_port)
     if once and metrics_port:
         raise typer.BadParameter("it has no effect with --once", param_hint="--metrics-port")
-    applications = _applications(host_application or [])
+    applications = _parse_applications(host_application or [])
     with as_messages():
         try:
             places = NodePaths(proc, cgroup, pod_logs)
@@ -163,10 +164,12 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     kafka = KafkaSettings.from_environment()
     kafka.servers()  # raises if no broker is configured
     telemetry, complaints = AgentTelemetry(), Complaints()
-    delivery = Delivery(kafka, telemetry.mark_delivered, lambda why: complaints.say("broker", why))
+    delivery = Delivery(
+        kafka, telemetry.mark_delivered, lambda why: complaints.report("broker", why)
+    )
     measured_s = time.monotonic()
 
-    def problems() -> list[str]:
+    def find_problems() -> list[str]:
         silent_s = time.monotonic() - measured_s
         allowed_s = max(_SILENT_S, _SILENT_INTERVALS * interval_s)
         if silent_s <= allowed_s:
@@ -175,8 +178,8 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
 
     with (
         terminable(),
-        serve_while_open(host, port, telemetry.registry, problems),
-        _sending(delivery),
+        serve_while_open(host, port, telemetry.registry, find_problems),
+        _run_delivery(delivery),
     ):
         due_s = time.monotonic()
         while True:
@@ -186,7 +189,7 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
                 sample = source.sample()
             except OSError as error:
                 telemetry.count_failure()
-                complaints.say("node", str(error.strerror))
+                complaints.report("node", str(error.strerror))
             else:
                 measured_s = time.monotonic()
                 delivery.put(sample)
@@ -194,20 +197,20 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
                 _complain_of_applications(source, complaints)
             if delivery.dropped > telemetry.dropped:
                 why = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
-                complaints.say("backlog", why)
+                complaints.report("backlog", why)
             telemetry.update_totals(source.files.failures, delivery.dropped, delivery.backlog)
             if source.files.last_failure:
-                complaints.say("files", source.files.last_failure)
+                complaints.report("files", source.files.last_failure)
                 source.files.last_failure = ""
 
 
 def _complain_of_applications(source: "AgentSource", complaints: "Complaints") -> None:
     for name, cgroup in source.unmeasured.items():
-        complaints.say(f"host application {name}", f"found nothing in its cgroup {cgroup}")
+        complaints.report(f"host application {name}", f"found nothing in its cgroup {cgroup}")
 
 
 @contextmanager
-def _sending(delivery: "Delivery") -> Iterator[None]:
+def _run_delivery(delivery: "Delivery") -> Iterator[None]:
     delivery.start()
     try:
         yield
@@ -219,10 +222,10 @@ class Complaints:
     """Reports failures on standard error, once a minute per subject."""
 
     def __init__(self) -> None:
-        self._said_s: dict[str, float] = {}
+        self._reported_s: dict[str, float] = {}
 
-    def say(self, about: str, why: str) -> None:
+    def report(self, subject: str, text: str) -> None:
         now_s = time.monotonic()
-        if now_s - self._said_s.get(about, -_COMPLAIN_EVERY_S) >= _COMPLAIN_EVERY_S:
-            self._said_s[about] = now_s
-            echo(f"{about}: {why}", err=True)
+        if now_s - self._reported_s.get(subject, -_COMPLAIN_EVERY_S) >= _COMPLAIN_EVERY_S:
+            self._reported_s[subject] = now_s
+            echo(f"{subject}: {text}", err=True)

@@ -18,24 +18,24 @@ def register(app: typer.Typer) -> None:
 
 def broker(
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Apache Kafka instead of the embedded broker.")
+        bool, typer.Option("--kafka", help="Run Apache Kafka instead of the embedded broker.")
     ] = False,
     brokers: Annotated[
         int,
-        typer.Option(parser=number("brokers", 1, 9), metavar="NUMBER", help="How many brokers."),
+        typer.Option(parser=number("brokers", 1, 9), metavar="NUMBER", help="Number of brokers."),
     ] = 1,
     port: Annotated[
         int | None,
         typer.Option(
             parser=number("", 1, _PORT_MAX),
             metavar="PORT",
-            help="Port of the first broker, the others follow; only with --kafka.",
+            help="Port of the first broker; further brokers use the ports after it. Only with --kafka.",
         ),
     ] = None,
     directory: Annotated[
         Path | None,
         typer.Option(
-            help="Keep the records here; only with --kafka. Otherwise they are deleted at the end."
+            help="Directory in which records are kept; only with --kafka. Default: records are deleted at the end."
         ),
     ] = None,
 ) -> None:

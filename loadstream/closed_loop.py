@@ -1,13 +1,13 @@
-"""The command `loadstream closed-loop`: whole days of a cluster, decided by each contender.
+"""The command `loadstream closed-loop`: compares policies and schedulers on whole simulated days.
 
-Exit codes: 0 the runs have come to their end; 1 the process of a run was ended from outside; 2 the
-command line or a trace is wrong.
+Exit codes: 0 all runs are complete; 1 the process of a run was killed; 2 the command line or a trace is
+wrong; 130 Ctrl-C.
 """
 
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from simulation.closed_loop.comparison import Comparison
     from simulation.closed_loop.traces import Traces
 
-#: Most seeds of one call.
+#: Most seeds of one command.
 SEEDS_MAX = 1_000
-#: Who is compared unless it is said.
 DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
-#: Parameters that `--set` leaves to their options.
+#: Parameters that have an option of their own, so `--set` refuses them.
 _OPTIONS = {
     "scenario": "--scenario",
     "nodes": "--nodes",
@@ -42,75 +41,82 @@ _Scenario = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help=f"What runs on the nodes: {', '.join(SCENARIOS)}; several with commas, or all.",
+        help=f"Kind of load: {', '.join(SCENARIOS)}. Several separated by commas, or all.",
     ),
 ]
 _Nodes = Annotated[
     int,
-    typer.Option(parser=number("nodes", *BOUNDS["nodes"]), metavar="NODES", help="How many nodes."),
+    typer.Option(
+        parser=number("nodes", *BOUNDS["nodes"]), metavar="NODES", help="Number of nodes."
+    ),
 ]
 _Hours = Annotated[
     float,
     typer.Option(
         parser=number("hours", *BOUNDS["hours"], whole=False),
         metavar="HOURS",
-        help="How long nodes are measured, after two hours of filling.",
+        help="Measured time, after two hours in which the cluster fills.",
     ),
 ]
 _Load = Annotated[
     str | None,
     typer.Option(
         metavar="PERCENT",
-        help="Mean demand for CPU, in percent of the nodes; several with commas, such as 40,55; "
-        "default: the scenario's.",
+        help="Mean CPU demand in percent of the nodes' CPU. Several separated by commas, such as 40,55. "
+        "Default: those of the scenario.",
     ),
 ]
 _Seeds = Annotated[
-    str, typer.Option(help="How many seeds of each day of the traces, or which: 5, or 3-7.")
+    str,
+    typer.Option(help="Number of seeds per day of the traces, such as 5, or a range, such as 3-7."),
 ]
 _Trace = Annotated[
     Path | None,
-    typer.Option(help="Directory of OpenB and PlanetLab lists; none: a built-in model of a day."),
+    typer.Option(
+        help="Directory with OpenB and PlanetLab traces. Default: a built-in model of one day."
+    ),
 ]
 _Days = Annotated[
     str,
     typer.Option(
-        help="Days of the traces, with commas, such as 20110303,20110306; all: all of them."
+        help="Days of the traces, separated by commas, such as 20110303,20110306, or all."
     ),
 ]
 _Interval = Annotated[
     int,
     typer.Option(
-        parser=number("seconds", 10, 600), metavar="SECONDS", help="Time between samples of a node."
+        parser=number("seconds", 10, 600),
+        metavar="SECONDS",
+        help="Time between two samples of a node.",
     ),
 ]
 _Policies = Annotated[
-    list[Path] | None, typer.Option(help="A policy of your own; may be repeated.")
+    list[Path] | None, typer.Option(help="File of a policy to compare; can be repeated.")
 ]
-_Contenders = Annotated[
-    str, typer.Option(help="Built-in contenders, with commas; all: all of them.")
-]
+_Contenders = Annotated[str, typer.Option(help="Built-in contenders, separated by commas, or all.")]
 _Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be repeated."),
+    typer.Option("--set", help="Value of a further parameter, as NAME=VALUE; can be repeated."),
 ]
 _Jobs = Annotated[
     int | None,
     typer.Option(
         parser=number("jobs", 1, 1_000),
         metavar="JOBS",
-        help="How many runs go side by side, each on a core; default: one per core.",
+        help="Number of concurrent runs; each takes one core. Default: the number of cores.",
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _Report = Annotated[
     Path | None,
-    typer.Option(help="Write a page of Markdown there, with suffix .md, and its chart beside it."),
+    typer.Option(
+        help="Write a report to this Markdown file (suffix .md), and its chart to the same directory."
+    ),
 ]
 _Keep = Annotated[
     Path | None,
     typer.Option(
-        help="Directory of finished runs: runs in it are not run again, others are added."
+        help="Directory of finished runs. Runs that it contains are not repeated; new runs are added."
     ),
 ]
 
@@ -135,38 +141,47 @@ def register(app: typer.Typer) -> None:
         report: _Report = None,
         keep: _Keep = None,
     ) -> None:
-        """Compare policies and other schedulers' rules: days of a cluster from seeds, no broker.
+        """Compare policies and the rules of other schedulers on simulated days of a cluster.
 
-        All meet the same pods, which ask at the same times and want the same CPU. Prints how hot
-        nodes were, how long pods waited, what was evicted and what the runs cost: medians and ranges
-        over days and seeds.
+        No broker is needed. All contenders get the same pods with the same arrival times and CPU demand.
+        Prints how hot nodes were, how long pods waited, how many were evicted and the CPU time of the
+        runs: medians and ranges over days and seeds.
         """
         if report is not None:
             _check_report(report)
-        given = []
-        for name in _scenarios(scenario):
-            usual_loads, differing = SCENARIOS[name]
-            for percent in _loads(load) if load is not None else usual_loads:
-                usual = Parameters(
+        compared_parameters = []
+        for name in _parse_scenarios(scenario):
+            default_loads, scenario_parameters = SCENARIOS[name]
+            for percent in _parse_loads(load) if load is not None else default_loads:
+                parameters = Parameters(
                     scenario=name,
                     nodes=nodes,
                     hours=hours,
                     load=percent / 100,
                     sample_s=interval,
-                    **differing,
+                    **scenario_parameters,
                 )
-                given.append(_with_settings(usual, setting or []))
-        for each in given:
-            wrong = each.find_problem()
-            if wrong is not None:
-                raise typer.BadParameter(_by_options(wrong))
-        compared = _compare(given, _seeds(seeds), trace, days, contenders, policy or [], keep, jobs)
+                parameters = _apply_settings(parameters, setting or [])
+                problem = parameters.find_problem()
+                if problem is not None:
+                    raise typer.BadParameter(_name_option(problem))
+                compared_parameters.append(parameters)
+        comparisons = _compare(
+            compared_parameters,
+            _parse_seeds(seeds),
+            trace,
+            days,
+            contenders,
+            policy or [],
+            keep,
+            jobs,
+        )
         if report is not None:
-            _write_report(report, compared)
+            _write_report(report, comparisons)
         if json:
-            print_json({"comparisons": [each.document() for each in compared]})
+            print_json({"comparisons": [each.document() for each in comparisons]})
             return
-        _print_tables(compared)
+        _print_tables(comparisons)
 
     command(app, "closed-loop --load 40,55 --seeds 3", kafka=False)(closed_loop)
 
@@ -184,48 +199,53 @@ def _compare(
     from importlib.metadata import version
 
     from simulation.closed_loop.comparison import compare
-    from simulation.closed_loop.contenders import contenders, known_contenders
+    from simulation.closed_loop.contenders import list_contenders, make_contenders
     from simulation.closed_loop.finished_runs import FinishedRuns
-    from simulation.closed_loop.runs import runs
+    from simulation.closed_loop.runs import create_runs
     from simulation.closed_loop.traces import model_traces, read_traces
 
-    chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
+    chosen = list_contenders() if names == "all" else [name for name in names.split(",") if name]
     with _as_messages():
-        make = contenders(chosen, files)
-        known = (
+        factories = make_contenders(chosen, files)
+        all_traces = (
             [model_traces()]
             if trace is None
             else read_traces(trace, system=any(each.system_share for each in parameters))
         )
-        traces = _choose_days(known, days)
+        traces = _choose_days(all_traces, days)
         for complaint in dict.fromkeys(each for day in traces for each in day.complaints):
-            _say(f"left out: {complaint}")
-        for each in make.values():
-            if each.remark:
-                _say(each.remark)
-        definitions = {name: each.definition for name, each in make.items()}
+            _print_message(f"left out: {complaint}")
+        for factory in factories.values():
+            if factory.remark:
+                _print_message(factory.remark)
+        definitions = {name: factory.definition for name, factory in factories.items()}
         kept = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
-        runs_in_all = len(parameters) * len(traces) * len(seeds) * len(make)
-        several = runs(min(jobs or os.cpu_count() or 1, runs_in_all), chosen, files, traces, _say)
-        names_of_days = [each.day for each in traces]
-        used = tuple(dict.fromkeys(file for each in traces for file in each.files))
-        return compare(parameters, names_of_days, seeds, list(make), used, several, kept)
+        run_count = len(parameters) * len(traces) * len(seeds) * len(factories)
+        processes = min(jobs or os.cpu_count() or 1, run_count)
+        runs = create_runs(processes, chosen, files, traces, _print_message)
+        day_names = [each.day for each in traces]
+        trace_files = tuple(dict.fromkeys(file for each in traces for file in each.files))
+        return compare(parameters, day_names, seeds, list(factories), trace_files, runs, kept)
 
 
-def _choose_days(known: "list[Traces]", names: str) -> "list[Traces]":
-    of = {each.day: each for each in known}
-    chosen = list(of) if names == "all" else names.split(",")
-    if not set(chosen) <= of.keys() or len(set(chosen)) < len(chosen):
+def _choose_days(traces: "list[Traces]", text: str) -> "list[Traces]":
+    traces_of_day = {each.day: each for each in traces}
+    return [traces_of_day[day] for day in _parse_names(text, traces_of_day, "--days")]
+
+
+def _parse_names(text: str, known: Collection[str], option: str) -> list[str]:
+    names = list(known) if text == "all" else text.split(",")
+    if not set(names) <= set(known) or len(set(names)) < len(names):
         raise typer.BadParameter(
-            f"found {names!r}; expected one or more of {', '.join(of)}, with commas, or all",
-            param_hint="--days",
+            f"found {text!r}; expected one or more of {', '.join(known)}, separated by commas, or all",
+            param_hint=option,
         )
-    return [of[day] for day in chosen]
+    return names
 
 
 @contextmanager
 def _as_messages() -> Iterator[None]:
-    """End with a sentence: 2 if something that was given is wrong, 1 if a run has died."""
+    """End the command with a message: exit code 1 if a process was killed, 2 if an input is wrong."""
     from simulation.closed_loop.contenders import UnknownContender, WrongPolicy
     from simulation.closed_loop.finished_runs import UnreadableRun
     from simulation.closed_loop.runs import RunDied
@@ -235,73 +255,67 @@ def _as_messages() -> Iterator[None]:
     try:
         yield
     except RunDied as error:
-        _say(f"loadstream closed-loop: {error}")
+        _print_message(f"loadstream closed-loop: {error}")
         raise typer.Exit(1) from None
     except (
         UnknownContender, UnreadableRun, TraceError, WrongPolicy, ImpossibleScenario, OSError,
     ) as error:  # fmt: skip
-        _say(f"loadstream closed-loop: {error}")
+        _print_message(f"loadstream closed-loop: {error}")
         raise typer.Exit(2) from None
 
 
-def _say(line: str) -> None:
+def _print_message(line: str) -> None:
     echo(line, err=True)
 
 
 def _check_report(path: Path) -> None:
-    """A report that cannot be written must not be found out after the runs."""
+    """Refuse a report that could not be written after the runs."""
     chart = path.with_suffix(".svg")
-    if path.suffix != ".md" or not (_writable(path) and _writable(chart)):
+    if path.suffix != ".md" or not (_is_writable(path) and _is_writable(chart)):
         raise typer.BadParameter(
-            f"found {str(path)!r}; expected a file with suffix .md that can be written, in a directory that "
-            f"exists, and beside it {chart.name} as well",
+            f"found {str(path)!r}; expected a file with suffix .md in an existing directory, which can "
+            f"be written, like {chart.name} in the same directory",
             param_hint="--report",
         )
 
 
-def _writable(file: Path) -> bool:
+def _is_writable(file: Path) -> bool:
     if file.exists():
         return file.is_file() and os.access(file, os.W_OK)
     return file.parent.is_dir() and os.access(file.parent, os.W_OK)
 
 
-def _write_report(path: Path, compared: "list[Comparison]") -> None:
+def _write_report(path: Path, comparisons: "list[Comparison]") -> None:
     from simulation.closed_loop.report import draw_bars, format_markdown
 
     chart = path.with_suffix(".svg")
-    chart.write_text(draw_bars(compared), encoding="utf-8")
-    path.write_text(format_markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
+    chart.write_text(draw_bars(comparisons), encoding="utf-8")
+    path.write_text(format_markdown(comparisons, chart.name, sys.argv[1:]), encoding="utf-8")
 
 
-def _print_tables(compared: "list[Comparison]") -> None:
+def _print_tables(comparisons: "list[Comparison]") -> None:
     from simulation.closed_loop.report import LEGEND, format_lines
 
-    for each in compared:
-        for line in format_lines(each):
+    for comparison in comparisons:
+        for line in format_lines(comparison):
             echo(line)
         echo("")
     echo(LEGEND)
 
 
-def _by_options(wrong: str) -> str:
-    """What is wrong with parameters, those with an option of their own by its name."""
-    name, colon, why = wrong.partition(":")
-    return f"{_OPTIONS.get(name, name)}{colon}{why}"
+def _name_option(problem: str) -> str:
+    """Return a problem of a parameter under the name of the parameter's option, if it has one."""
+    name, colon, text = problem.partition(":")
+    return f"{_OPTIONS.get(name, name)}{colon}{text}"
 
 
-def _scenarios(text: str) -> list[str]:
-    names = list(SCENARIOS) if text == "all" else text.split(",")
-    if not set(names) <= SCENARIOS.keys() or len(set(names)) < len(names):
-        raise typer.BadParameter(
-            f"found {text!r}; expected one or more of {', '.join(SCENARIOS)}, with commas, or all",
-            param_hint="--scenario",
-        )
-    return names
+def _parse_scenarios(text: str) -> list[str]:
+    return _parse_names(text, SCENARIOS, "--scenario")
 
 
-def _loads(text: str) -> list[float]:
-    """Loads in percent."""
-    loads = _numbers(text)
+def _parse_loads(text: str) -> list[float]:
+    """Return loads in percent."""
+    loads = _parse_numbers(text)
     if not loads or not all(1 <= each <= 90 for each in loads) or len(set(loads)) < len(loads):
         raise typer.BadParameter(
             f"found {text!r}; expected percent from 1 to 90, such as 40, or several, such as 40,55",
@@ -310,21 +324,22 @@ def _loads(text: str) -> list[float]:
     return loads
 
 
-def _seeds(text: str) -> list[int]:
-    """Seeds from 0 on, or from the first to the last named."""
-    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
-    if found:
-        first, last = (0, int(text) - 1) if found[2] is None else (int(found[1]), int(found[2]))
+def _parse_seeds(text: str) -> list[int]:
+    """Return the seeds of a range such as "3-7", or of a number such as "5": 0 to 4."""
+    match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
+    if match:
+        first, last = (0, int(text) - 1) if match[2] is None else (int(match[1]), int(match[2]))
         if 0 <= last - first < SEEDS_MAX:
             return list(range(first, last + 1))
     raise typer.BadParameter(
-        f"found {text!r}; expected how many, such as 5, or which, such as 3-7; at most {SEEDS_MAX}",
+        f"found {text!r}; expected a number of seeds, such as 5, or a range, such as 3-7; at most "
+        f"{SEEDS_MAX} seeds",
         param_hint="--seeds",
     )
 
 
-def _with_settings(parameters: Parameters, settings: list[str]) -> Parameters:
-    """Parameters with those that are given by name."""
+def _apply_settings(parameters: Parameters, settings: list[str]) -> Parameters:
+    """Return parameters with the values of `--set`."""
     from dataclasses import replace
     from typing import get_origin, get_type_hints
 
@@ -344,7 +359,7 @@ def _with_settings(parameters: Parameters, settings: list[str]) -> Parameters:
             )
         kind = types[name]
         pair, whole = get_origin(kind) is tuple, kind is int
-        numbers = _numbers(text)
+        numbers = _parse_numbers(text)
         if len(numbers) != 1 + pair or (whole and not numbers[0].is_integer()):
             expected = (
                 "two numbers with a comma" if pair else "a whole number" if whole else "a number"
@@ -356,8 +371,8 @@ def _with_settings(parameters: Parameters, settings: list[str]) -> Parameters:
     return replace(parameters, **changed)
 
 
-def _numbers(text: str) -> list[float]:
-    """Numbers with commas between them; none: one of them is none."""
+def _parse_numbers(text: str) -> list[float]:
+    """Return numbers separated by commas; an empty list if one is not a finite number."""
     try:
         numbers = [float(each) for each in text.split(",")]
     except ValueError:

@@ -11,7 +11,13 @@ import typer
 from connectors.policies.entries import is_set_apart, newest_entry
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, cluster_name, length_ms, node_name, pod_name
+from loadstream.cli.arguments import (
+    Json,
+    check_cluster_name,
+    check_node_name,
+    parse_length_ms,
+    parse_pod_name,
+)
 from loadstream.cli.command import as_messages, command, connect_as_configured
 from loadstream.cli.warnings import NOTHING_FOUND
 from loadstream.policy.records import (
@@ -40,9 +46,11 @@ app = typer.Typer(
 
 @command(app, "cluster why-not prod-eu-1 --node node-17", name="why-not")
 def why_not(
-    cluster: Annotated[str, typer.Argument(help="Name of the cluster.", callback=cluster_name)],
+    cluster: Annotated[
+        str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)
+    ],
     node: Annotated[
-        str | None, typer.Option(help="Ask about this node.", callback=node_name)
+        str | None, typer.Option(help="Ask about this node.", callback=check_node_name)
     ] = None,
     pod: Annotated[str | None, typer.Option(help="Ask about this pod: NAMESPACE/NAME.")] = None,
     back: Annotated[
@@ -75,8 +83,8 @@ def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Qu
 
     if node is not None and pod is not None:
         raise typer.BadParameter("found --node and --pod; expected at most one of them")
-    named = None if pod is None else pod_name(pod, "--pod")
-    return Question(cluster, node, named, length_ms(back, "--back"))
+    named = None if pod is None else parse_pod_name(pod, "--pod")
+    return Question(cluster, node, named, parse_length_ms(back, "--back"))
 
 
 def _answer(evidence: "Evidence", question: "Question") -> "Answer":
@@ -138,7 +146,8 @@ def _switch(
 ) -> None:
     """Write the newest document again, paused or running.
 
-    If the state is the same already, nothing is written, except to bring back a cluster that was set apart.
+    Nothing is written if the cluster already has this state. An exception is a cluster that was set apart:
+    any new record brings it back.
     """
     state = "paused" if paused else "running"
     with as_messages():
@@ -146,9 +155,9 @@ def _switch(
         check_named(connection, cluster, new=new, wait=wait)
         newest = newest_entry(connection, cluster)
         # A cluster without a policy has the default policy, whose document is empty.
-        before = newest is not None and newest.record.paused
-        again = not (before or paused) and is_set_apart(connection, cluster)
-        if before is paused and not again:
+        was_paused = newest is not None and newest.record.paused
+        is_retry = not (was_paused or paused) and is_set_apart(connection, cluster)
+        if was_paused is paused and not is_retry:
             if wait and newest is not None:
                 wait_until_applied(connection, [(newest.partition, newest.offset)])
             if json:
@@ -163,5 +172,5 @@ def _switch(
     if json:
         print_json({"cluster": cluster, "paused": paused, "written": True, "applied": wait})
     else:
-        tried = "; it was set apart after errors and is tried again" if again else ""
-        echo(f"cluster {cluster} is {state}{tried}")
+        retry = "; it was set apart after errors and is tried again" if is_retry else ""
+        echo(f"cluster {cluster} is {state}{retry}")

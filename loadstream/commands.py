@@ -60,8 +60,8 @@ def print_version(json: Json = False) -> None:
         echo(f"loadstream {number}" + (f" (commit {commit})" if commit else ""))
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         print_version()
         raise typer.Exit
 

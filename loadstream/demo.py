@@ -1,4 +1,8 @@
-"""The command `loadstream demo`."""
+"""The command `loadstream demo`: half a simulated day on a real worker, compared with other schedulers.
+
+Exit codes: 0 the run has no problem; 1 there are problems, which are printed; 2 the command line is
+wrong; 130 Ctrl-C or SIGTERM.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +17,13 @@ from loadstream.cli.command import command
 from simulation.closed_loop.parameters import SCENARIOS
 
 if TYPE_CHECKING:
-    from simulation.demo.runner import Done
+    from simulation.demo.runner import DemoResult
 
 HOURS_MIN, HOURS_MAX = 1, 72
 NODES_MAX = 1000
 
 
-def _scenario(text: str) -> str:
+def _check_scenario(text: str) -> str:
     if text not in SCENARIOS:
         raise typer.BadParameter(f"found {text!r}; expected one of {', '.join(SCENARIOS)}")
     return text
@@ -28,31 +32,30 @@ def _scenario(text: str) -> str:
 Scenario = Annotated[
     str,
     typer.Option(
-        parser=_scenario, metavar="NAME", help=f"What runs on the nodes: {', '.join(SCENARIOS)}."
+        parser=_check_scenario, metavar="NAME", help=f"Kind of load: {', '.join(SCENARIOS)}."
     ),
 ]
 Trace = Annotated[
     Path | None,
     typer.Option(
-        help="Directory of OpenB and PlanetLab lists, of which the first day is used; none: a built-in model."
+        help="Directory with OpenB and PlanetLab traces; their first day is used. Default: a built-in model."
     ),
 ]
 Nodes = Annotated[
-    int, typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes.")
+    int,
+    typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="Number of nodes."),
 ]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the load.")]
 Hours = Annotated[
     int,
     typer.Option(
         parser=number("hours", HOURS_MIN, HOURS_MAX),
         metavar="HOURS",
-        help="How many simulated hours nodes are measured, after two hours of filling.",
+        help="Measured simulated time, after two hours in which the cluster fills.",
     ),
 ]
 Output = Annotated[Path, typer.Option(help="Directory for the decisions and the figures.")]
-Plain = Annotated[
-    bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
-]
+Plain = Annotated[bool, typer.Option("--plain", help="Print lines instead of the live view.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the figures and the digest of all decisions as JSON.")
 ]
@@ -71,12 +74,10 @@ def register(app: typer.Typer) -> None:
         plain: Plain = False,
         json: Json = False,
     ) -> None:
-        """Simulate half a day of a cluster on a broker and a worker of its own; compare schedulers.
+        """Simulate half a day of a cluster on a local broker and worker, and compare schedulers.
 
-        Then the same pods come again under kube-scheduler's scores and under Koordinator's policy,
-        for comparison. The result depends on the options alone, how long it takes on the machine.
-        Exit code 0: all went as it should; 1: something did not, which is printed; 130: it was
-        interrupted.
+        The same pods are then placed by kube-scheduler's scores and by Koordinator's policy. The result
+        depends only on the options. Exit code 1: the run has problems, which are printed.
         """
         from json import dumps as json_text
 
@@ -93,15 +94,15 @@ def register(app: typer.Typer) -> None:
             for complaint in traces.complaints:
                 display.print(f"left out: {complaint}")
             parameters = choose_parameters(scenario, nodes, hours)
-            done = run(parameters, seed, traces, output, display, display.print)
-            document = {"decisions_sha256": done.digest, **done.comparison.document()}
+            result = run(parameters, seed, traces, output, display, display.print)
+            document = {"decisions_sha256": result.digest, **result.comparison.document()}
             if json:
                 print_json(document)
             summary = json_text(document, indent=2)
             (output / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
-        for line in _lines(done, output):
+        for line in _summarize(result, output):
             display.print(line)
-        problems = list(_problems(done))
+        problems = list(_find_problems(result))
         for problem in problems:
             echo(f"error: {problem}", err=True)
         raise typer.Exit(1 if problems else 0)
@@ -111,7 +112,7 @@ def register(app: typer.Typer) -> None:
 
 @contextmanager
 def _as_exit_codes() -> Iterator[None]:
-    """What may go wrong in a run ends the command with a message, or as interrupted."""
+    """End the command with exit code 1 and a message on expected failures, with 130 on Ctrl-C."""
     from connectors.kafka.client import BrokerUnavailable
     from simulation.closed_loop.scenario import ImpossibleScenario
     from simulation.closed_loop.trace_files import TraceError
@@ -129,8 +130,7 @@ def _as_exit_codes() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _lines(done: "Done", output: Path) -> Iterator[str]:
-    """The lines that the demo prints at its end."""
+def _summarize(result: "DemoResult", output: Path) -> Iterator[str]:
     from textwrap import wrap
 
     from simulation.closed_loop.report import WIDTH
@@ -141,51 +141,52 @@ def _lines(done: "Done", output: Path) -> Iterator[str]:
         return ["", *wrap(text, WIDTH, break_on_hyphens=False)]
 
     yield ""
-    yield from evidence.tabulate_schedulers(done.comparison)
-    yield from paragraph(evidence.summarize(done.comparison))
+    yield from evidence.tabulate_schedulers(result.comparison)
+    yield from paragraph(evidence.summarize(result.comparison))
     yield ""
-    yield from evidence.draw_picture(done.evidence)
-    for reason in evidence.explain_move(done.evidence, *read_outputs(output)):
+    yield from evidence.draw_picture(result.evidence)
+    for reason in evidence.explain_move(result.evidence, *read_outputs(output)):
         yield from paragraph(reason)
     yield ""
-    yield "What is there to doubt?"
-    for doubt in _doubts(done):
-        yield from wrap(doubt, WIDTH, initial_indent="- ", subsequent_indent="  ")
+    yield "Limits of this comparison:"
+    for limit in _list_limits(result):
+        yield from wrap(limit, WIDTH, initial_indent="- ", subsequent_indent="  ")
     yield ""
     yield f"All figures: {output / 'summary.json'}"
     yield f"Decisions: {', '.join(str(output / name) for name in OUTPUT_FILES.values())}"
     yield f"Policy and log of the worker: {output / 'policy.yaml'}, {output / 'worker' / 'log'}"
 
 
-def _doubts(done: "Done") -> Iterator[str]:
-    """What a sceptic asks, answered."""
-    given = done.comparison.parameters
-    load = "published traces" if done.comparison.files else "a model of published traces"
+def _list_limits(result: "DemoResult") -> Iterator[str]:
+    """Yield what the comparison shows and what it does not show."""
+    parameters = result.comparison.parameters
+    load = "published traces" if result.comparison.files else "a model of published traces"
     yield (
-        f"One cluster, one day? The load is {load}. `loadstream demo --seed 2` or `--scenario web` shows "
-        "another. docs/explanation/closed-loop.md has several days and all kinds of load, also those in which "
-        "loadstream is no better, and higher loads, at which it gains less."
+        f"It is one cluster on one day. The load comes from {load}; `--seed 2` or `--scenario web` draws "
+        "another load. docs/explanation/closed-loop.md compares several days and all kinds of load, "
+        "including loads at which loadstream gains little or nothing."
     )
     yield (
-        "Weak rivals? kube-scheduler's scores by requests, and Koordinator by its own defaults with "
-        "LowNodeLoad between 45 and 75 %: simulation/demo/policies. `loadstream closed-loop` has more."
+        "The other schedulers are kube-scheduler's scores by requests, and Koordinator with its defaults and "
+        "LowNodeLoad between 45 and 75 % (simulation/demo/policies). `loadstream closed-loop` compares more."
     )
     yield (
-        f"Why do pods wait? In the demo loadstream and Koordinator decide once in {given.turn_s // 60} "
-        "simulated minutes, kube-scheduler each minute; a real worker decides within a second."
+        f"Pods wait longer than in a real cluster: here loadstream and Koordinator decide every "
+        f"{parameters.turn_s // 60} simulated minutes and kube-scheduler every minute; a real worker decides "
+        "within a second."
     )
     yield (
-        "Staged? All decisions came from a worker through topics, and depend on the options alone: the "
-        f"same options give the same digest, {done.digest[:16]}."
+        "All decisions came from a real worker through topics. They depend only on the options: the same "
+        f"options give the same digest, {result.digest[:16]}."
     )
 
 
-def _problems(done: "Done") -> Iterator[str]:
-    """What should not have happened, in sentences; none after a good run."""
-    ours = done.comparison.runs[0].result
+def _find_problems(result: "DemoResult") -> Iterator[str]:
+    """Yield a sentence for each thing that should not have happened."""
+    ours = result.comparison.runs[0].result
     if not ours.figures["placed_pods"]:
         yield "no pod was placed"
     if failed := ours.counts.get("bind_failed", 0):
         yield f"{failed} placements could not be carried out"
-    if done.refused:
-        yield f"{ours.counts['dead_letters']} records were refused; the first one: {done.refused[0]}"
+    if result.refused:
+        yield f"{ours.counts['dead_letters']} records were refused; the first one: {result.refused[0]}"

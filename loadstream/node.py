@@ -13,7 +13,7 @@ from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, as_field
 from loadstream.cli.command import as_messages, command, connect_as_configured, print_table
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
 from loadstream.migration.requests import (
     Cluster,
     HowTo,
@@ -59,7 +59,7 @@ def list_(
         from connectors.queries.node_usage import definitions, list_node_usage, usage_table
 
         connection = connect_as_configured()
-        seen = warn_first(connection, cluster)
+        seen = warn_about_cluster(connection, cluster)
         kafka = read_kafka(connection)
         records = read_nodes(connection, kafka, cluster, wall_clock.now_ms())
     rows = list_node_usage(records, sort)

@@ -11,8 +11,8 @@ from loadstream.cli.command import as_messages, command, connect_as_configured
 app = typer.Typer(name="partition", no_args_is_help=True, help="Reset damaged partitions.")
 #: What to do after a reset.
 _NEXT = (
-    "Start the workers. Watches of Kubernetes clusters list them again; let other producers send full "
-    "lists and the requests that wait."
+    "Start the workers. `loadstream kubernetes watch` sends full lists again; let other producers send "
+    "full lists and waiting requests."
 )
 
 
@@ -31,11 +31,11 @@ def reset(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Delete what both stages know of a partition: rows, journal and checkpoints.
+    """Delete the state of a partition in both stages: rows, journal and checkpoints.
 
-    For a partition from which no worker starts. Stop all workers first. Inputs go on at their ends,
-    and policies are read again. Watches of Kubernetes clusters list them again by themselves; other
-    producers have to send full lists and the requests that wait. Exit code 1 without --yes.
+    Use it if workers cannot start from a partition. Stop all workers first. Inputs continue at their
+    ends, and policies are read again. `loadstream kubernetes watch` sends full lists again by itself;
+    other producers must send full lists and waiting requests. Exit code 1 without --yes.
     """
     with as_messages():
         from loadstream.partition_reset import plan_reset, reset_partition

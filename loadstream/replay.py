@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, cluster_name
+from loadstream.cli.arguments import Json, check_cluster_name
 from loadstream.cli.command import as_messages, command, connect_as_configured
 from loadstream.cli.warnings import NOTHING_FOUND
 
@@ -51,7 +51,9 @@ def verify(
     end: Annotated[str | None, typer.Option("--to", help="End of the compared time.")] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(help="Compare only this cluster's outputs and rows.", callback=cluster_name),
+        typer.Option(
+            help="Compare only this cluster's outputs and rows.", callback=check_cluster_name
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -59,7 +61,7 @@ def verify(
 
     Applies the recorded inputs in their recorded order, from the journal's first batch or from a
     checkpoint. Writes nothing. Times are those of topic `clock`. Exit code 0: equal; 1:
-    something differs; 3: it is not known, since a part of the history is gone.
+    something differs; 3: unknown, because a part of the history is gone.
     """
     with as_messages():
         from streams.replay.report import build_object, exit_code, format_lines
@@ -84,7 +86,7 @@ def verify(
 
 
 def _code_of_cluster(connection: "Connection", cluster: str) -> int:
-    """End with exit code 3 if no record names the cluster, because then there was nothing to compare."""
+    """Return 3 if no record names the cluster, because then nothing was compared; else 0."""
     from connectors.queries.presence import seek_cluster
 
     sought = seek_cluster(connection, cluster)

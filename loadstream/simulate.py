@@ -140,4 +140,6 @@ def _run(scenario: "Scenario", contender: "StageContender") -> None:
         if time.monotonic() - reported_s >= _REPORT_EVERY_S:
             reported_s = time.monotonic()
             counts = ", ".join(f"{name} {count}" for name, count in contender.figures().items())
-            echo(f"{scenario.cluster}: {counts}, waiting {len(world.cluster.asking)}", err=True)
+            echo(
+                f"{scenario.cluster}: {counts}, waiting {len(world.cluster.waiting_pods)}", err=True
+            )

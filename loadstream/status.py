@@ -14,7 +14,7 @@ import typer
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from connectors.units import count_text
-from loadstream.cli.arguments import Json, cluster_name
+from loadstream.cli.arguments import Json, check_cluster_name
 from loadstream.cli.command import as_messages, command, connect_as_configured
 from loadstream.cli.warnings import NOTHING_FOUND
 from loadstream.doctor.findings import Finding, error
@@ -48,7 +48,7 @@ def status(
         str | None,
         typer.Argument(
             help="Name of the cluster; without it all clusters that recent records name.",
-            callback=cluster_name,
+            callback=check_cluster_name,
         ),
     ] = None,
     watch: Annotated[

@@ -33,7 +33,7 @@ def worker(
     log_level: Annotated[
         str | None,
         typer.Option(
-            help="debug, info, warn or error; else LOADSTREAM_LOG_LEVEL.", callback=_log_level
+            help="debug, info, warn or error. Default: LOADSTREAM_LOG_LEVEL.", callback=_log_level
         ),
     ] = None,
     check_topics: Annotated[

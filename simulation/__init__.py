@@ -1,7 +1,7 @@
 """Simulated clusters, decided by the real stages: for the demo, the closed loop and tests.
 
 cluster          one simulated cluster behind the ports of a real one
-closed_loop      whole days under several policies and rules, side by side
+closed_loop      compares policies and rules on whole simulated days
 worker_stages    the stages of a worker process, for runs of the closed loop
 demo             a run of the closed loop through a worker, shown live
 processes        workers and other commands of loadstream as child processes

@@ -30,10 +30,10 @@ class Loadstream(ChildProcess):
 
     arguments: tuple[str, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Variables of its environment, in addition to those of the caller."""
+    """Environment variables, in addition to those of the caller."""
 
     def command(self) -> list[str]:
-        """Return the command, without the caller's own settings of loadstream."""
+        """Return the command; loadstream's settings of the caller's environment do not apply."""
         inherited = [name for name in os.environ if name.upper().startswith("LOADSTREAM_")]
         unset = [word for name in inherited for word in ("-u", name)]
         given = [f"{name}={value}" for name, value in self.settings.items()]
@@ -44,7 +44,6 @@ class Loadstream(ChildProcess):
         return " ".join(each for each in self.arguments[:2] if not each.startswith("-"))
 
     def start(self) -> None:
-        """Start the process, for the first time or again."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.launch()
 
@@ -54,13 +53,12 @@ class Loadstream(ChildProcess):
             raise ProcessDied(f"{self.name} has ended by itself; {self.last_words()}")
 
     def last_words(self) -> str:
-        """Return the end of the log."""
         lines = self.output().splitlines()[-_SHOWN_LINES:]
         return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
 
 
-def environment(kafka: KafkaSettings) -> dict[str, str]:
-    """Return variables by which processes find a local broker."""
+def make_environment(kafka: KafkaSettings) -> dict[str, str]:
+    """Return environment variables with which processes find a local broker."""
     return {
         f"{ENV_PREFIX}BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
         f"{ENV_PREFIX}PARTITIONS": str(kafka.partitions),
@@ -69,8 +67,8 @@ def environment(kafka: KafkaSettings) -> dict[str, str]:
 
 
 @contextmanager
-def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
-    """Start processes; stop them afterwards."""
+def run_processes(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
+    """Start processes, and stop them at the end of the block."""
     try:
         for each in processes:
             each.start()
@@ -82,7 +80,7 @@ def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
             each.wait_for_end(_STOP_S)
 
 
-def worker(directory: Path, settings: Mapping[str, str]) -> Loadstream:
+def make_worker(directory: Path, settings: Mapping[str, str]) -> Loadstream:
     """Return a worker with both stages, unless the settings name one."""
     home = (directory / "worker").absolute()
     return Loadstream(
@@ -90,18 +88,18 @@ def worker(directory: Path, settings: Mapping[str, str]) -> Loadstream:
     )
 
 
-def duty(
+def make_duty(
     directory: Path,
     name: str,
     cluster: str,
     kubeconfig: Path | None,
     settings: Mapping[str, str],
-    more: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Loadstream:
     """Return a process of one duty. Several processes of a duty need different directories.
 
-    Without a kubeconfig it finds its API server as any process does.
+    Without a kubeconfig, the process finds the API server by its environment.
     """
-    named = () if kubeconfig is None else ("--kubeconfig", str(kubeconfig))
-    arguments = ("kubernetes", name, "--cluster", cluster, *named, *more)
+    given = () if kubeconfig is None else ("--kubeconfig", str(kubeconfig))
+    arguments = ("kubernetes", name, "--cluster", cluster, *given, *options)
     return Loadstream(directory / name, arguments, settings)

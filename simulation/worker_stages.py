@@ -34,15 +34,15 @@ _DECIDED = ("placement-decisions", "eviction-commands", "status")
 
 
 class WorkerSilent(RuntimeError):
-    """The worker runs and does not answer; the message says what it has applied."""
+    """The worker runs but applies no records; the message says how many it has applied."""
 
 
 class LockStepStages:
-    """Both stages of one worker in lock-step, so decisions depend on the records alone; a context manager.
+    """Both stages of one worker, in lock-step with the caller; a context manager.
 
-    Sends the records of one topic, and reads the journal of the cluster's partition until it names all
-    of them as applied. Then it sends the records of the next topic. On a slow machine the same decisions
-    take longer. Decisions are read from the journal, in their order.
+    Sends the records of one topic, and reads the journal of the cluster's partition until all of them are
+    applied. Then it sends the records of the next topic. So decisions depend only on the records and not
+    on the speed of the machine. Decisions are read from the journal, in their order.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LockStepStages:
         """Connect. Raises BrokerUnavailable.
 
         Args:
-            settings: of the broker.
+            settings: settings of the broker.
             cluster: name of the only cluster.
             check_worker: raises if the worker has ended.
             observe: is called with topic and value of each output of the cluster stage.
@@ -182,7 +182,7 @@ class LockStepStages:
         if silent_s > (_SILENCE_TIMEOUT_S if self._journaled else _START_TIMEOUT_S):
             raise WorkerSilent(
                 f"the worker has applied {self._journaled[topic]} of {self._sent[topic]} records of "
-                f"{topic} and no other for {silent_s:.0f} s; look into its log"
+                f"{topic}, and none in the last {silent_s:.0f} s; see its log"
             )
 
 

@@ -42,7 +42,7 @@ from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import TABLES
 from schemas.topics.catalog import PARTITIONS_DEFAULT, TOPICS, Topic
 from simulation.closed_loop import rules
-from simulation.closed_loop.contenders import POLICIES, known_contenders
+from simulation.closed_loop.contenders import POLICIES, list_contenders
 from simulation.closed_loop.parameters import Parameters
 from streams.worker.report.metrics import Metrics
 from streams.worker.report.observer import Gauges
@@ -282,7 +282,7 @@ def write_closed_loop() -> str:
         "## Contenders\n",
         "| contender | what it is |",
         "|---|---|",
-        *(f"| `{name}` | {format_cell(_contender(name))} |" for name in known_contenders()),
+        *(f"| `{name}` | {format_cell(_contender(name))} |" for name in list_contenders()),
         "\n## Parameters\n",
         "| parameter | default | meaning |",
         "|---|---|---|",

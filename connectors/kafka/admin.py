@@ -311,5 +311,5 @@ def _get_result(connection: Connection, answer: Any) -> Any:
         if reason.name() == "GROUP_ID_NOT_FOUND":
             return None
         if reason.name() == "_UNSUPPORTED_FEATURE":
-            return "not told by this broker"
+            return "this broker does not report it"
         return str(reason.str())

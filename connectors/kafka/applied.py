@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from connectors.kafka.client import BrokerUnavailable, Connection
-from connectors.kafka.cluster_records import Arrivals, Looked, Past
+from connectors.kafka.cluster_records import Arrivals, PastMessages, SearchProgress
 from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal
@@ -37,8 +37,8 @@ WAITING = "not applied yet"
 REFUSED = "refused"
 
 
-class Applied:
-    """Which records of a topic have been applied, as of the last call of `look`."""
+class AppliedRecords:
+    """Which records of a topic have been applied, as of the last call of `refresh`."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         """Read the current state. Raises BrokerUnavailable."""
@@ -48,11 +48,11 @@ class Applied:
         self._refused: dict[tuple[int, int], str] = {}
         self._next = self._find_next_offsets()
         # The key of a dead letter is its source topic, which therefore serves as cluster name here.
-        past = Past(connection, LETTERS, topic, LETTERS_MAX)
-        for letter in past.newest(Looked(), any_cluster=True):
+        past = PastMessages(connection, LETTERS, topic, LETTERS_MAX)
+        for letter in past.newest(SearchProgress(), any_cluster=True):
             self._note(letter)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read the current state again. Raises BrokerUnavailable."""
         # The journal first: the dead letters of its older batches are then certainly published.
         self._next = self._find_next_offsets()
@@ -79,7 +79,7 @@ class Applied:
                     yield place[0], state
             if waiting:
                 time.sleep(_CHECK_S)
-                self.look()
+                self.refresh()
 
     def _note(self, letter: object) -> None:
         if isinstance(letter, DeadLetter) and letter.topic == self._topic:
@@ -107,12 +107,12 @@ class Applied:
 def follow(
     connection: Connection, topic: str, places: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, str]]:
-    """Yield results as `Applied.results` for written records.
+    """Yield results as `AppliedRecords.results` for written records.
 
     Raises BrokerUnavailable with a hint that they are written.
     """
     try:
-        yield from Applied(connection, topic).results(places)
+        yield from AppliedRecords(connection, topic).results(places)
     except BrokerUnavailable as error:
         raise BrokerUnavailable(
             f"the record is written, but it is unknown whether a worker has applied it: {error}"

@@ -1,6 +1,6 @@
 """Records and rows of one cluster, for commands.
 
-A cluster's records are in one partition. `Past` reads them newest first: it starts with a small piece
+A cluster's records are in one partition. `PastMessages` reads them newest first: it starts with a small piece
 at the end of the partition and continues with larger pieces before it, until the caller has enough or
 a limit is reached. `Arrivals` has later records. `read_rows` reads rows from the changelog of a table;
 a worker writes rows every few seconds, so the newest changes may be missing.
@@ -25,7 +25,7 @@ _PIECE, _GROWTH, _PIECE_MAX = 64, 4, 2_048
 
 
 @dataclass(slots=True)
-class Looked:
+class SearchProgress:
     """How far back a search has read."""
 
     records: int = 0
@@ -35,7 +35,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastMessages:
     """The messages of one cluster on one topic, newest first."""
 
     connection: Connection
@@ -45,7 +45,7 @@ class Past:
     records_max: int
     """Most records to read per partition, including those of other clusters."""
 
-    def newest(self, looked: Looked, *, any_cluster: bool = False) -> Iterator[Any]:
+    def newest(self, looked: SearchProgress, *, any_cluster: bool = False) -> Iterator[Any]:
         """Yield messages, newest first; unreadable records are skipped.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
@@ -58,7 +58,7 @@ class Past:
             if any_cluster or self.cluster in (None, named):
                 yield message
 
-    def records(self, looked: Looked) -> Iterator[Record]:
+    def records(self, looked: SearchProgress) -> Iterator[Record]:
         """Yield records, newest first, including those of other clusters.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
@@ -73,7 +73,9 @@ class Past:
             reached.append((yield from self._of_partition(extent, looked)))
         looked.whole = all(reached)
 
-    def _of_partition(self, extent: Extent, looked: Looked) -> Generator[Record, None, bool]:
+    def _of_partition(
+        self, extent: Extent, looked: SearchProgress
+    ) -> Generator[Record, None, bool]:
         """Yield records of a partition, newest first; return whether its first one was reached."""
         end, size, left = extent.next_offset, _PIECE, self.records_max
         while end > extent.first_offset and left > 0:

@@ -103,9 +103,7 @@ class PartitionReader:
         self._consumer: Any = None
         self._places: dict[Partition, Any] = {}
         self._seen_ms: dict[Partition, int | None] = {}
-        """When the broker had answered last as each partition came to its position."""
         self._ended: dict[Partition, int] = {}
-        """Ends of partitions of which the broker has nothing behind the position."""
         self._answers: dict[Partition, _Answer] = {}
         self._answered_s = time.monotonic()
 

@@ -53,7 +53,7 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEn
         else:
             place = f"{entry.partition}:{entry.offset}"
             reason = to_one_line(refusal.reason)
-            echo(f"warning: {TOPIC} {place} does not count: {reason}", err=True)
+            echo(f"warning: {TOPIC} {place} is ignored: {reason}", err=True)
 
 
 def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
@@ -67,19 +67,19 @@ def read_valid_entries(connection: "Connection", cluster: str) -> list[PolicyEnt
 
     Refused records that are newer than all of these are reported on standard error.
     """
-    from connectors.kafka.applied import REFUSED, Applied
+    from connectors.kafka.applied import REFUSED, AppliedRecords
 
     entries = list(read_entries_of(connection, cluster))
     if not entries:
         return []
-    applied = Applied(connection, TOPIC)
+    applied = AppliedRecords(connection, TOPIC)
     states = [applied.state(each.partition, each.offset) for each in entries]
     valid = [not state.startswith(REFUSED) for state in states]
     for entry, state, counts in reversed(list(zip(entries, states, valid, strict=True))):
         if counts:
             break
         place = f"{entry.partition}:{entry.offset}"
-        echo(f"warning: {TOPIC} {place} does not count: {to_one_line(state)}", err=True)
+        echo(f"warning: {TOPIC} {place} is ignored: {to_one_line(state)}", err=True)
     return [entry for entry, counts in zip(entries, valid, strict=True) if counts]
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.units import count_text
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.outcomes import CommandOutcome
@@ -28,14 +28,14 @@ _NAMED_MAX = 5
 _DEFAULT = "default-scheduler"
 
 
-def unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
+def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
     """Yield a warning for each requirement that the newest records do not meet. Raises BrokerUnavailable."""
     schedulers: dict[str, str | None] = {}
     classes: dict[str, bool] = {}
     namespaces: dict[str, bool] = {}
     budgets: dict[str, bool] = {}
-    looked = Looked()
-    for message in Past(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(looked):
+    looked = SearchProgress()
+    for message in PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(looked):
         if isinstance(message, PodLifecycle):
             gone = message.event in ("finished", "deleted")
             named = None if gone else message.pod.scheduler or _DEFAULT
@@ -106,14 +106,16 @@ def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
 
 
 def _evictor(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
-    """Yield that no evictor seems to run: an evictor also reports on dry commands."""
+    """Yield a warning if no evictor seems to run; an evictor also reports on dry commands."""
     if policy.is_dry_for("request"):
         return
-    outcomes = Past(connection, "command-outcomes", cluster, OUTCOMES_MAX).newest(Looked())
+    outcomes = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX).newest(
+        SearchProgress()
+    )
     if not any(isinstance(each, CommandOutcome) and each.command == "evict" for each in outcomes):
         yield (
-            "mode is enforce, and no evictor has reported on a command so far: if none runs "
-            "(loadstream kubernetes evict), nothing is evicted"
+            "mode is enforce, but no evictor has reported on a command so far: pods are evicted only "
+            "while `loadstream kubernetes evict` runs"
         )
 
 
@@ -123,7 +125,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
-    """Yield that rebalancing ignores all pods because of their scheduler, or that no pod has a scheduler."""
+    """Yield a warning if rebalancing ignores all pods, or if no pod has one of the named schedulers."""
     names = policy.migration.scheduler_names
     rebalances = _rebalances(policy)
     direct = (

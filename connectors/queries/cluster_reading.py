@@ -13,7 +13,7 @@ import orjson
 
 from connectors.kafka.admin import Group, find_topics, read_groups
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.kafka.extents import Extent, read_extents
 from connectors.kafka.reader import Partition
 from connectors.kafka.topics import (
@@ -187,8 +187,8 @@ def list_clusters(connection: Connection, kafka: KafkaState) -> list[str]:
     names: set[str] = set()
     unreadable = {topic for topic, _ in kafka.leaderless}
     for topic in _NAMING_TOPICS - unreadable:
-        past = Past(connection, topic, None, 1_000)
-        names.update(message.cluster for message in past.newest(Looked()))
+        past = PastMessages(connection, topic, None, 1_000)
+        names.update(message.cluster for message in past.newest(SearchProgress()))
     return sorted(names)
 
 
@@ -196,11 +196,13 @@ _Newest = Callable[..., Iterator[Any]]
 
 
 def _newest_of(connection: Connection, records: ClusterRecords) -> _Newest:
-    def newest(topic: str, *classes: type[Any], looked: Looked | None = None) -> Iterator[Any]:
+    def newest(
+        topic: str, *classes: type[Any], looked: SearchProgress | None = None
+    ) -> Iterator[Any]:
         if topic in records.unreadable:
             return
-        past = Past(connection, topic, records.cluster, RECORDS_MAX[topic])
-        for message in past.newest(looked or Looked()):
+        past = PastMessages(connection, topic, records.cluster, RECORDS_MAX[topic])
+        for message in past.newest(looked or SearchProgress()):
             if isinstance(message, classes):
                 yield message
 
@@ -229,10 +231,10 @@ def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
     """
     if "node-metrics" in records.unreadable:
         return
-    past = Past(connection, "node-metrics", records.cluster, RECORDS_MAX["node-metrics"])
+    past = PastMessages(connection, "node-metrics", records.cluster, RECORDS_MAX["node-metrics"])
     names: set[bytes] = set()
     count = 0
-    for record in past.records(Looked()):
+    for record in past.records(SearchProgress()):
         value = record.value or b""
         if record.key != records.cluster.encode():
             continue
@@ -288,7 +290,7 @@ def _time_of(message: RebalanceRound | MigrationStatus | MoveOutcome) -> int:
 
 
 def _read_decisions(records: ClusterRecords, newest: _Newest) -> None:
-    looked = Looked()
+    looked = SearchProgress()
     since_ms: int | None = None
     for decision in newest("placement-decisions", PlacementDecision, looked=looked):
         since_ms = since_ms or decision.decided_at_ms - BACK_MS

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.queries.wording import sentence
 from connectors.units import ago_text, duration_text, time_text
 from schemas.messages.migrations import LIVE, DrainStatus, MigrationStatus
@@ -19,11 +19,11 @@ Status = MigrationStatus | DrainStatus
 
 
 @dataclass(slots=True)
-class States:
+class MigrationStates:
     """The newest record of each migration and of each drain."""
 
     back_ms: int
-    looked: Looked = field(default_factory=Looked)
+    looked: SearchProgress = field(default_factory=SearchProgress)
     migrations: dict[str, MigrationStatus] = field(default_factory=dict)
     """By id, newest first."""
     drains: dict[str, DrainStatus] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class States:
         if found.phase not in LIVE:
             return f"it has ended, {found.phase}"
         if action == "pause" and found.paused:
-            return "it is paused already"
+            return "it is already paused"
         if action == "resume" and not found.paused:
             return "it is not paused"
         return None
@@ -103,14 +103,14 @@ class States:
         return "; ".join(parts)
 
 
-def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
+def read_states(connection: Connection, cluster: str, back_ms: int) -> MigrationStates:
     """Return unfinished migrations and drains, and those that ended in the time before the newest record.
 
     Raises BrokerUnavailable if the topic does not exist or no broker answers.
     """
-    states = States(back_ms)
+    states = MigrationStates(back_ms)
     newest_ms: int | None = None
-    for message in Past(connection, "status", cluster, RECORDS_MAX).newest(states.looked):
+    for message in PastMessages(connection, "status", cluster, RECORDS_MAX).newest(states.looked):
         if not isinstance(message, Status):
             continue
         if newest_ms is None:

@@ -150,7 +150,7 @@ def _cells(row: NodeUsageRow) -> tuple[str, ...]:
 def definitions(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Iterator[str]:
     """Yield the definitions of the numbers, for a comparison with `kubectl top`."""
     collect = policy_in_force(records).collect
-    average = duration_text(collect.of_nodes[0].average_ms)
+    average = duration_text(collect.as_messages[0].average_ms)
     pools = " (its pool's own window, where `collect.pools` has one)" if collect.pools else ""
     yield f"CPU, MEMORY   mean over {average}{pools} up to the newest sample, whose age is AGE"
     foreign = sum(bool(row.usage) and not row.samples for row in rows)

@@ -1,7 +1,7 @@
 """Finds the newest pod of a name on topic `pod-lifecycle`."""
 
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from schemas.messages.pods import PodLifecycle, PodRef
 
 #: Records of the cluster's partition that are read, newest first.
@@ -10,8 +10,8 @@ RECORDS_MAX = 100_000
 
 def find_pod(connection: Connection, cluster: str, namespace: str, name: str) -> PodRef | str:
     """Return the pod, or a sentence that it is unknown or has ended. Raises BrokerUnavailable."""
-    looked = Looked()
-    past = Past(connection, "pod-lifecycle", cluster, RECORDS_MAX)
+    looked = SearchProgress()
+    past = PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX)
     for message in past.newest(looked):
         if not isinstance(message, PodLifecycle):
             continue

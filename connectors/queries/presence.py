@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.units import ago_text, time_text
 
 #: A worker ticks once a second, but is silent for longer while it takes over partitions. The alert
@@ -29,11 +29,11 @@ _ABOUT_NODES = ("node-state", "node-metrics")
 
 def last_tick_ms(connection: Connection, cluster: str) -> int | None:
     """Return the newest tick of the cluster's clock; None: it has never ticked."""
-    tick = next(Past(connection, "clock", cluster, 1_000).newest(Looked()), None)
+    tick = next(PastMessages(connection, "clock", cluster, 1_000).newest(SearchProgress()), None)
     return None if tick is None else tick.now_ms
 
 
-def silence(tick_ms: int | None, now_ms: int) -> str | None:
+def describe_silence(tick_ms: int | None, now_ms: int) -> str | None:
     """Return a sentence if no worker writes; None: a worker does."""
     if tick_ms is None:
         return (
@@ -55,7 +55,7 @@ def silence(tick_ms: int | None, now_ms: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SearchResult:
     """The result of a search for a name."""
 
     found: bool
@@ -79,16 +79,16 @@ class Sought:
         return f"{what} has never been seen{where}: no producer names it.{meant}"
 
 
-def seek_cluster(connection: Connection, cluster: str) -> Sought:
+def seek_cluster(connection: Connection, cluster: str) -> SearchResult:
     """Search records of producers for a cluster. Raises BrokerUnavailable."""
     found = _seek(connection, cluster, _ABOUT_CLUSTERS, lambda message: True)
     if found.found:
         return found
     close = get_close_matches(cluster, sorted(_clusters(connection)), n=1)
-    return Sought(False, found.records, found.whole, close[0] if close else None)
+    return SearchResult(False, found.records, found.whole, close[0] if close else None)
 
 
-def seek_node(connection: Connection, cluster: str, node: str) -> Sought:
+def seek_node(connection: Connection, cluster: str, node: str) -> SearchResult:
     """Search records of producers for a node that was not removed. Raises BrokerUnavailable."""
     names: dict[str, bool] = {}
 
@@ -102,26 +102,26 @@ def seek_node(connection: Connection, cluster: str, node: str) -> Sought:
     if found.found and names[node]:
         return found
     if found.found:
-        return Sought(False, removed=True)
+        return SearchResult(False, removed=True)
     there = sorted(name for name, is_there in names.items() if is_there)
     close = get_close_matches(node, there, n=1)
-    return Sought(False, found.records, found.whole, close[0] if close else None)
+    return SearchResult(False, found.records, found.whole, close[0] if close else None)
 
 
 def _seek(
     connection: Connection, cluster: str, topics: tuple[str, ...], wanted: Callable[[Any], bool]
-) -> Sought:
+) -> SearchResult:
     records, whole = 0, True
     for topic in topics:
-        looked = Looked()
-        for message in Past(connection, topic, cluster, RECORDS_MAX).newest(looked):
+        looked = SearchProgress()
+        for message in PastMessages(connection, topic, cluster, RECORDS_MAX).newest(looked):
             if wanted(message):
-                return Sought(True)
+                return SearchResult(True)
         records, whole = records + looked.records, whole and looked.whole
-    return Sought(False, records, whole)
+    return SearchResult(False, records, whole)
 
 
 def _clusters(connection: Connection) -> Iterator[str]:
     for topic in _ABOUT_CLUSTERS:
-        for message in Past(connection, topic, None, _NAMES_FROM).newest(Looked()):
+        for message in PastMessages(connection, topic, None, _NAMES_FROM).newest(SearchProgress()):
             yield message.cluster

@@ -16,12 +16,29 @@ def pod_text(pod: PodRef) -> str:
     return f"{pod.namespace}/{pod.name}"
 
 
+def list_judged_pools(message: RebalanceRound) -> list[PoolRound]:
+    """Return the pools whose nodes a strategy has judged; if there is none, all pools.
+
+    LowNodeLoad does not judge nodes of a pool without thresholds.
+    """
+    judged = [pool for pool in message.pools if not _lacks_thresholds(pool)]
+    return judged or list(message.pools)
+
+
+def _lacks_thresholds(pool: PoolRound) -> bool:
+    """Tell whether the policy gives no thresholds; thresholds with another source may be unknown."""
+    thresholds = pool.thresholds
+    maps = (thresholds.low, thresholds.high, thresholds.prod_low, thresholds.prod_high)
+    is_from_policy = thresholds.source in ("", "policy")
+    return bool(pool.gate) and not pool.hot and is_from_policy and not any(maps)
+
+
 def round_text(message: RebalanceRound) -> str:
     if message.gate:
         return f"round stopped: {message.gate}"
     dry = "dry run: " if message.dry_run else ""
-    pools = "; ".join(_pool_text(pool) for pool in message.pools)
-    return f"{dry}round: {pools or 'the policy has no pool to look at'}"
+    pools = "; ".join(map(_pool_text, list_judged_pools(message)))
+    return f"{dry}round: {pools or 'the policy has no pools'}"
 
 
 def classes_text(pool: PoolRound) -> str:
@@ -87,7 +104,7 @@ def request_text(message: MigrationRequest) -> str:
     elif message.pod is not None:
         what = f"pod {pod_text(message.pod)}"
     else:
-        what = f"migration {message.migration_id or 'of nothing named'}"
+        what = f"migration {message.migration_id or '(no id given)'}"
     why = f": {message.reason}" if message.reason else ""
     return f"request {message.request_id}: {message.action} {what}{why}"
 

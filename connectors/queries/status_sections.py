@@ -5,7 +5,12 @@ from collections.abc import Sequence
 
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.queries.node_usage import NodeUsageRow, list_node_usage
-from connectors.queries.rebalancing_wording import classes_text, outcome_text, pod_text
+from connectors.queries.rebalancing_wording import (
+    classes_text,
+    list_judged_pools,
+    outcome_text,
+    pod_text,
+)
 from connectors.queries.status_processes import Section, ago, duties_section, worker_section
 from connectors.queries.whynot.wording import strategy_text
 from connectors.units import ago_text, count_text
@@ -111,7 +116,8 @@ def _nodes(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
         lines.append(f"{count_text(len(rows), 'node')}; no round of rebalancing yet")
     else:
         at = ago(records, newest.decided_at_ms)
-        for pool in [each for each in newest.pools if each.nodes and not each.gate] or newest.pools:
+        pools = list_judged_pools(newest)
+        for pool in [each for each in pools if each.nodes and not each.gate] or pools:
             gate = f"; stopped: {pool.gate}" if pool.gate else ""
             lines.append(f"{classes_text(pool) or 'no nodes'}, by {strategy_text(pool)} {at}{gate}")
         if newest.gate:

@@ -206,7 +206,7 @@ _OUTCOMES = {
     "waiting": "waits for a node",
     "refused": "is refused for good",
     "withdrawn": "was withdrawn",
-    "expired": "lost its reservation unconfirmed and waits again",
+    "expired": "was not bound before its reservation expired, and waits again",
 }
 
 

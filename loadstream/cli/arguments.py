@@ -21,7 +21,7 @@ MetricsPort = Annotated[
         "--metrics-port",
         min=0,
         max=65_535,
-        help="Port of /metrics and /healthz; 0: none.",
+        help="Port of /metrics and /healthz; 0: they are not served.",
     ),
 ]
 MetricsHost = Annotated[
@@ -31,15 +31,15 @@ MetricsHost = Annotated[
         help="Address of /metrics and /healthz, such as 127.0.0.1; empty: all addresses.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON, one object per line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
-def cluster_name(name: str | None) -> str | None:
+def check_cluster_name(name: str | None) -> str | None:
     """Check an optional name of a cluster."""
     return name if name is None else as_field(_usage, "cluster")(name)
 
 
-def node_name(name: str | None) -> str | None:
+def check_node_name(name: str | None) -> str | None:
     """Check an optional name of a node."""
     return name if name is None else as_field(_usage, "node")(name)
 
@@ -135,7 +135,7 @@ def number(
     return read
 
 
-def pod_name(text: str, option: str | None = None) -> tuple[str, str]:
+def parse_pod_name(text: str, option: str | None = None) -> tuple[str, str]:
     """Return namespace and name of a pod; an error names the option."""
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
@@ -145,7 +145,7 @@ def pod_name(text: str, option: str | None = None) -> tuple[str, str]:
     return namespace, name
 
 
-def length_ms(text: str, option: str) -> int:
+def parse_length_ms(text: str, option: str) -> int:
     """Return a duration above 0; an error names the option."""
     found_ms = duration_ms(text)
     if not found_ms:
@@ -162,7 +162,7 @@ def topic_names() -> list[str]:
     return list(TOPIC_BY_NAME)
 
 
-def topic_of(name: str) -> "Topic":
+def find_topic(name: str) -> "Topic":
     from difflib import get_close_matches
 
     from schemas.topics.catalog import TOPIC_BY_NAME

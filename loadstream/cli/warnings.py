@@ -1,4 +1,4 @@
-"""Warnings on standard error, and those that a command about a cluster prints first."""
+"""Warnings on standard error, such as those about the cluster of a command."""
 
 from typing import TYPE_CHECKING
 
@@ -17,17 +17,18 @@ def warn(text: str) -> None:
     echo(f"warning: {to_one_line(text)}", err=True)
 
 
-def warn_first(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:
-    """Warn if no worker writes for the cluster or no producer names it; return whether a producer does.
+def warn_about_cluster(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:
+    """Warn if no worker writes for a cluster, or no record of a producer names it.
 
-    `starting`: a worker may still be starting, so a clock that has never ticked is no warning.
-
-    Raises BrokerUnavailable.
+    Returns whether a producer names the cluster. With `starting`, a worker may still be starting, so a
+    clock that has never ticked is not reported. Raises BrokerUnavailable.
     """
-    from connectors.queries.presence import last_tick_ms, seek_cluster, silence
+    from connectors.queries.presence import describe_silence, last_tick_ms, seek_cluster
 
     tick_ms = last_tick_ms(connection, cluster)
-    silent = None if starting and tick_ms is None else silence(tick_ms, wall_clock.now_ms())
+    silent = (
+        None if starting and tick_ms is None else describe_silence(tick_ms, wall_clock.now_ms())
+    )
     if silent is not None:
         warn(silent)
     unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")

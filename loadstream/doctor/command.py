@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, cluster_name
+from loadstream.cli.arguments import Json, check_cluster_name
 from loadstream.cli.command import command
 from loadstream.doctor.findings import Finding, error
 from loadstream.kubernetes.arguments import Context, Kubeconfig, read_source_file
@@ -37,14 +37,17 @@ def doctor(
     cluster: Annotated[
         str | None,
         typer.Argument(
-            help="Name of the cluster; without it only Kafka is checked.", callback=cluster_name
+            help="Name of the cluster; without it only Kafka is checked.",
+            callback=check_cluster_name,
         ),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     duty: Annotated[
         Duty | None,
-        typer.Option(help="Require the rights of this process, whose credentials these are."),
+        typer.Option(
+            help="Process whose credentials these are: a right that it lacks is an error."
+        ),
     ] = None,
     release: Annotated[
         str | None,

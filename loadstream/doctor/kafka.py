@@ -51,7 +51,7 @@ def check_certificates(settings: KafkaSettings) -> Iterator[Finding]:
                 context.wrap_socket(plain, server_hostname=address[0]) as encrypted,
             ):
                 certificate = encrypted.getpeercert() or {}
-        except OSError as failure:  # another broker has answered
+        except OSError as failure:  # the other checks asked another broker
             yield warning("certificates", f"{server} does not answer: {failure}")
             continue
         end = str(certificate.get("notAfter", ""))

@@ -16,7 +16,7 @@ import yaml
 import connectors.kubernetes
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sources.clock_skew import Answered, estimate_skew_ms
+from connectors.kubernetes.sources.clock_skew import AnswerTimes, estimate_skew_ms
 from connectors.kubernetes.sources.health import SKEW_MAX_MS
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
@@ -52,9 +52,10 @@ async def check_server(server: ApiServer) -> list[Finding]:
         return [error("API server", text, "Renew the token or the certificate of the kubeconfig")]
     date = answer.headers.get("Date")
     date_ms = int(parsedate_to_datetime(date).timestamp() * 1_000) if date else None
-    skew = estimate_skew_ms(Answered(asked_at_ms, wall_clock.now_ms(), date_ms), None) or 0
+    skew = estimate_skew_ms(AnswerTimes(asked_at_ms, wall_clock.now_ms(), date_ms), None) or 0
     if abs(skew) > SKEW_MAX_MS:
-        text = f"the API server's is {ago_text(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
+        order = "ahead of" if skew > 0 else "behind"
+        text = f"the API server's clock is {ago_text(abs(skew))} {order} this machine's"
         return [error("clock", text, "Let NTP set both; samples from the future are refused")]
     return [ok("API server", f"{server.access.origin}: it answers, and its clock agrees")]
 

@@ -3,18 +3,18 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
-from connectors.kafka.applied import APPLIED, Applied
+from connectors.kafka.applied import APPLIED, AppliedRecords
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.policies.entries import TOPIC, newest_entry
-from connectors.policies.unmet import unmet
+from connectors.policies.unmet import find_unmet_requirements
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.queries.node_usage import NodeUsageRow, list_node_usage
 from connectors.queries.whynot.wording import percents_text
 from connectors.units import count_text, duration_text
 from loadstream.doctor.findings import Finding, error, ok, warning
 from schemas.policy import Policy, PolicyError, read_policy
-from schemas.policy.lint import list_asked_windows
+from schemas.policy.lint import list_needed_windows
 from schemas.policy.selectors import LabelSelector
 from streams.placement.registry import KNOWN
 
@@ -37,7 +37,7 @@ def read_checked_policy(connection: Connection, cluster: str) -> tuple[Policy, F
         policy = read_policy(newest.record.document, KNOWN)
     except PolicyError as failure:
         return Policy(), error("policy", f"this version cannot read it: {failure}")
-    state = Applied(connection, TOPIC).state(newest.partition, newest.offset)
+    state = AppliedRecords(connection, TOPIC).state(newest.partition, newest.offset)
     if state != APPLIED:
         advice = f"See `loadstream policy history {cluster}`"
         return policy, error("policy", f"{policy.digest} is {state}", advice)
@@ -96,7 +96,7 @@ def check_windows(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
     ]
     lengths = sorted({duration_ms for windows in reported for duration_ms, _ in windows})
     there = ", ".join(map(duration_text, lengths)) or "none"
-    for field, statistic, window_ms in list_asked_windows(policy):
+    for field, statistic, window_ms in list_needed_windows(policy):
         filled = sum(
             any(kind == statistic and window_ms in (0, length) for length, kind in windows)
             for windows in reported
@@ -107,7 +107,7 @@ def check_windows(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
             yield ok("windows", text)
         else:
             yield warning("windows", f"{text}; reported windows: {there}", advice)
-    # Metrics that other programs aggregate have no number of samples, and their windows are not ours.
+    # Metrics that other programs aggregate have no number of samples; the policy does not set their windows.
     if not any(metric.samples for metric in metrics):
         return
     for section, collect in policy.collect.by_section.items():
@@ -157,7 +157,9 @@ def check_low_thresholds(records: ClusterRecords, policy: Policy) -> Iterator[Fi
 def check_memory(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:
     """Find nodes whose memory is measured by another definition than that of others, or by two."""
     definitions: defaultdict[str, set[str]] = defaultdict(set)
-    for metric in Past(connection, "node-metrics", records.cluster, METRICS_MAX).newest(Looked()):
+    for metric in PastMessages(connection, "node-metrics", records.cluster, METRICS_MAX).newest(
+        SearchProgress()
+    ):
         if metric.node in records.nodes and metric.usage is not None:
             definitions[metric.node].add(metric.memory_is or "unknown")
     counts = Counter(" and ".join(sorted(names)) for names in definitions.values())
@@ -174,5 +176,5 @@ def check_memory(connection: Connection, records: ClusterRecords) -> Iterator[Fi
 
 def check_unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[Finding]:
     """Find unmet requirements of the policy, as `policy check --cluster` does."""
-    for sentence in unmet(connection, cluster, policy):
+    for sentence in find_unmet_requirements(connection, cluster, policy):
         yield warning("policy", sentence)

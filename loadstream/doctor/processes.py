@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from connectors.kafka.admin import Group
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.process import wall_clock
 from connectors.queries.cluster_reading import DUTIES, ClusterRecords
-from connectors.queries.presence import SILENT_AFTER_MS, silence
+from connectors.queries.presence import SILENT_AFTER_MS, describe_silence
 from connectors.queries.status_processes import count_worker_lag, list_worker_groups
 from connectors.units import ago_text, count_text
 from loadstream.doctor.findings import Finding, error, ok, warning
@@ -42,7 +42,7 @@ def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
     workers = sum(len(group.members or ()) for group in groups)
     has_ended = any(group.has_existed and group.members is not None for group in groups)
     tick_ms, now_ms = records.tick_ms, records.now_ms
-    silent = silence(tick_ms, now_ms)
+    silent = describe_silence(tick_ms, now_ms)
     advice = "Compare `date -u` here and where the worker runs; let NTP set both"
     if silent is None and has_ended and not workers:
         text = f"no worker runs any more; the last one wrote {ago_text(now_ms - (tick_ms or now_ms))} ago"
@@ -104,7 +104,7 @@ def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) ->
         "bind": "pods get no node",
         "evict": "nothing is evicted",
     }[duty]
-    # Who only observes has no binder; an evictor would only report; another source may measure.
+    # A cluster that only observes needs no binder and no evictor. Another source may measure it.
     is_needed = {
         "watch": True,
         "collect": not _fresh_nodes(records, policy),
@@ -151,13 +151,13 @@ def check_commands(connection: Connection, records: ClusterRecords) -> Iterator[
     """Find evictions that expired without an outcome."""
     done = {
         each.command_id
-        for each in Past(connection, "command-outcomes", records.cluster, 2 * _COMMANDS_MAX).newest(
-            Looked()
-        )
+        for each in PastMessages(
+            connection, "command-outcomes", records.cluster, 2 * _COMMANDS_MAX
+        ).newest(SearchProgress())
         if isinstance(each, CommandOutcome)
     }
-    past = Past(connection, "eviction-commands", records.cluster, _COMMANDS_MAX)
-    commands = [each for each in past.newest(Looked()) if isinstance(each, EvictionCommand)]
+    past = PastMessages(connection, "eviction-commands", records.cluster, _COMMANDS_MAX)
+    commands = [each for each in past.newest(SearchProgress()) if isinstance(each, EvictionCommand)]
     until_ms = wall_clock.now_ms() - _GRACE_MS
     lost = [
         each for each in commands if each.expires_at_ms < until_ms and each.command_id not in done

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
-        help="A kubeconfig; without one: KUBECONFIG, the pod's service account, or ~/.kube/config."
+        help="Kubeconfig file. Default: KUBECONFIG, the pod's service account, or ~/.kube/config."
     ),
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
@@ -19,7 +19,7 @@ Sources = Annotated[
     Path | None,
     typer.Option(
         "--sources",
-        help="YAML file with the usage sources; without one: every kubelet's /metrics/resource.",
+        help="YAML file with the usage sources. Default: /metrics/resource of every kubelet.",
     ),
 ]
 

@@ -13,19 +13,17 @@ if TYPE_CHECKING:
     from simulation.kubernetes_demo.summary import Summary
 
 Nodes = Annotated[
-    int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="How many nodes.")
+    int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="Number of nodes.")
 ]
 Pods = Annotated[
-    int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="How many pods.")
+    int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="Number of pods.")
 ]
 Output = Annotated[Path, typer.Option(help="Directory for logs, the audit log and the summary.")]
-Plain = Annotated[
-    bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
-]
+Plain = Annotated[bool, typer.Option("--plain", help="Print lines instead of the live view.")]
 Observe = Annotated[
     bool,
     typer.Option(
-        "--observe", help="Look at the cluster of the current kubeconfig instead; change nothing."
+        "--observe", help="Observe the cluster of the kubeconfig instead, without changing it."
     ),
 ]
 Seconds = Annotated[
@@ -33,13 +31,13 @@ Seconds = Annotated[
     typer.Option(
         parser=number("seconds", 10, 86_400),
         metavar="SECONDS",
-        help="With --observe: for how long.",
+        help="Duration of --observe.",
     ),
 ]
 
-#: Options of the demo without, and with --observe.
-_OF_RUN = ("nodes", "pods", "plain")
-_OF_OBSERVATION = ("kubeconfig", "context", "sources", "seconds")
+#: Options that have an effect only without --observe, and only with it.
+_RUN_OPTIONS = ("nodes", "pods", "plain")
+_OBSERVE_OPTIONS = ("kubeconfig", "context", "sources", "seconds")
 
 
 def demo(
@@ -54,12 +52,12 @@ def demo(
     context: Context = None,
     sources: Sources = None,
 ) -> None:
-    """Run a real control plane here, and let loadstream place and rebalance pods on it.
+    """Run a real control plane on this machine, and let loadstream place and rebalance pods on it.
 
-    API server, etcd and controllers are Kubernetes' own; kwok plays the kubelets. It takes two to
-    four minutes, and some more the first time, to build them with Go. Exit code 0: all went as it
-    should, by the API server's own audit log; 1: something did not; 2: there is no Go. With
-    --observe no binder and no evictor runs, so nothing can be changed.
+    API server, etcd and controllers are those of Kubernetes; kwok simulates the kubelets. The demo
+    takes two to four minutes; the first run also builds the programs, which needs Go. Exit code 0: the
+    API server's audit log shows no problem; 1: there is a problem; 2: Go is missing. With --observe no
+    binder and no evictor runs, so nothing can be changed.
     """
     _refuse_without_effect(asked, observe=observe)
     make_directory(output, "--output")
@@ -76,7 +74,7 @@ def demo(
     from simulation.processes import ProcessDied
 
     try:
-        echo("the control plane is built, where it is not in the cache ...")
+        echo("building the control plane, unless it is in the cache ...")
         binary = build()
         with show_live(Console(), plain=plain) as show:
             summed = run(binary, output.absolute(), Size(nodes, pods), show)
@@ -88,12 +86,11 @@ def demo(
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    _report(output, summed)
+    _print_and_write(output, summed)
     raise typer.Exit(1 if summed.problems else 0)
 
 
-def _report(output: Path, summed: "Summary") -> None:
-    """Print the summary, and write it."""
+def _print_and_write(output: Path, summed: "Summary") -> None:
     text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
     (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
     echo(text)
@@ -101,13 +98,13 @@ def _report(output: Path, summed: "Summary") -> None:
 
 
 def _refuse_without_effect(asked: typer.Context, *, observe: bool) -> None:
-    """Options that change nothing with, or without, --observe are errors of the command line."""
-    names = _OF_RUN if observe else _OF_OBSERVATION
+    """Refuse options that have no effect with, or without, --observe."""
+    names = _RUN_OPTIONS if observe else _OBSERVE_OPTIONS
     for name in names:
         source = asked.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            also = "does not go" if observe else "goes"
-            raise typer.BadParameter(f"it {also} with --observe", param_hint=f"--{name}")
+            when = "with" if observe else "without"
+            raise typer.BadParameter(f"it has no effect {when} --observe", param_hint=f"--{name}")
 
 
 def _observe(
@@ -116,13 +113,13 @@ def _observe(
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kubernetes.api.access import access
     from connectors.kubernetes.api.errors import AccessError
-    from simulation.kubernetes_demo.observation import Seen, observe
+    from simulation.kubernetes_demo.observation import Observation, observe
     from simulation.kubernetes_demo.topic_client import RecordLost
     from simulation.processes import ProcessDied
 
     read_source_file(sources)
 
-    def show(seen: Seen) -> None:
+    def show(seen: Observation) -> None:
         echo(
             f"{seen.at_s:4.0f} s: {len(seen.allocatable_millicores)} nodes, "
             f"{len(seen.observed.cpu)} measured, {len(seen.pods)} pods, "

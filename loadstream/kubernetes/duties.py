@@ -20,7 +20,7 @@ from loadstream.kubernetes.demo import demo
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from connectors.kubernetes.duties.process import Make
+    from connectors.kubernetes.duties.process import DutyFactory
 
 app = typer.Typer(
     name="kubernetes",
@@ -102,7 +102,7 @@ def bind(
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
 ) -> None:
-    """Bind pods to the nodes of the decisions, until Ctrl-C."""
+    """Bind pods to the nodes that were chosen for them, until Ctrl-C."""
     from connectors.kubernetes.duties import kinds
 
     _run(cluster, kubeconfig, context, [kinds.bind], metrics_host, metrics_port)
@@ -142,7 +142,7 @@ def all_duties(
 command(app, "kubernetes demo --nodes 40", kafka=False)(demo)
 
 
-def _watch(schedulers: list[str] | None) -> "Make":
+def _watch(schedulers: list[str] | None) -> "DutyFactory":
     from functools import partial
 
     from connectors.kubernetes.duties import kinds
@@ -151,7 +151,7 @@ def _watch(schedulers: list[str] | None) -> "Make":
     return partial(kinds.watch, schedulers=schedulers or SCHEDULERS)
 
 
-def _collect(file: Path | None) -> "Make":
+def _collect(file: Path | None) -> "DutyFactory":
     from functools import partial
 
     from connectors.kubernetes.duties import kinds
@@ -159,7 +159,7 @@ def _collect(file: Path | None) -> "Make":
     return partial(kinds.collect, sources=read_source_file(file))
 
 
-def _evict(cordon: bool) -> "Make":
+def _evict(cordon: bool) -> "DutyFactory":
     from functools import partial
 
     from connectors.kubernetes.duties import kinds
@@ -171,7 +171,7 @@ def _run(
     cluster: str,
     kubeconfig: Path | None,
     context: str | None,
-    makes: "Sequence[Make]",
+    makes: "Sequence[DutyFactory]",
     metrics_host: str,
     metrics_port: int,
 ) -> None:

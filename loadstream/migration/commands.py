@@ -13,9 +13,9 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import Json, as_field, length_ms, pod_name
+from loadstream.cli.arguments import Json, as_field, parse_length_ms, parse_pod_name
 from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
 from loadstream.migration.requests import (
     Cluster,
     HowTo,
@@ -51,7 +51,7 @@ def list_(
     everything: Annotated[
         bool,
         typer.Option(
-            "--all", help="Also migrations that have ended, and nodes that were undrained."
+            "--all", help="Also show migrations that have ended and nodes that were undrained."
         ),
     ] = False,
     back: Annotated[
@@ -65,10 +65,10 @@ def list_(
     """Show the newest state of a cluster's migrations and drains, oldest change first."""
     from connectors.queries.migration_states import read_states
 
-    back_ms = length_ms(back, "--back")
+    back_ms = parse_length_ms(back, "--back")
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_first(connection, cluster)
+        seen = warn_about_cluster(connection, cluster)
         found = read_states(connection, cluster, back_ms)
     now_ms = wall_clock.now_ms()
     for message in found.shown(everything=everything):
@@ -105,7 +105,7 @@ def start(
     Protections, limits and disruption budgets apply as to every migration. If the policy's mode is
     `observe`, the eviction is marked dry and not carried out.
     """
-    named, ttl_ms = pod_name(pod), read_ttl_ms(ttl)
+    named, ttl_ms = parse_pod_name(pod), read_ttl_ms(ttl)
     _check_pod(*named, uid)
     with as_messages():
         connection = connect_as_configured()
@@ -144,7 +144,7 @@ def abort(
 def _switch(cluster: str, which: str, action: str, reason: str, *, wait: bool, json: bool) -> None:
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
 
-    named = pod_name(which) if "/" in which else None
+    named = parse_pod_name(which) if "/" in which else None
     if named is None:
         as_field(request_class, "migration_id", "WHICH")(which)
     with as_messages():

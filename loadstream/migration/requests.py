@@ -14,8 +14,8 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import as_field, length_ms
-from loadstream.cli.warnings import NOTHING_FOUND, warn_first
+from loadstream.cli.arguments import as_field, parse_length_ms
+from loadstream.cli.warnings import NOTHING_FOUND, warn_about_cluster
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -69,14 +69,14 @@ Wait = Annotated[
 
 def check_cluster(connection: "Connection", cluster: str) -> None:
     """Warn if no worker writes; end the command if no record names the cluster."""
-    if not warn_first(connection, cluster):
+    if not warn_about_cluster(connection, cluster):
         stop("no request was written", NOTHING_FOUND)
 
 
 def read_ttl_ms(text: str | None) -> int | None:
     if text is None:
         return None
-    found_ms = length_ms(text, "--ttl")
+    found_ms = parse_length_ms(text, "--ttl")
     if found_ms > _TTL_MAX_MS:
         raise typer.BadParameter(f"found {text}; expected at most 1d", param_hint="--ttl")
     return found_ms

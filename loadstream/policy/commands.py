@@ -10,9 +10,9 @@ import typer
 
 from connectors.policies.entries import newest_entry
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, cluster_name
+from loadstream.cli.arguments import Json, check_cluster_name
 from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
 from loadstream.policy.draft import init
 from loadstream.policy.imports import import_
 from loadstream.policy.records import (
@@ -53,7 +53,7 @@ def check(
         str | None,
         typer.Option(
             help="Also check whether the policy fits this cluster.",
-            callback=cluster_name,
+            callback=check_cluster_name,
         ),
     ] = None,
     json: Json = False,
@@ -73,7 +73,7 @@ def check(
     if cluster is not None:
         with as_messages():
             connection = connect_as_configured()
-            seen = warn_first(connection, cluster)
+            seen = warn_about_cluster(connection, cluster)
             warnings += _warn_of_cluster(connection, cluster, policy)
     if json:
         print_json(
@@ -91,9 +91,9 @@ def _show_warnings(policy: "Policy") -> list[str]:
 
 
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> list[str]:
-    from connectors.policies.unmet import unmet
+    from connectors.policies.unmet import find_unmet_requirements
 
-    found = list(unmet(connection, cluster, policy))
+    found = list(find_unmet_requirements(connection, cluster, policy))
     for sentence in found:
         warn(sentence)
     return found

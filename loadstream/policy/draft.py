@@ -11,15 +11,17 @@ from typing import Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, cluster_name, length_ms
+from loadstream.cli.arguments import Json, check_cluster_name, parse_length_ms
 from loadstream.cli.command import as_messages, connect_as_configured
 from loadstream.cli.files import write_new
-from loadstream.cli.warnings import NOTHING_FOUND, warn_first
+from loadstream.cli.warnings import NOTHING_FOUND, warn_about_cluster
 from schemas.base.printable import escape_yaml, to_one_line
 
 
 def init(
-    cluster: Annotated[str, typer.Argument(help="Name of the cluster.", callback=cluster_name)],
+    cluster: Annotated[
+        str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write the policy to this file, which must not exist."),
@@ -37,15 +39,15 @@ def init(
     from connectors.policies.draft.document import document
     from connectors.policies.draft.reading import read_history
 
-    back_ms = length_ms(back, "--back")
-    if back_ms <= HISTORY_MS_MIN:  # the metrics within this time span less
+    back_ms = parse_length_ms(back, "--back")
+    if back_ms <= HISTORY_MS_MIN:  # the first and last metric are less far apart
         raise typer.BadParameter(
             f"found {back}; expected more than 1h, such as 2h: less says little about a day",
             param_hint="--back",
         )
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_first(connection, cluster)
+        seen = warn_about_cluster(connection, cluster)
         history = read_history(connection, cluster, back_ms)
     lack = find_lack(history)
     if history is None or lack is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
+from connectors.units import count_text
 from loadstream.cli.arguments import Json
 from loadstream.cli.files import print_problems, read_file, write_new
 from loadstream.cli.warnings import warn
@@ -27,7 +28,7 @@ _FILE_BYTES_MAX = 4 * 2**20
 def import_(
     file: Annotated[Path, typer.Argument(help="YAML or JSON; - reads standard input.")],
     allow_lost: Annotated[
-        bool, typer.Option("--allow-lost", help="End with exit code 0 although settings are lost.")
+        bool, typer.Option("--allow-lost", help="End with exit code 0 even if settings are lost.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -42,7 +43,7 @@ def import_(
     slo-controller-config: alone, in ConfigMaps, lists or Helm values. Read the policy before you apply
     it.
     """
-    from connectors.policies.imports.koordinator import compare_marks
+    from connectors.policies.imports.koordinator import find_eviction_conflict
     from connectors.policies.imports.output import write_policy
     from connectors.policies.imports.translation import GROUPS, Translation
     from schemas.policy import PolicyError, Problem, read_policy
@@ -70,7 +71,7 @@ def import_(
             group = each.group
             echo(f"{group}:", err=True)
         echo(to_one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
-    contradiction = compare_marks(translation)
+    contradiction = find_eviction_conflict(translation)
     # Without line numbers: they would be those of the printed policy.
     lines = [f"{each.path}: {each.message}" for each in warnings]
     lines += [] if contradiction is None else [contradiction]
@@ -85,13 +86,20 @@ def import_(
         echo(escape_yaml(text), nl=False)
     lost = sum(each.group == "lost" for each in translation.entries)
     if lost and not allow_lost:
-        echo(f"{name}: {lost} lost; --allow-lost accepts that", err=True)
+        echo(
+            f"{name}: {count_text(lost, 'setting')} lost; use --allow-lost to accept that", err=True
+        )
         raise typer.Exit(1)
 
 
 def _translate(translation: "Translation", text: str) -> None:
     from connectors.policies.imports import descheduler, koordinator, openshift, scheduler
-    from connectors.policies.imports.documents import HELM_VALUES, KINDS, SLO_KEYS, find_sources
+    from connectors.policies.imports.documents import (
+        HELM_VALUES,
+        KINDS,
+        SLO_KEYS,
+        find_configurations,
+    )
 
     translators = {
         "KubeSchedulerConfiguration": scheduler.translate,
@@ -100,7 +108,7 @@ def _translate(translation: "Translation", text: str) -> None:
         "KubeDescheduler": openshift.translate,
         HELM_VALUES: descheduler.translate_values,
     }
-    sources, problems = find_sources(text)
+    sources, problems = find_configurations(text)
     translation.problems += problems
     for source in sources:
         version = source.node.child("apiVersion")
@@ -111,4 +119,4 @@ def _translate(translation: "Translation", text: str) -> None:
             translators[source.kind](translation, source.node)
         else:
             message = f"found {version.value!r}; allowed for {source.kind} is {allowed}"
-            translation.problem(version, message)
+            translation.add_problem(version, message)

@@ -24,7 +24,7 @@ from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.cli.arguments import as_field
 from loadstream.cli.files import print_problems, read_file
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
 from schemas.base.printable import to_one_line
 
 #: Token of a pod's service account, where it is mounted.
@@ -85,7 +85,7 @@ def read_policy_file(file: Path) -> "tuple[Policy, str]":
 
 def check_named(connection: "Connection", cluster: str, *, new: bool, wait: bool) -> None:
     """End the command if no record names the cluster, unless it is new. Raises BrokerUnavailable."""
-    if not warn_first(connection, cluster, starting=wait) and not new:
+    if not warn_about_cluster(connection, cluster, starting=wait) and not new:
         echo("error: nothing was written; use --new for a new cluster", err=True)
         raise typer.Exit(NOTHING_FOUND)
 

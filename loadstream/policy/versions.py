@@ -22,7 +22,7 @@ from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, number
 from loadstream.cli.command import as_messages, connect_as_configured
 from loadstream.cli.files import print_problems
-from loadstream.cli.warnings import NOTHING_FOUND, warn_first
+from loadstream.cli.warnings import NOTHING_FOUND, warn_about_cluster
 from loadstream.policy.records import (
     By,
     Cluster,
@@ -53,7 +53,7 @@ def show(
 
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_first(connection, cluster)
+        seen = warn_about_cluster(connection, cluster)
         entries = read_valid_entries(connection, cluster)
         _, present = split_present(entries)
         state = _state(connection, present)
@@ -95,14 +95,14 @@ def history(
 
     Kafka keeps older policies for at least 30 days, the embedded broker until it ends.
     """
-    from connectors.kafka.applied import Applied
+    from connectors.kafka.applied import AppliedRecords
     from streams.placement.registry import KNOWN
 
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_first(connection, cluster)
+        seen = warn_about_cluster(connection, cluster)
         entries = list(read_entries_of(connection, cluster))
-        applied = Applied(connection, TOPIC)
+        applied = AppliedRecords(connection, TOPIC)
     if not entries and not json:
         echo(f"cluster {cluster} has no policy: the default policy applies")
     for entry in entries:
@@ -145,7 +145,7 @@ def diff(
     other = None if file is None else read_policy_file(file)[0]
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_first(connection, cluster)
+        seen = warn_about_cluster(connection, cluster)
         entries = read_valid_entries(connection, cluster)
     document = entries[-1].record.document if entries else ""
     present = _read_document(document, f"the policy of cluster {cluster}")
@@ -180,7 +180,7 @@ def rollback(
 
     with as_messages():
         connection = connect_as_configured()
-        warn_first(connection, cluster, starting=wait)
+        warn_about_cluster(connection, cluster, starting=wait)
         entries = read_valid_entries(connection, cluster)
         earlier = _find_earlier(cluster, entries, None)
         policy = _read_entry(earlier)
@@ -239,11 +239,11 @@ def _read_document(document: str, name: str) -> "Policy":
 
 def _state(connection: "Connection", present: Sequence[PolicyEntry]) -> str:
     """Return whether a worker has applied the newest record; empty if there is none."""
-    from connectors.kafka.applied import Applied
+    from connectors.kafka.applied import AppliedRecords
 
     if not present:
         return ""
-    return Applied(connection, TOPIC).state(present[-1].partition, present[-1].offset)
+    return AppliedRecords(connection, TOPIC).state(present[-1].partition, present[-1].offset)
 
 
 def _describe(

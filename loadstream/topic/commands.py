@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, topic_names, topic_of
+from loadstream.cli.arguments import Json, find_topic, topic_names
 from loadstream.cli.command import as_messages, command, connect_as_configured, print_table
 from loadstream.cli.warnings import warn
 from loadstream.topic.tail import tail
@@ -46,7 +46,7 @@ def create(
         connection = connect_as_configured()
         made, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
         if not json:
-            echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
+            echo(f"created {len(made)} topics; {len(report) - len(made)} already existed")
         _print_findings(connection, report, json=json, made=list(made))
 
 
@@ -108,7 +108,7 @@ def produce(
     Keys, partitions and timestamps are computed from the messages. The exit code is 1 if a line was
     refused.
     """
-    target = topic_of(topic)
+    target = find_topic(topic)
     with as_messages():
         from connectors.kafka.produce import Rejection, produce_lines
         from loadstream.cli.files import opened_with_progress

@@ -13,8 +13,8 @@ from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import decode
 from streams.placement.registry import KNOWN
 
-#: Fields of which a request needs at least one, by action.
-_NEEDED = {
+#: By action: fields of which a request must have at least one.
+_REQUIRED_FIELDS = {
     "migrate": ("pod",),
     "drain": ("node",),
     "undrain": ("node",),
@@ -33,7 +33,7 @@ def read_as_consumer(topic: str, value: bytes | None) -> Any | Refusal:
         except PolicyError as error:
             return Refusal("invalid", f"the policy would not be applied: {error}")
     elif isinstance(message, MigrationRequest):
-        needed = _NEEDED[message.action]
+        needed = _REQUIRED_FIELDS[message.action]
         if all(getattr(message, name) is None for name in needed):
             return Refusal(
                 "invalid",

@@ -1,4 +1,8 @@
-"""The command `topic tail`: records of a topic as sentences, or as JSON."""
+"""The command `topic tail`: records of a topic as sentences, or as JSON.
+
+Exit codes: 0 done; 1 the broker is unavailable; 2 the command line is wrong; 3 no record was found; 130
+Ctrl-C.
+"""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -10,8 +14,16 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import Json, cluster_name, number, pod_name, topic_names, topic_of
+from loadstream.cli.arguments import (
+    Json,
+    check_cluster_name,
+    find_topic,
+    number,
+    parse_pod_name,
+    topic_names,
+)
 from loadstream.cli.command import as_messages, connect_as_configured
+from loadstream.cli.warnings import NOTHING_FOUND
 from schemas.base.printable import escape_json, to_one_line
 
 if TYPE_CHECKING:
@@ -20,7 +32,7 @@ if TYPE_CHECKING:
     from schemas.topics.catalog import Topic
 
 #: Default number of records.
-_NEWEST = 10
+_RECORDS_DEFAULT = 10
 
 TopicName = Annotated[str, typer.Argument(help="Topic to read.", autocompletion=topic_names)]
 From = Annotated[
@@ -31,7 +43,7 @@ From = Annotated[
     ),
 ]
 Cluster = Annotated[
-    str | None, typer.Option(help="Only records about this cluster.", callback=cluster_name)
+    str | None, typer.Option(help="Only records about this cluster.", callback=check_cluster_name)
 ]
 Kind = Annotated[
     str | None,
@@ -45,8 +57,8 @@ Number = Annotated[
         "-n",
         parser=number("records", 1, 100_000),
         metavar="RECORDS",
-        help=f"Number of records: the newest ones, or with --from the first ones from there. Default: "
-        f"{_NEWEST}, or with --from all.",
+        help="Number of records: the newest ones, or with --from the first ones after that position. "
+        f"Default: {_RECORDS_DEFAULT}; with --from all.",
     ),
 ]
 Follow = Annotated[
@@ -67,25 +79,36 @@ def tail(
     """Show a topic's newest records as sentences, or its records from a time on.
 
     Records are in order within a partition, and so within a cluster. Without --follow the command ends
-    at the record that was the newest at its start.
+    at the record that was the newest at its start. Exit code 3: no record was found.
     """
-    target = topic_of(topic)
-    selection = _selection(target, cluster, pod, kind)
+    target = find_topic(topic)
+    selection = _parse_selection(target, cluster, pod, kind)
     with as_messages():
         from connectors.kafka.tail import format_json
 
-        since = None if start is None else _start(start, follow=follow)
+        since = None if start is None else _parse_start(start, follow=follow)
         connection = connect_as_configured()
-        show = partial(format_json if json else _readable_line, state=_states(connection, topic))
+        state = _policy_state_reader(connection, topic)
+        show = partial(format_json if json else _format_line, state=state)
         if since is None:
-            entries = _newest(connection, target, selection, count or _NEWEST, follow=follow)
+            entries = _read_newest(
+                connection, target, selection, count or _RECORDS_DEFAULT, follow=follow
+            )
         else:
-            entries = islice(_since(connection, target, selection, since, follow=follow), count)
+            entries = islice(
+                _read_since(connection, target, selection, since, follow=follow), count
+            )
+        is_found = False
         for entry in entries:
+            is_found = True
             echo(escape_json(show(entry)) if json else to_one_line(show(entry)))
+    if not is_found:
+        matching = " that matches the options" if selection.is_filtering or start else ""
+        echo(f"topic {topic} has no record{matching}", err=True)
+        raise typer.Exit(NOTHING_FOUND)
 
 
-def _since(
+def _read_since(
     connection: "Connection",
     topic: "Topic",
     selection: "Selection",
@@ -94,7 +117,7 @@ def _since(
     follow: bool,
     **bounds: Any,
 ) -> "Iterator[Entry]":
-    """Yield records from a position on; gaps are reported on standard error."""
+    """Yield records after a position; gaps are reported on standard error."""
     from connectors.kafka.reader import Gap
     from connectors.kafka.tail import read_entries
 
@@ -105,7 +128,7 @@ def _since(
             yield entry
 
 
-def _newest(
+def _read_newest(
     connection: "Connection",
     topic: "Topic",
     selection: "Selection",
@@ -120,30 +143,29 @@ def _newest(
     # Without a filter, the newest records are at the last offsets of each partition, except in a
     # compacted topic.
     last = None if selection.is_filtering or topic.compacted else count
-    found = _since(
+    found = _read_since(
         connection, topic, selection, "beginning", follow=False, extents=extents, last=last
     )
     newest = heapq.nlargest(count, found, key=lambda e: (e.timestamp_ms, e.partition, e.offset))
     yield from reversed(newest)
     if follow:
-        yield from _since(connection, topic, selection, "end", follow=True, extents=extents)
+        yield from _read_since(connection, topic, selection, "end", follow=True, extents=extents)
 
 
-def _selection(
+def _parse_selection(
     topic: "Topic", cluster: str | None, pod: str | None, kind: str | None
 ) -> "Selection":
-    """Return the filter of records; refuses one that no record of the topic can match."""
+    """Return the filter of records; refuses a filter that no record of the topic can match."""
     from connectors.kafka.tail import Selection
 
     try:
-        named = None if pod is None else pod_name(pod, "--pod")
+        named = None if pod is None else parse_pod_name(pod, "--pod")
         return Selection.of(topic, cluster, named, kind)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
 
-def _start(start: str, *, follow: bool) -> "Start":
-    """Return the position at which reading begins; refuses any other text."""
+def _parse_start(start: str, *, follow: bool) -> "Start":
     from connectors.kafka.tail import parse_start
 
     try:
@@ -157,29 +179,29 @@ def _start(start: str, *, follow: bool) -> "Start":
     return since
 
 
-def _states(connection: "Connection", topic: str) -> "Callable[[Entry], str] | None":
+def _policy_state_reader(connection: "Connection", topic: str) -> "Callable[[Entry], str] | None":
     """Return a function that tells whether a policy was applied; None for other topics."""
     if topic != "policies":
         return None
-    from connectors.kafka.applied import APPLIED, Applied
+    from connectors.kafka.applied import APPLIED, AppliedRecords
 
-    applied = Applied(connection, topic)
+    applied = AppliedRecords(connection, topic)
 
     def state(entry: "Entry") -> str:
         if applied.state(entry.partition, entry.offset) != APPLIED:
-            applied.look()
+            applied.refresh()
         return applied.state(entry.partition, entry.offset)
 
     return state
 
 
-def _readable_line(entry: "Entry", state: "Callable[[Entry], str] | None") -> str:
+def _format_line(entry: "Entry", state: "Callable[[Entry], str] | None") -> str:
     from connectors.kafka.reader import NO_TIME
     from connectors.queries.wording import sentence
     from connectors.units import time_text
 
     place = f"{entry.partition}:{entry.offset}"
     about = f" {entry.cluster}" if entry.cluster else ""
-    said = "" if state is None else f"; {state(entry)}"
+    policy_state = "" if state is None else f"; {state(entry)}"
     at = "without a time" if entry.timestamp_ms == NO_TIME else time_text(entry.timestamp_ms)
-    return f"{at} {place}{about} {sentence(entry.message)}{said}"
+    return f"{at} {place}{about} {sentence(entry.message)}{policy_state}"

@@ -21,8 +21,8 @@ RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"
 
 
 def find_impossible(usage: Mapping[str, int], capacity: Mapping[str, int]) -> str | None:
-    """Describe the first resource of which the node cannot have used so much; None if there is
-    none. A capacity of 0 is unknown."""
+    """Describe the first resource whose measured usage is impossible for this capacity; None: all
+    usage is possible. A capacity of 0 is unknown."""
     for resource, most in capacity.items():
         used = usage.get(resource, 0)
         if used * 100 > most * PLAUSIBLE_PERCENT_MAX and most > 0:

@@ -174,9 +174,9 @@ def _allowed_string(schema: JsonSchema) -> str:
     return words + (f" that matches {pattern}" if pattern else "")
 
 
-def _range(schema: JsonSchema, of: str, unit: str) -> str:
-    least, most = schema.get(f"min{of}"), schema.get(f"max{of}")
-    above = schema.get("exclusiveMinimum") if of == "imum" else None
+def _range(schema: JsonSchema, suffix: str, unit: str) -> str:
+    least, most = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
+    above = schema.get("exclusiveMinimum") if suffix == "imum" else None
     if above is not None:
         return f" above {above}" + (f", at most {most}" if most is not None else "")
     if least is not None and most is not None:

@@ -1,7 +1,7 @@
 """`checkpoints`: all rows of a partition at one position of the journal.
 
-A replay that goes back further than the journal starts from a checkpoint. The rows form one content,
-which is split into records at arbitrary places:
+A replay that goes back further than the journal starts from a checkpoint. All rows are
+joined into one string of bytes, the content, which is split into records at arbitrary positions:
 
     content   for each row: key and length in bytes as a line of JSON, a line break, the bytes
     record    the `CheckpointPiece` as a line of JSON, a line break, a part of the content

@@ -6,7 +6,7 @@ partitions, between the samples. It applies to all later samples of the cluster.
 from time to time, in case a partition has lost it.
 
 The key is that of a node that does not exist: cluster, slash, and a name with a number that makes the
-key hash to the partition. So keys determine partitions here as everywhere.
+key hash to the partition. So the key determines the partition, as in all topics.
 """
 
 from typing import Annotated, Literal
@@ -45,7 +45,7 @@ class CollectPolicyRecord(Message):
     """How the following samples of a cluster become metrics (key: cluster/collect-policy-number)."""
 
     kind: Literal["collect-policy"] = "collect-policy"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     number: Count = 0
     """Number in the key, which makes the key hash to the partition."""

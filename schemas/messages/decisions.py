@@ -124,7 +124,7 @@ class PlacementDecision(Message):
     """Number of nodes without a fresh metric."""
     refused_by: Counts = Field(default_factory=dict)
     """Number of refused nodes per filter plugin; a node counts for the first filter that refuses
-    it. If filters were relaxed, only nodes that are refused nevertheless; `message` says so."""
+    it. If filters were relaxed (see `message`), counts the nodes that are refused even then."""
     reasons: Annotated[tuple[ReasonCount, ...], Field(fail_fast=True)] = ()
     """Reasons of the refusals, most nodes first; only if no node was found."""
     message: str = ""
@@ -143,8 +143,8 @@ class PlacementDecision(Message):
     """Number of nodes whose metrics lack the statistic of the policy, so that the estimates of
     their pods were used; by statistic, such as "p95 over 15m"; none: no node."""
     judged_by_other_statistics: Counts | None = None
-    """Number of nodes for which another statistic was used, by both, such as "p95 over 30m: p95
-    over 5m" or "p95 over 30m: mean"; none: no node."""
+    """Number of nodes for which another statistic was used, by the statistic of the policy and the
+    one used, such as "p95 over 30m: p95 over 5m" or "p95 over 30m: mean"; none: no node."""
     unknown_usage: Counts | None = None
     """Number of nodes whose metric lacks a resource, by resource.
 

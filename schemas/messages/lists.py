@@ -25,7 +25,7 @@ class ListBegin(Message):
     """The following records with this list id belong to a full list."""
 
     kind: Literal["list-begin"] = "list-begin"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     list_id: ListId
 
@@ -34,7 +34,7 @@ class ListEnd(Message):
     """The full list is complete."""
 
     kind: Literal["list-end"] = "list-end"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     list_id: ListId
     kinds: Annotated[

@@ -151,7 +151,7 @@ class MigrationStatus(Message, Migration):
     """`status`: the phase or a condition of a migration has changed (key: cluster)."""
 
     kind: Literal["migration"] = "migration"
-    """Says what the record is."""
+    """Kind of the record."""
     happened_at_ms: EpochMs
     """Log time of the change."""
     as_of: AsOf
@@ -175,7 +175,7 @@ class DrainStatus(Message):
     """`status`: progress of the drain of a node (key: cluster)."""
 
     kind: Literal["drain"] = "drain"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     node: NodeName
     phase: Literal["Draining", "Drained", "Undrained"]
@@ -252,8 +252,8 @@ class DrainRow(Message):
     """True: maintenance windows do not apply."""
     dry_run: bool = False
     """True: pods are not evicted; one dry migration per pod is reported."""
-    noted: Annotated[str, Field(max_length=128)] | None = None
-    """Only for dry drains: uid of the last reported pod, in the order of uids."""
+    last_reported_uid: Annotated[str, Field(max_length=128)] | None = None
+    """Only for dry drains: uid of the last reported pod. Pods are reported in the order of uids."""
 
 
 class EvictionLimiterRow(Message):

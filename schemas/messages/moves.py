@@ -131,7 +131,7 @@ class MoveOutcome(FollowedEvictionRow):
     """`status`: the outcome of one eviction (key: cluster)."""
 
     kind: Literal["move"] = "move"
-    """Says what the record is."""
+    """Kind of the record."""
     ended_at_ms: EpochMs
     """Log time at which observation ended."""
     as_of: AsOf

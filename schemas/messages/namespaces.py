@@ -20,7 +20,7 @@ class NamespaceState(Message):
     """A namespace and its labels (key: cluster)."""
 
     kind: Literal["namespace"] = "namespace"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     name: Namespace
     """Name of the namespace."""
@@ -36,7 +36,7 @@ class PriorityClassState(Message):
     """A priority class and its value (key: cluster)."""
 
     kind: Literal["priority-class"] = "priority-class"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     name: ObjectName
     """Name of the priority class."""

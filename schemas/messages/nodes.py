@@ -31,7 +31,7 @@ class NodeState(Message):
     """A node was added, changed or removed (key: cluster)."""
 
     kind: Literal["node"] = "node"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     node: NodeName
     event: Literal["added", "changed", "removed"]

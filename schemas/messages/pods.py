@@ -222,7 +222,7 @@ class PodLifecycle(Message):
     """An event of a pod (key: cluster)."""
 
     kind: Literal["pod"] = "pod"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     event: Literal["seen", "bound", "initialised", "running", "changed", "finished", "deleted"]
     """The event; in a full list: seen."""

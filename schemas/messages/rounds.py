@@ -116,7 +116,8 @@ class HotNode(Part):
     abnormal_rounds: Count
     """Number of consecutive rounds in which the node was hot, including this one."""
     gate: Gate = ""
-    """The gate that stopped the whole node, or ended its turn; empty: the node was relieved."""
+    """The gate that stopped the whole node, or that stopped further pods from leaving it; empty:
+    none did."""
     cost: Cost | None = None
     """Cost of the node (risk of overutilization) before the moves of this round; none: the node is
     hot by thresholds."""
@@ -147,7 +148,7 @@ class PoolRound(Part):
     gate: Gate = ""
     """The gate that stopped the whole pool."""
     wanted: Count = 0
-    """Number of pods that were to leave."""
+    """Number of pods that should leave."""
     leaving: Count = 0
     """Number of pods whose migration began."""
     hot: Annotated[tuple[HotNode, ...], Field(max_length=HOT_NODES_MAX, fail_fast=True)] = ()
@@ -160,7 +161,7 @@ class RebalanceRound(Message):
     """`status`: one round of rebalancing in a cluster (key: cluster)."""
 
     kind: Literal["round"] = "round"
-    """Says what the record is."""
+    """Kind of the record."""
     round_id: DecisionId
     """Id, derived from the inputs."""
     cluster: ClusterName
@@ -224,5 +225,6 @@ class UsageHistoryRow(Message):
     """Mean usage in the newest rounds, oldest first, per pool and resource, in thousandths of a
     percent; under "" that of the whole cluster."""
     filled: Annotated[tuple[_FilledMap, ...], Field(fail_fast=True)] | None = None
-    """With `compat: koordinator`: threshold maps of the policy after rounds have filled them, each
-    once, in the order of the pools; none: as in the policy. The size of the policy limits them."""
+    """With `compat: koordinator`: the threshold maps of all pools, in the order of the pools. Earlier
+    rounds have added missing resources to them, as Koordinator does. A map that several pools share
+    is listed once. None: the maps are as in the policy."""

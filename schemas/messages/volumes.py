@@ -22,7 +22,7 @@ class PersistentVolumeState(Message):
     """A persistent volume (key: cluster)."""
 
     kind: Literal["volume"] = "volume"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     name: ObjectName
     """Name of the volume."""
@@ -55,7 +55,7 @@ class PersistentVolumeClaimState(Message):
     """A claim for a persistent volume (key: cluster)."""
 
     kind: Literal["volume-claim"] = "volume-claim"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     namespace: Namespace
     """Namespace of the claim."""

@@ -23,7 +23,7 @@ class WorkloadState(Message):
     """A controller of pods and its desired replicas (key: cluster)."""
 
     kind: Literal["workload"] = "workload"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     uid: Uid
     """uid of the controller as its pods have it; for a Deployment, that of its ReplicaSet."""
@@ -49,7 +49,7 @@ class DisruptionBudget(Message):
     """A PodDisruptionBudget with its status (key: cluster)."""
 
     kind: Literal["disruption-budget"] = "disruption-budget"
-    """Says what the record is."""
+    """Kind of the record."""
     cluster: ClusterName
     namespace: Namespace
     """Namespace of the budget and of its pods."""

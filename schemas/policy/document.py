@@ -62,8 +62,8 @@ class Policy(PolicyPart):
     resource_limits: NodeResourceLimitsAwareArgs = Field(
         default_factory=NodeResourceLimitsAwareArgs
     )
-    """Arguments of the score NodeResourceLimitsAware, which is off by default. A node scores by how
-    much of it the limits of its pods leave free."""
+    """Arguments of the score NodeResourceLimitsAware, which is off by default. The score of a node is
+    the share of the node that the limits of its pods leave free."""
     resources_fit: Annotated[NodeResourcesFitArgs, Field(exclude_if=is_default)] = Field(
         default_factory=NodeResourcesFitArgs
     )
@@ -90,9 +90,9 @@ class Policy(PolicyPart):
     that selects it. Every high threshold needs a low one, and the reverse."""
     migration: MigrationControllerArgs = Field(default_factory=MigrationControllerArgs)
     """How a pod moves, which pods may move, and how many at once (Koordinator's
-    MigrationControllerArgs). `migration` and `evictor` apply together: a pod that one of them
-    permits (bare, local storage, system critical) is permitted, and a pod that one of them protects
-    otherwise is protected."""
+    MigrationControllerArgs). `migration` and `evictor` apply together. A bare pod, a pod with local
+    storage or a system-critical pod may be evicted if one of the two permits it. All other
+    protections of both apply."""
     evictor: DefaultEvictorArgs = Field(default_factory=DefaultEvictorArgs)
     """Which pods may be evicted (the descheduler's DefaultEvictorArgs). A pod is not evicted while
     the cluster has not sent the namespace or priority class that a rule needs."""
@@ -117,15 +117,16 @@ class Policy(PolicyPart):
     when_overloaded: Annotated[Literal["leastBad", "wait"] | None, Field(validate_default=True)] = (
         None
     )
-    """A pod that only the load filter keeps from every node. `leastBad`: placed on the best of
-    them. `wait`: it waits, which is the default with `compat: koordinator`."""
+    """What happens to a pod if the load filter alone keeps it from every node. `leastBad`: it is
+    placed on the best of these nodes. `wait`: it waits; this is the default with `compat:
+    koordinator`."""
     reservation_seconds: Annotated[int, int_range(1, _DAY_S)] = 300
-    """Life of a reservation that the pod's lifecycle has not confirmed."""
+    """How long room is reserved for a placed pod while no record shows the pod as bound."""
     max_pending_requests: Annotated[int, int_range(1, 10_000_000)] = 100_000
     """Requests that may wait for a node; further ones are refused."""
     initial_backoff_seconds: Annotated[int, int_range(1, _DAY_S)] = 1
     """Wait after the first failed attempt to place or evict a pod; it doubles with each further
-    one."""
+    failure."""
     max_backoff_seconds: Annotated[int, int_range(1, _DAY_S)] = 60
     """Longest wait between two attempts."""
     metric_future_seconds: Annotated[int, int_range(0, _DAY_S)] = 60

@@ -116,34 +116,34 @@ def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
             yield (alias,), f"the section has no effect, because {plugin} is not enabled in {where}"
 
 
-def list_asked_windows(policy: Policy) -> list[tuple[str, str, int]]:
-    """Return field, statistic and window in ms of what `loadAware.aggregated` asks of metrics.
+def list_needed_windows(policy: Policy) -> list[tuple[str, str, int]]:
+    """Return the aggregates that `loadAware.aggregated` needs: field, statistic, window in ms.
 
-    A window of 0 stands for any.
+    A window of 0 stands for any window.
     """
     aggregated = policy.load_aware.aggregated
-    asked: list[tuple[str, str, int]] = []
+    needed: list[tuple[str, str, int]] = []
     if aggregated is not None and aggregated.filters and policy.plugins.filters(LOAD_AWARE):
         statistic, duration_ms = (
             aggregated.usage_aggregation_type,
             aggregated.usage_aggregated_duration_ms,
         )
-        asked.append(("usageAggregatedDuration", statistic, duration_ms))
+        needed.append(("usageAggregatedDuration", statistic, duration_ms))
     scores = policy.plugins.scores(LOAD_AWARE)
     if aggregated is not None and aggregated.score_aggregation_type and scores:
         statistic, duration_ms = (
             aggregated.score_aggregation_type,
             aggregated.score_aggregated_duration_ms,
         )
-        asked.append(("scoreAggregatedDuration", statistic, duration_ms))
-    return asked
+        needed.append(("scoreAggregatedDuration", statistic, duration_ms))
+    return needed
 
 
 def _find_missing_windows(policy: Policy) -> Iterator[Finding]:
-    asked = list_asked_windows(policy)
+    needed = list_needed_windows(policy)
     for section, collect in policy.collect.by_section.items():
         recorded = collect.metric_aggregate_policy.durations_ms
-        for field, _, duration_ms in asked:
+        for field, _, duration_ms in needed:
             if duration_ms and duration_ms not in recorded:
                 yield (
                     ("loadAware", "aggregated", field),

@@ -38,9 +38,9 @@ _Dumper.add_representer(float, _represent_float)
 
 
 def effective_values(part: PolicyPart) -> dict[str, Any]:
-    """Every field of a policy or a section with its value, in the names of the document.
+    """Return every field of a policy or section with its value, under the names of the document.
 
-    The document itself leaves out some defaults, for the digest's sake.
+    `Policy.document` leaves out some defaults, so that they do not change the digest.
     """
     document, values = part.model_dump(mode="json", exclude_none=True), {}
     for name, field in type(part).model_fields.items():
@@ -53,14 +53,14 @@ def effective_values(part: PolicyPart) -> dict[str, Any]:
 
 
 def effective_yaml(policy: Policy) -> str:
-    """The policy with all defaults, as YAML; reading it gives an equal policy with the same digest."""
+    """Return the policy with all defaults as YAML; reading it gives an equal policy."""
     return yaml.dump(
         effective_values(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
     )
 
 
 def inline_yaml(value: Any) -> str:
-    """A value of a policy in one line, as a policy file may have it."""
+    """Return a value of a policy as one line of YAML."""
     text = yaml.dump(
         value,
         Dumper=_Dumper,
@@ -69,4 +69,4 @@ def inline_yaml(value: Any) -> str:
         default_flow_style=True,
         width=math.inf,
     )
-    return text.removesuffix("...\n").strip()  # which follows a scalar that stands alone
+    return text.removesuffix("...\n").strip()  # PyYAML writes "..." after a single scalar

@@ -61,14 +61,14 @@ def _check_distinct(days: tuple[Day, ...]) -> tuple[Day, ...]:
 
 
 class WeeklyWindow(PolicyPart):
-    """A time of the week, again every week."""
+    """A period that repeats every week."""
 
     days: Annotated[Items[Day], Field(max_length=7), AfterValidator(_check_distinct)] = ()
     """Days on which it begins (`mon` to `sun`); none: every day."""
     start: Annotated[str, AfterValidator(_check_time)] = Field("00:00", alias="from")
     """Time of day at which it begins."""
     end: Annotated[str, AfterValidator(_check_time)] = Field("24:00", alias="to")
-    """Time of day at which it ends; not after `from`: on the next day."""
+    """Time of day at which it ends; on the next day if it is not after `from`."""
     utc_offset: Annotated[str, AfterValidator(_check_offset)] = "+00:00"
     """Offset of its times from UTC. It does not follow daylight saving time."""
 

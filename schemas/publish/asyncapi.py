@@ -28,24 +28,24 @@ _DESCRIPTION = f"""
 loadstream keeps the real load of Kubernetes clusters even. All its inputs and outputs are records of
 these Kafka topics.
 
-**Values** are JSON objects in UTF-8, of at most {VALUE_BYTES_MAX} bytes; only in `journal` and `checkpoints` such an object may be the head
-of other bytes. Numbers are integers of at most
-64 bits, written without fraction and exponent. Fields that a reader does not know are ignored; an absent
-optional field and null are the same; an unknown `schema_version` is refused. Times are milliseconds since
-1970-01-01 UTC. What is not there is unknown, never zero.
+**Values** are JSON objects in UTF-8, of at most {VALUE_BYTES_MAX} bytes. In `journal` and `checkpoints`
+further bytes follow the object. Numbers are integers of at most 64 bits, written without fraction and
+exponent. Unknown fields are ignored. An absent optional field and null mean the same. An unknown
+`schema_version` is refused. Times are milliseconds since 1970-01-01 UTC. A missing value is unknown, not
+zero.
 
-**Keys** are text in UTF-8, of at most {KEY_BYTES_MAX} bytes, and say what the record is about; a record
-about something else than its key says is refused.
+**Keys** are text in UTF-8, of at most {KEY_BYTES_MAX} bytes. A record whose key does not match its content
+is refused.
 
 **Partitions** follow from keys by the default partitioner of Kafka's Java producer: murmur2 of the key,
 sign bit cleared, modulo the number of partitions. With librdkafka set `partitioner=murmur2_random`. A
-record in another partition is refused, because each cluster has one writer. `clock`, `journal` and `checkpoints`
-are written to the partition that their key names.
+record in another partition is refused, because each cluster has one writer. Records of `clock`, `journal`
+and `checkpoints` are written to the partition that their key names.
 
 **The number of partitions** is {PARTITIONS_DEFAULT} by default. All topics that the cluster stage reads
 or writes have the same number, and it cannot be changed while there is state.
 
-**What cannot be read or is refused** goes whole to `dead-letters`, with the reason.
+**Records that cannot be read or are refused** go to `dead-letters` as a whole, with the reason.
 """
 
 

@@ -76,8 +76,8 @@ class KafkaSettings(BaseSettings):
     sasl_password: SecretStr | None = None
     """Password to log in with, unless it is in a file."""
     sasl_password_file: Path | None = None
-    """File with the password, such as a mounted Kubernetes secret; line ends after it are
-    dropped."""
+    """File with the password, such as a mounted Kubernetes secret; line breaks at its end are
+    ignored."""
     client_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = APP_ID
     """Client name in the broker's logs and quotas."""
     partitions: Annotated[int, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT

@@ -69,7 +69,7 @@ class Progress(Message):
     """Rows of kind samples with a higher sequence belong to an incomplete batch."""
     pods_sequence: Count
     """Rows of kind pod_samples with a higher sequence belong to an incomplete batch."""
-    heard_ms: _Times = ()
+    newest_ms: _Times = ()
     """Times of the newest samples, in the order of the log.
 
     Their median is the partition's clock.

@@ -124,8 +124,8 @@ class PendingRequestRow(Message):
     list_id: ListId | None = None
     """The last full list that contained the pod."""
     excluded: bool = False
-    """Nodes would accept the kind of the pod, but its owner is kept away from all of them: it waits
-    alone."""
+    """True: nodes would accept the pod, but its owner is kept away from all of them, so the request
+    waits outside of the group of its kind."""
 
 
 #: Resources that pods are counted by: as many as a policy of the largest size can name.

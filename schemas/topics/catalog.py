@@ -1,4 +1,4 @@
-"""The topics: the only place where the app, the admin command and the documents get them from.
+"""All topics, with their keys, message classes and retention.
 
 Keys and the murmur2 partitioner are part of the published contract. A record in a partition that its
 key does not hash to is refused, because otherwise two writers would hold the same cluster.

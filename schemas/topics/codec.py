@@ -86,12 +86,12 @@ def _decode(message: Any, value: bytes | None, bytes_max: int | None) -> Any | R
             "limit", f"the record has {len(value)} bytes; allowed are at most {bytes_max}"
         )
     try:
-        return _validated(message, value)
+        return _validate(message, value)
     except Exception as error:  # nothing in a record may stop a worker
         return Refusal("unreadable", f"the record cannot be read: {type(error).__name__}")
 
 
-def _validated(message: Any, value: bytes) -> Any | Refusal:
+def _validate(message: Any, value: bytes) -> Any | Refusal:
     try:
         return contract.get_adapter(message).validator.validate_json(value)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Whole days of a cluster, drawn from seeds, under several policies and rules side by side.
+"""Compares policies and placement rules on whole simulated days of a cluster, drawn from seeds.
 
     traces ─▶ scenario ─▶ world ◀─▶ contender ─▶ measures ─▶ comparison ─▶ report
                             ▲            │
@@ -16,7 +16,7 @@
     rule_contender   a rule as a contender; `rules` has rules of other schedulers
     contenders       contenders by name; `policies` has the built-in policies
     measures         the result of a run
-    runs             runs one after the other, or side by side
+    runs             makes runs one after the other, or concurrently
     finished_runs    finished runs in a directory
     comparison       all contenders with all days and seeds
     report           comparisons as sentences, tables, pages and charts

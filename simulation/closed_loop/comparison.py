@@ -53,7 +53,8 @@ class Comparison:
                 {
                     "name": name,
                     "figures": {
-                        figure: asdict(spread(runs, figure)) for figure in runs[0].result.figures
+                        figure: asdict(compute_spread(runs, figure))
+                        for figure in runs[0].result.figures
                     },
                     "runs": [
                         {"day": run.day, "seed": run.seed, **asdict(run.result)} for run in runs
@@ -69,21 +70,21 @@ class Comparison:
         }
 
 
-def value_of(run: Run, figure: str) -> float:
+def get_figure(run: Run, figure: str) -> float:
     return run.cpu_s if figure == CPU_SECONDS else run.result.figures[figure]
 
 
-def spread(runs: Sequence[Run], figure: str) -> Spread:
-    return _spread([value_of(run, figure) for run in runs])
+def compute_spread(runs: Sequence[Run], figure: str) -> Spread:
+    return _spread([get_figure(run, figure) for run in runs])
 
 
-def ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> Spread | None:
+def compute_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> Spread | None:
     """Return the ratio of our figure to the other's, over days and seeds; None if the other's is always 0.
 
     Runs of one day and seed have the same pods, so the ratio varies less than either figure.
     """
     pairs = zip(ours, others, strict=True)
-    values = [(value_of(our, figure), value_of(other, figure)) for our, other in pairs]
+    values = [(get_figure(our, figure), get_figure(other, figure)) for our, other in pairs]
     ratios = [our / other for our, other in values if other]
     return _spread(ratios) if ratios else None
 
@@ -104,28 +105,30 @@ def compare(
     """Run every contender with every day and seed; return one comparison for each of `parameters`.
 
     Args:
-        parameters: of the runs of one comparison.
-        days: of the traces.
-        seeds: of each day.
-        names: of the contenders.
-        files: traces that clusters are drawn from; empty: the built-in model.
+        parameters: one entry per comparison.
+        days: days of the traces.
+        seeds: seeds of each day.
+        names: names of the contenders.
+        files: files of the traces; empty: the built-in model.
         runs: makes the runs that `kept` does not have.
         kept: finished runs; new runs are added to it.
 
     Raises:
         UnreadableRun: a finished run cannot be read.
-        RunDied: the process of a run has ended before the run.
+        RunDied: the process of a run was killed.
     """
     tasks = [Task(*each) for each in product(parameters, days, seeds, names)]
-    made: dict[Task, Run | None] = {task: kept.find(task) if kept else None for task in tasks}
-    missing = [task for task, run in made.items() if run is None]
+    run_of: dict[Task, Run | None] = {task: kept.find(task) if kept else None for task in tasks}
+    missing = [task for task, run in run_of.items() if run is None]
     for task, run in runs(missing) if missing else ():
-        made[task] = run
+        run_of[task] = run
         if kept is not None:
             kept.keep(task, run)
     return [
         Comparison(
-            each, files, tuple(run for task, run in made.items() if run and task.parameters == each)
+            each,
+            files,
+            tuple(run for task, run in run_of.items() if run and task.parameters == each),
         )
         for each in parameters
     ]

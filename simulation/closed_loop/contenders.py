@@ -1,4 +1,4 @@
-"""Contenders by name: policies, which both stages decide by, and rules of other schedulers.
+"""Contenders by name: both stages under a policy, or a placement rule of another scheduler.
 
 policies/*.yaml   built-in policies, named by their files
 rules/*.py        placement rules of other schedulers, named by their modules
@@ -30,7 +30,7 @@ _ANNOTATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ContenderFactory:
-    """Makes a contender for one run, since a contender has state."""
+    """Makes a contender for one run; a contender has state, so each run needs its own."""
 
     definition: str
     """Policy with all defaults, or name of the rule. Equal definitions give equal decisions."""
@@ -50,12 +50,12 @@ class WrongPolicy(ValueError):
     """A file is not a policy; the message has a line for each problem."""
 
 
-def known_contenders() -> tuple[str, ...]:
+def list_contenders() -> tuple[str, ...]:
     """Return the names of all built-in contenders, policies first."""
     return (*_policies(), *_rules())
 
 
-def contenders(
+def make_contenders(
     names: Iterable[str],
     files: Iterable[Path],
     make_stages: Callable[[], LocalPipeline] = LocalPipeline,
@@ -86,8 +86,8 @@ def contenders(
     for file in files:
         if file.stem in policies or file.stem in of_rules:
             raise UnknownContender(
-                f"found policy file {file} with the name of a built-in contender, by which reports "
-                "would speak of it; expected another name"
+                f"found policy file {file}, whose name is that of a built-in contender; expected "
+                "another file name"
             )
         try:
             add(file.stem, _of_policy(file.stem, file, make_stages))
@@ -121,8 +121,8 @@ def _remark(name: str, policy: Policy) -> str:
         return ""
     why = "mode is observe" if policy.mode == "observe" else "a dryRun is true"
     return (
-        f"{name}: {why}, so its evictions are dry and no pod leaves a node; expected mode: enforce, and "
-        "no dryRun, where moves are to be seen"
+        f"{name}: {why}, so its evictions are dry and no pod leaves a node; to see moves, set mode: "
+        "enforce and no dryRun"
     )
 
 

@@ -1,8 +1,8 @@
-"""Finished runs in a directory, which need not be run again.
+"""Finished runs, kept in a directory so that they are not repeated.
 
-A day of a large cluster takes long. Each finished run is written to a file of its own. So a comparison
-that was stopped can continue, several processes can work on one report, and a report can be made again
-in seconds. The name of a file has a hash of everything that determines the figures: parameters, seed,
+A day of a large cluster takes long to run. Each finished run is written to its own file. So a stopped
+comparison can continue, several commands can share one directory, and a report can be made again in
+seconds. The name of a file has a hash of everything that determines the figures: parameters, seed,
 traces, definition of the contender and version of loadstream. After a change of the code within one
 version, use an empty directory.
 """
@@ -22,11 +22,8 @@ from simulation.closed_loop.traces import Traces
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run to be made."""
-
     parameters: Parameters
     day: str
-    """Of the traces."""
     seed: int
     contender: str
 
@@ -96,7 +93,7 @@ class FinishedRuns:
             return None
         except (ValueError, TypeError, KeyError) as error:
             raise UnreadableRun(
-                f"{path} holds no finished run ({error}); remove it, and it is run again"
+                f"{path} is not a finished run ({error}); remove the file to repeat the run"
             ) from None
 
     def keep(self, task: Task, run: Run) -> None:
@@ -107,13 +104,13 @@ class FinishedRuns:
         part.replace(path)
 
     def _path(self, task: Task) -> Path:
-        of: dict[str, Any] = {
+        determinants: dict[str, Any] = {
             "version": self._version,
             "traces": self._digests[task.day],
             "parameters": asdict(task.parameters),
             "contender": self._definitions[task.contender],
         }
-        key = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
+        key = hashlib.sha256(json.dumps(determinants, sort_keys=True).encode()).hexdigest()[:16]
         name = f"{task.contender}-load-{task.parameters.load:g}-{task.day}-seed-{task.seed}-{key}"
         return self._directory / f"{name}.json"
 

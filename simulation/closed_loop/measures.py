@@ -63,18 +63,16 @@ class Recorder(Observer):
         self._bounces = 0
 
     def minute(self, moment: Moment) -> None:
-        """Record the demand of all nodes."""
         if moment.at_ms < self._begin_ms:
             return
         shares = (moment.demand / self._allocatable).astype(np.float32)
         self._cpu.append(shares[:, 0])
         self._memory.append(shares[:, 1])
 
-    def asked(self, plan: PodPlan) -> None:
+    def on_request(self, plan: PodPlan) -> None:
         self._asked_ms[plan.pod.uid] = plan.at_ms
 
-    def happened(self, event: PodEvent) -> None:
-        """Record the wait of a pod that was bound."""
+    def on_pod_event(self, event: PodEvent) -> None:
         if event.event != "bound":
             return
         uid = event.pod.uid
@@ -86,7 +84,7 @@ class Recorder(Observer):
         if move is not None and event.pod.node == move.eviction.node:
             self._bounce(move, event.at_ms)
 
-    def evicted(self, eviction: Eviction) -> None:
+    def on_eviction(self, eviction: Eviction) -> None:
         """Record an eviction, and whether the pod had moved shortly before."""
         work = get_plan_index(eviction.pod.uid)
         move, before = _Move(eviction), self._before.get(work)
@@ -99,13 +97,12 @@ class Recorder(Observer):
             self._move_of[eviction.replacement.pod.uid] = move
 
     def _bounce(self, move: _Move, at_ms: int) -> None:
-        """Count a move that was in vain, once per move."""
+        """Count a move whose pod returned or was evicted again, once per move."""
         if at_ms >= self._begin_ms and not move.bounced:
             move.bounced = True
             self._bounces += 1
 
     def result(self, counts: Mapping[str, int]) -> Result:
-        """Return the figures of the run."""
         cpu, memory = np.array(self._cpu), np.array(self._memory)
         hot = cpu > HOT_CPU
         millicores = self._allocatable[:, 0]

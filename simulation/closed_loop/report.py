@@ -12,9 +12,9 @@ from simulation.closed_loop.comparison import (
     CPU_SECONDS,
     Comparison,
     Spread,
-    ratio,
-    spread,
-    value_of,
+    compute_ratio,
+    compute_spread,
+    get_figure,
 )
 from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import Parameters
@@ -61,8 +61,8 @@ def summarize(comparison: Comparison) -> str | None:
         return None
     ours = of[OURS]
     text = (
-        f"Under {OURS}'s default policy, {given.nodes} nodes have {_format(spread(ours, HOT))} hot "
-        f"node-minutes in {given.hours:g} hours, with {_format(spread(ours, EVICTIONS))} evictions."
+        f"Under {OURS}'s default policy, {given.nodes} nodes have {_format(compute_spread(ours, HOT))} hot "
+        f"node-minutes in {given.hours:g} hours, with {_format(compute_spread(ours, EVICTIONS))} evictions."
     )
     for name, words in AGAINST.items():
         if name in of:
@@ -71,18 +71,18 @@ def summarize(comparison: Comparison) -> str | None:
 
 
 def _compare_with(words: str, ours: Sequence[Run], others: Sequence[Run]) -> str:
-    if ratio(ours, others, HOT) is None:
+    if compute_ratio(ours, others, HOT) is None:
         return f"Under {words} no node is hot."
     hot, weighted, waiting = (
         _format_ratio(ours, others, each) for each in (HOT, WEIGHTED, WAITING)
     )
     pairs = zip(ours, others, strict=True)
-    worse = sum(value_of(our, HOT) >= value_of(other, HOT) for our, other in pairs)
+    worse = sum(get_figure(our, HOT) >= get_figure(other, HOT) for our, other in pairs)
     return (
-        f"Compared with {words} ({_format(spread(others, EVICTIONS))} evictions), hot minutes are {hot} "
+        f"Compared with {words} ({_format(compute_spread(others, EVICTIONS))} evictions), hot minutes are {hot} "
         f"times as many, by capacity {weighted} times; pods wait {waiting} times as long."
         + (
-            f" In {worse} of {count_text(len(ours), 'run')} nodes are not less hot."
+            f" In {worse} of {count_text(len(ours), 'run')} there are as many hot minutes or more."
             if worse
             else ""
         )
@@ -90,7 +90,7 @@ def _compare_with(words: str, ours: Sequence[Run], others: Sequence[Run]) -> str
 
 
 def _format_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> str:
-    found = ratio(ours, others, figure)
+    found = compute_ratio(ours, others, figure)
     return "-" if found is None else _format(found, 2)
 
 
@@ -103,10 +103,11 @@ def _format(figure: Spread, digits: int = 0) -> str:
 
 
 def tabulate_figures(comparison: Comparison) -> Table:
-    """Return a row for each contender."""
     rows = [["", *(heading for _, heading, _ in COLUMNS)]]
     for name, runs in comparison.contenders.items():
-        rows.append([name, *(_format(spread(runs, each), digits) for each, _, digits in COLUMNS)])
+        rows.append(
+            [name, *(_format(compute_spread(runs, each), digits) for each, _, digits in COLUMNS)]
+        )
     return rows
 
 
@@ -122,7 +123,7 @@ def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
 
 
 def tabulate_days(comparison: Comparison) -> Table:
-    """Return the same with a row for each day of the traces."""
+    """Return the ratios of `tabulate_ratios`, with a row for each day of the traces."""
     rows = []
     for day in comparison.days:
         of = {
@@ -134,7 +135,6 @@ def tabulate_days(comparison: Comparison) -> Table:
 
 
 def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
-    """Return cells by heading."""
     ours = of[OURS]
     cells = {}
     for name, words in AGAINST.items():
@@ -143,12 +143,11 @@ def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
             cells[f"by capacity / {words}'s"] = _format_ratio(ours, of[name], WEIGHTED)
             cells[f"waiting / {words}'s"] = _format_ratio(ours, of[name], WAITING)
     evicting = [OURS, *(name for name in list(AGAINST)[1:] if name in of)]
-    evictions = " / ".join(_format(spread(of[name], EVICTIONS)) for name in evicting)
+    evictions = " / ".join(_format(compute_spread(of[name], EVICTIONS)) for name in evicting)
     return cells | {"evictions / Koordinator's": evictions}
 
 
 def describe(comparison: Comparison) -> str:
-    """Describe the runs in a sentence or two."""
     given, usual = comparison.parameters, Parameters()
     differing = [
         f"{each.name} {getattr(given, each.name)}"
@@ -179,7 +178,6 @@ def format_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def format_table(rows: Table) -> Iterator[str]:
-    """Yield the lines of a table for a terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
@@ -255,8 +253,13 @@ def draw_bars(comparisons: Sequence[Comparison]) -> str:
 
 def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
     given = comparison.parameters
-    hot = {name: spread(runs, "hot_cpu_minutes") for name, runs in comparison.contenders.items()}
-    evictions = {name: spread(runs, "evictions") for name, runs in comparison.contenders.items()}
+    hot = {
+        name: compute_spread(runs, "hot_cpu_minutes")
+        for name, runs in comparison.contenders.items()
+    }
+    evictions = {
+        name: compute_spread(runs, "evictions") for name, runs in comparison.contenders.items()
+    }
     scale = _BAR_LONGEST / (max((each.most for each in hot.values()), default=0.0) or 1.0)
     yield (
         f'<text x="4" y="{top + _LINE - 4}" font-weight="bold">{given.scenario}, mean load '

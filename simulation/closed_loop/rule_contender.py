@@ -31,14 +31,11 @@ _CHOICES = 104
 
 
 class RuleContender(Observer):
-    """One rule in one world."""
-
     def __init__(self, name: str, rule: Rule) -> None:
         self.name = name
         self._rule = rule
 
     def begin(self, world: World) -> None:
-        """Observe the world."""
         parameters = world.scenario.parameters
         self._world = world
         self._random = np.random.default_rng([world.scenario.seed, _CHOICES])
@@ -61,10 +58,10 @@ class RuleContender(Observer):
         self._failed = 0
         world.cluster.observers.append(self)
 
-    def asked(self, plan: PodPlan) -> None:
+    def on_request(self, plan: PodPlan) -> None:
         self._waiting.append((0, plan))
 
-    def happened(self, event: PodEvent) -> None:
+    def on_pod_event(self, event: PodEvent) -> None:
         """Count the requests of a pod that was bound or deleted."""
         if event.event not in ("bound", "deleted") or event.pod.node is None:
             return
@@ -84,8 +81,8 @@ class RuleContender(Observer):
 
     def step(self, now_ms: int) -> None:
         """Read the reports that have arrived, and place waiting pods."""
-        moment = self._world.usage.moment(now_ms)
-        self._late.append((now_ms + self._lag_ms, moment, self._world.sampled(now_ms)))
+        moment = self._world.usage.measure(now_ms)
+        self._late.append((now_ms + self._lag_ms, moment, self._world.list_sampled_nodes(now_ms)))
         while self._late and self._late[0][0] <= now_ms:
             _, reported, nodes = self._late.popleft()
             self._report(reported, nodes)
@@ -124,7 +121,7 @@ class RuleContender(Observer):
         index = np.array(nodes, dtype=np.intp)
         window = self._window
         window[:-1, index] = window[1:, index]
-        window[-1, index] = moment.given[index]
+        window[-1, index] = moment.node_usage[index]
         self._measured[index] = np.nanmean(window[-self._short :, index], axis=0)
         self._deviation[index] = np.nanstd(window[:, index], axis=0)
         for node in nodes:

@@ -1,11 +1,12 @@
-"""The runs of a comparison: one after the other, or side by side in several processes.
+"""Makes the runs of a comparison: one after the other, or concurrently in several processes.
 
 Runs are independent, so the result does not depend on the number of processes. Each run takes one
-core. The order in which runs end is not defined.
+core. Concurrent runs end in any order.
 """
 
 import gc
 import os
+import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -16,10 +17,11 @@ from functools import lru_cache
 from multiprocessing import active_children, connection, get_context, parent_process
 from pathlib import Path
 from signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGINT, pthread_sigmask, signal
+from tempfile import NamedTemporaryFile
 from threading import Thread
 from typing import Protocol
 
-from simulation.closed_loop.contenders import ContenderFactory, contenders
+from simulation.closed_loop.contenders import ContenderFactory, make_contenders
 from simulation.closed_loop.finished_runs import Calibration, Run, Task
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
@@ -31,22 +33,20 @@ from simulation.closed_loop.world import Contender, run
 GC_THRESHOLDS = (400_000, 5, 20_000)
 
 Progress = Callable[[str], None]
-"""Is called with lines of progress."""
+"""Called with each line of progress."""
 
 
 class Runs(Protocol):
-    """Makes runs."""
-
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
         """Yield each task with its run, in the order in which runs end."""
         ...
 
 
 class RunDied(RuntimeError):
-    """The process of a run has ended before the run; the message says what to do."""
+    """A process was killed before its run was complete; the message says what to do."""
 
 
-class InTurn:
+class SequentialRuns:
     """Makes runs one after the other, in this process."""
 
     def __init__(
@@ -59,9 +59,9 @@ class InTurn:
         """`cpu_s` returns the CPU time of this process so far."""
         self._make, self._progress, self._cpu_s = make, progress, cpu_s
         # All contenders have the same scenario, and drawing it takes seconds.
-        of = {traces.day: traces for traces in days}
+        traces_of_day = {traces.day: traces for traces in days}
         self._scenario = lru_cache(1)(
-            lambda parameters, day, seed: draw_scenario(parameters, seed, of[day])
+            lambda parameters, day, seed: draw_scenario(parameters, seed, traces_of_day[day])
         )
 
     def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Run]]:
@@ -82,19 +82,19 @@ def make_run(
     """Run a contender over a whole scenario.
 
     Args:
-        scenario: of the run.
-        day: of the traces that the scenario was drawn from.
-        contender: decides.
+        scenario: scenario of the run.
+        day: day of the traces that the scenario was drawn from.
+        contender: places and moves the pods.
         progress: is called after each simulated hour.
         cpu_s: returns the CPU time of this process so far.
     """
-    given, seed, name, begun_s = scenario.parameters, scenario.seed, contender.name, cpu_s()
-    whole = given.filling_hours + given.hours
+    parameters, seed, name, begun_s = scenario.parameters, scenario.seed, contender.name, cpu_s()
+    total_hours = parameters.filling_hours + parameters.hours
 
     def report(hours: float) -> None:
         progress(
-            f"{given.load_text}% load, day {day}, {name}, seed {seed}: {hours:.0f} of {whole:g} h after "
-            f"{cpu_s() - begun_s:.0f} s of CPU"
+            f"{parameters.load_text}% load, day {day}, {name}, seed {seed}: {hours:.0f} of "
+            f"{total_hours:g} h after {cpu_s() - begun_s:.0f} s of CPU"
         )
 
     result = run(scenario, contender, report)
@@ -103,8 +103,8 @@ def make_run(
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
-    """Makes runs in several processes, each with contenders of its own."""
+class ParallelRuns:
+    """Makes runs concurrently, in several processes."""
 
     jobs: int
     """At most this many runs at a time."""
@@ -112,34 +112,39 @@ class SideBySide:
     files: Sequence[Path]
     days: Sequence[Traces]
     progress: Progress
-    """A function of a module, since other processes call it."""
+    """A function of a module, because other processes call it."""
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
         """Yield each task with its run, as runs end.
 
         Raises RunDied if a process is killed, for example for lack of memory.
         """
-        given = (self.names, self.files, self.days, self.progress)
-        with ProcessPoolExecutor(
-            min(self.jobs, len(tasks)), get_context("spawn"), _begin, given
-        ) as pool:
+        with NamedTemporaryFile() as days_file:
+            # Traces are larger than a pipe: passed as arguments, each start would wait for the imports
+            # of the process.
+            pickle.dump(self.days, days_file)
+            days_file.flush()
+            arguments = (self.names, self.files, days_file.name, self.progress)
+            pool = ProcessPoolExecutor(
+                min(self.jobs, len(tasks)), get_context("spawn"), _begin, arguments
+            )
             try:
                 with _without_ctrl_c():
-                    futures = {pool.submit(_made, task): task for task in tasks}
+                    futures = {pool.submit(_make_one_run, task): task for task in tasks}
                 for future in as_completed(futures):
                     yield futures[future], future.result()
             except BrokenProcessPool:
                 raise RunDied(
-                    f"one of {self.jobs} processes was ended from outside, perhaps for want "
-                    "of memory; give fewer with --jobs, and with --keep what has ended stays"
+                    f"one of {self.jobs} processes was killed, perhaps because memory ran out; use "
+                    "fewer --jobs, and --keep to keep finished runs"
                 ) from None
-            except BaseException:
-                for child in active_children():  # a run takes minutes, and is not wanted any more
+            finally:
+                for child in active_children():  # after an error or Ctrl-C, runs are not needed
                     child.terminate()
-                raise
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
-def runs(
+def create_runs(
     jobs: int,
     names: Sequence[str],
     files: Sequence[Path],
@@ -149,23 +154,23 @@ def runs(
     """Return an object that makes runs, at most `jobs` at a time."""
     if jobs == 1:
         gc.set_threshold(*GC_THRESHOLDS)
-        return InTurn(days, contenders(names, files), progress)
-    return SideBySide(jobs, names, files, days, progress)
+        return SequentialRuns(days, make_contenders(names, files), progress)
+    return ParallelRuns(jobs, names, files, days, progress)
 
 
-_in_turn: InTurn
-"""Makes the runs of this process, if it is one of several."""
+_sequential_runs: SequentialRuns
+"""Makes the runs in a process of the pool."""
 
 
-def _begin(
-    names: Sequence[str], files: Sequence[Path], days: Sequence[Traces], progress: Progress
-) -> None:
-    global _in_turn  # a pool calls functions of modules, and these keep what they need here
-    signal(SIGINT, SIG_DFL)  # Ctrl-C ends it at once, without a word
+def _begin(names: Sequence[str], files: Sequence[Path], days_file: str, progress: Progress) -> None:
+    """Prepare a process of the pool for its runs."""
+    global _sequential_runs  # the pool passes only the task to `_make_one_run`
+    signal(SIGINT, SIG_DFL)  # Ctrl-C ends the process at once, without a message
     pthread_sigmask(SIG_UNBLOCK, {SIGINT})
     Thread(target=_end_with_parent, daemon=True).start()
     gc.set_threshold(*GC_THRESHOLDS)
-    _in_turn = InTurn(days, contenders(names, files), progress)
+    days: Sequence[Traces] = pickle.loads(Path(days_file).read_bytes())  # noqa: S301 - our own file
+    _sequential_runs = SequentialRuns(days, make_contenders(names, files), progress)
 
 
 @contextmanager
@@ -181,9 +186,9 @@ def _without_ctrl_c() -> Iterator[None]:
         pthread_sigmask(SIG_UNBLOCK, {SIGINT})
 
 
-def _made(task: Task) -> Run:
-    ((_, made),) = _in_turn([task])
-    return made
+def _make_one_run(task: Task) -> Run:
+    ((_, run_of_task),) = _sequential_runs([task])
+    return run_of_task
 
 
 def _end_with_parent() -> None:

@@ -132,7 +132,6 @@ class Scenario:
     system: SystemDemands | None = None
     """Demand of the nodes themselves, if any."""
     cluster: str = CLUSTER
-    """Name of the cluster."""
     begin_ms: int = BEGIN_MS
 
     @property
@@ -145,7 +144,7 @@ class Scenario:
 
 
 class ImpossibleScenario(ValueError):
-    """No scenario of these traces has the parameters; the message says which, and what is expected."""
+    """The traces cannot give a scenario with these parameters; the message names the parameter."""
 
 
 def draw_scenario(
@@ -158,14 +157,14 @@ def draw_scenario(
     """Draw the scenario of a seed.
 
     Args:
-        parameters: of the scenario.
-        seed: draws nodes, pods and their demand.
-        traces: are drawn from.
+        parameters: parameters of the scenario.
+        seed: determines nodes, pods and their demand.
+        traces: sizes and usage to draw from.
         cluster: name of the cluster.
         begin_ms: start of the scenario.
 
     Raises:
-        ImpossibleScenario: nothing of the load is left for pods, or pods are too small to divide.
+        ImpossibleScenario: the nodes themselves use all of the load, or pods are too small to divide.
     """
     machines = _machines(parameters, seed, traces)
     cores = sum(machine.millicores for machine in machines)
@@ -188,9 +187,9 @@ def draw_scenario(
     for_pods = parameters.load * cores - used_by_nodes
     if for_pods <= 0:
         raise ImpossibleScenario(
-            f"system_share: found {parameters.system_share:g}, with which nodes of seed {seed} use "
-            f"{used_by_nodes / cores:.1%} of their CPU themselves while it is measured, and a load of "
-            f"{parameters.load_text}% leaves nothing for pods; expected less, or more load"
+            f"system_share: found {parameters.system_share:g}; with seed {seed} the nodes themselves use "
+            f"{used_by_nodes / cores:.1%} of their CPU in the measured time, so a load of "
+            f"{parameters.load_text}% leaves nothing for pods; expected a smaller share, or more load"
         )
     factor = for_pods / wanted if wanted else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
@@ -257,7 +256,6 @@ def _lives(parameters: Parameters, random: np.random.Generator, count: int) -> A
 
 
 def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
-    """Return the index of each pod's owner."""
     random = np.random.default_rng([seed, _PODS, 1])
     count = max(1, round(parameters.owners_per_node * parameters.nodes))
     weights = np.exp(parameters.owner_spread * random.standard_normal(count))

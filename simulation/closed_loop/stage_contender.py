@@ -47,12 +47,12 @@ class Samples:
 
     def of(self, moment: Moment) -> list[ProducedRecord]:
         """Return the samples that are due."""
-        nodes = self._world.sampled(moment.at_ms)
+        nodes = self._world.list_sampled_nodes(moment.at_ms)
         usage = self._world.usage
         due = usage.node[moment.slots] % nodes.step == nodes.start
-        whole = moment.pods[due].astype(np.int64).tolist()
+        whole = moment.pod_usage[due].astype(np.int64).tolist()
         amounts = dict(zip(moment.slots[due].tolist(), whole, strict=True))
-        given = moment.given.astype(np.int64).tolist()
+        given = moment.node_usage.astype(np.int64).tolist()
         written = []
         for node in nodes:
             cpu, memory = given[node]
@@ -125,11 +125,11 @@ class StageContender:
         """Prepare a run.
 
         Args:
-            name: of the contender in reports.
-            policy: text of a policy; None if the cluster has one already.
+            name: name of the contender in reports.
+            policy: text of a policy; None if the cluster already has one.
             make_stages: makes the stages.
-            annotations: of all pods.
-            partition: of the cluster and its clock.
+            annotations: annotations of all pods.
+            partition: partition of the cluster and its clock.
         """
         self.name = name
         self.complaints: list[str] = []
@@ -170,7 +170,7 @@ class StageContender:
             self._tick()
             self._connected.publish()
         self._carry_out(now_ms)
-        moment = self._world.usage.moment(now_ms)
+        moment = self._world.usage.measure(now_ms)
         self._late.append((now_ms + self._lag_ms, self._samples.of(moment)))
         if is_turn:
             while self._late and self._late[0][0] <= now_ms:

@@ -59,8 +59,6 @@ _Columns = tuple["array[int]", "array[float]", "array[float]"]
 
 @dataclass(frozen=True, slots=True)
 class SystemTrace:
-    """The machines of a file."""
-
     file: str
     shape: Shape
     complaints: tuple[str, ...]
@@ -129,7 +127,6 @@ def _resample(columns: _Columns) -> npt.NDArray[np.float64]:
 
 
 def model_system_usage() -> Shape:
-    """Return the built-in model."""
     random = np.random.default_rng(_MODEL_SEED)
     hours = np.arange(STEPS) / _HOUR_STEPS + random.uniform(0, 24, (_MACHINES, 1))
     swing = 1 + _DAY_SWING * np.sin(2 * np.pi * hours / 24)

@@ -199,7 +199,6 @@ def _percent(column: int, text: str) -> int:
 
 
 def model_traces() -> Traces:
-    """Return the built-in model."""
     random = np.random.default_rng(_MODEL_SEED)
     nodes = _drawn(random, SHAPES, _MODEL_NODES)
     pods = _drawn(random, _POD_SIZES, _MODEL_PODS)

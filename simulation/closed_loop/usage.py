@@ -34,11 +34,11 @@ class Moment:
     at_ms: int
     slots: Indexes
     """Slots of running pods."""
-    pods: Array
+    pod_usage: Array
     """Usage of these pods; shape (slots, 2)."""
     demand: Array
     """Demand of each node with its pods; shape (nodes, 2)."""
-    given: Array
+    node_usage: Array
     """Usage of each node: its demand, limited by its capacity; shape (nodes, 2)."""
 
 
@@ -61,14 +61,13 @@ class Usage(Observer):
         """Plan of the pod in each slot."""
         self.start_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
         self.end_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        """Planned end."""
         self.pod: list[Pod | None] = [None] * _SLOTS
         self.on_node: list[dict[int, None]] = [{} for _ in scenario.machines]
         """Slots of the pods of each node, in the order of their binding."""
         self._free = list(range(_SLOTS - 1, -1, -1))
         self._slot_of: dict[str, int] = {}
 
-    def happened(self, event: PodEvent) -> None:
+    def on_pod_event(self, event: PodEvent) -> None:
         uid = event.pod.uid
         if event.event == "bound":
             self._take(event)
@@ -79,7 +78,7 @@ class Usage(Observer):
             self.pod[slot] = None
             self._free.append(slot)
 
-    def moment(self, now_ms: int) -> Moment:
+    def measure(self, now_ms: int) -> Moment:
         """Return demand and usage at a time."""
         slots = np.flatnonzero((self.node >= 0) & (self.start_ms <= now_ms))
         work, node = self.work[slots], self.node[slots]

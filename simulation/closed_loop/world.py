@@ -36,7 +36,7 @@ class World:
         self.cluster.advance(now_ms)
         plans = self.scenario.plans
         while self._next < len(plans) and plans[self._next].at_ms <= now_ms:
-            self.cluster.ask(self._annotated(plans[self._next]))
+            self.cluster.request_node(self._annotated(plans[self._next]))
             self._next += 1
 
     def _annotated(self, plan: PodPlan) -> PodPlan:
@@ -45,7 +45,7 @@ class World:
         annotations = {**plan.pod.annotations, **self.annotations}
         return replace(plan, pod=plan.pod.model_copy(update={"annotations": annotations}))
 
-    def sampled(self, now_ms: int) -> range:
+    def list_sampled_nodes(self, now_ms: int) -> range:
         """Return the indexes of the nodes that are sampled in the current step. Nodes take turns."""
         parameters = self.scenario.parameters
         turns = max(1, parameters.sample_s // parameters.step_s)
@@ -87,7 +87,7 @@ def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
         contender.step(now_ms)
         passed_ms = now_ms - scenario.begin_ms
         if passed_ms % MINUTE_MS == 0:
-            recorder.minute(world.usage.moment(now_ms))
+            recorder.minute(world.usage.measure(now_ms))
         if passed_ms % HOUR_MS == 0:
             progress(passed_ms / HOUR_MS)
     return recorder.result(contender.figures())

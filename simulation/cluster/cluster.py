@@ -1,10 +1,10 @@
 """The simulated cluster: pods that wait, pods that run, and replacements of evicted pods.
 
-    ask, give_up       a pod asks for a node, or gets none
-    place, evict, ...  effects of a sink
+    request_node, ...  a pod asks for a node, or is refused for good
+    place, evict, ...  called by a sink
     add_machine        a node joins
-    advance(now)       pods start, finish and are deleted
-    observers          are called for each of these, in order
+    advance            lets time pass: pods start, finish and are deleted
+    observers          are called for each of these events, in order
 
 The cluster decides nothing. Bindings and evictions come through `simulation.cluster.sink`, and
 `state_watch` reports the state.
@@ -22,8 +22,6 @@ from simulation.cluster.pods import PodPlan
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """An evicted pod."""
-
     pod: Pod
     node: str
     at_ms: int
@@ -34,16 +32,16 @@ class Eviction:
 class Observer:
     """Handles events of a simulated cluster; subclasses override what they need."""
 
-    def asked(self, plan: PodPlan) -> None:
+    def on_request(self, plan: PodPlan) -> None:
         """A pod asks for a node."""
 
-    def happened(self, event: PodEvent) -> None:
+    def on_pod_event(self, event: PodEvent) -> None:
         """A pod on a node was bound, started, changed or ended."""
 
-    def evicted(self, eviction: Eviction) -> None:
+    def on_eviction(self, eviction: Eviction) -> None:
         """A pod begins to terminate; its replacement asks for a node next."""
 
-    def machine_added(self, machine: Machine) -> None:
+    def on_machine_added(self, machine: Machine) -> None:
         """A node has joined."""
 
 
@@ -64,25 +62,24 @@ class SimulatedCluster:
         self.kubelets = Kubelets(machines)
         self.owners = Owners(name, budgeted)
         self.observers: list[Observer] = []
-        self.asking: dict[str, PodPlan] = {}
+        self.waiting_pods: dict[str, PodPlan] = {}
         """Waiting pods, by uid."""
 
     def advance(self, now_ms: int) -> None:
-        """Let time pass."""
         self.now_ms = max(self.now_ms, now_ms)
         for event in self.kubelets.advance(self.now_ms):
             self._happened(event)
 
-    def ask(self, plan: PodPlan) -> None:
+    def request_node(self, plan: PodPlan) -> None:
         """Let a pod ask for a node."""
         self.owners.add_pod(plan.pod)
-        self.asking[plan.pod.uid] = plan
+        self.waiting_pods[plan.pod.uid] = plan
         for observer in self.observers:
-            observer.asked(plan)
+            observer.on_request(plan)
 
-    def give_up(self, uid: str) -> None:
+    def refuse(self, uid: str) -> None:
         """Remove a pod that was refused for good."""
-        plan = self.asking.pop(uid, None)
+        plan = self.waiting_pods.pop(uid, None)
         if plan is not None:
             self.owners.remove_pod(plan.pod)
 
@@ -91,13 +88,13 @@ class SimulatedCluster:
         event = self.kubelets.admit(plan, node, self.now_ms)
         if isinstance(event, str):
             return event
-        self.asking.pop(plan.pod.uid, None)
+        self.waiting_pods.pop(plan.pod.uid, None)
         self._happened(event)
         return None
 
     def evict(self, uid: str) -> None:
         """Let a running pod terminate. Its controller creates a replacement, which asks for a node."""
-        running = self.kubelets.pod(uid)
+        running = self.kubelets.find_pod(uid)
         event = self.kubelets.evict(uid, self.now_ms)
         if running is None or event is None:
             return
@@ -105,19 +102,17 @@ class SimulatedCluster:
         replacement = self.owners.replace_pod(running, self.now_ms)
         eviction = Eviction(running.pod, running.node, self.now_ms, replacement)
         for observer in self.observers:
-            observer.evicted(eviction)
+            observer.on_eviction(eviction)
         if replacement is not None:
-            self.ask(replacement)
+            self.request_node(replacement)
 
     def add_machine(self, machine: Machine) -> None:
-        """Add a node without pods."""
         self.machines = (*self.machines, machine)
         self.kubelets.add(machine)
         for observer in self.observers:
-            observer.machine_added(machine)
+            observer.on_machine_added(machine)
 
     def annotate(self, uid: str, annotations: Mapping[str, str]) -> None:
-        """Add annotations to a running pod."""
         event = self.kubelets.annotate(uid, annotations, self.now_ms)
         if event is not None:
             self._happened(event)
@@ -125,4 +120,4 @@ class SimulatedCluster:
     def _happened(self, event: PodEvent) -> None:
         self.owners.handle(event)
         for observer in self.observers:
-            observer.happened(event)
+            observer.on_pod_event(event)

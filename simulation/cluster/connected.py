@@ -23,7 +23,7 @@ Send = Callable[[str, Any], None]
 
 
 class ConnectedCluster:
-    """A simulated cluster with its watch, binder and evictor."""
+    """A simulated cluster whose state is sent and whose commands are carried out."""
 
     def __init__(self, cluster: SimulatedCluster, send: Send) -> None:
         self.cluster = cluster
@@ -32,7 +32,6 @@ class ConnectedCluster:
         self._send = send
 
     def begin(self, list_id: str) -> None:
-        """Send full lists."""
         for topic, message in collect_at_once(self._watch.full_list(list_id)):
             self._send(topic, message)
 
@@ -58,6 +57,6 @@ class ConnectedCluster:
         if outcome is not None:
             self._send("command-outcomes", outcome)
         elif isinstance(command, PlacementDecision) and command.outcome == "refused":
-            self.cluster.give_up(command.pod.uid)
+            self.cluster.refuse(command.pod.uid)
         self.publish()
         return outcome

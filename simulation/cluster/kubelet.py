@@ -24,8 +24,6 @@ GRACE_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
-    """An event of a pod on its node."""
-
     at_ms: int
     event: Event
     pod: Pod
@@ -34,8 +32,6 @@ class PodEvent:
 
 @dataclass(slots=True)
 class RunningPod:
-    """A pod on its node."""
-
     plan: PodPlan
     pod: Pod
     node: str
@@ -64,13 +60,13 @@ class Kubelets:
         """Bind a pod; return the event, or the reason why the node refuses the pod."""
         uid = plan.pod.uid
         if uid in self._node_of:
-            return f"pod {plan.pod.name} is on node {self._node_of[uid]} already"
+            return f"pod {plan.pod.name} is already on node {self._node_of[uid]}"
         state = self._nodes.get(node)
         if state is None:
             return f"there is no node {node}"
         missing = self._find_missing(state, plan)
         if missing is not None:
-            return f"node {node} has too little {missing} free for pod {plan.pod.name}"
+            return f"node {node} does not have enough free {missing} for pod {plan.pod.name}"
         started_ms = now_ms + START_MS
         bound = plan.pod.model_copy(update={"node": node, "scheduled_at_ms": now_ms})
         state.pods[uid] = RunningPod(plan, bound, node, started_ms)
@@ -81,8 +77,8 @@ class Kubelets:
         return PodEvent(now_ms, "bound", bound)
 
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
-        """Let a pod terminate; None if it is not there or already terminates."""
-        running = self.pod(uid)
+        """Let a pod terminate; None if it does not exist or is already terminating."""
+        running = self.find_pod(uid)
         if running is None or running.terminating:
             return None
         running.terminating = True
@@ -93,8 +89,8 @@ class Kubelets:
         return PodEvent(now_ms, "changed", running.pod)
 
     def annotate(self, uid: str, annotations: Mapping[str, str], now_ms: int) -> PodEvent | None:
-        """Add annotations to a pod; None if it is not there."""
-        running = self.pod(uid)
+        """Add annotations to a pod; None if it does not exist."""
+        running = self.find_pod(uid)
         if running is None:
             return None
         update = {"annotations": {**running.pod.annotations, **annotations}}
@@ -114,12 +110,12 @@ class Kubelets:
                 events.append(happened)
         return events
 
-    def pod(self, uid: str) -> RunningPod | None:
+    def find_pod(self, uid: str) -> RunningPod | None:
         """Return a pod that is on a node, or None."""
         node = self._node_of.get(uid)
         return None if node is None else self._nodes[node].pods[uid]
 
-    def requested(self, node: str) -> dict[str, int]:
+    def sum_requests(self, node: str) -> dict[str, int]:
         """Return the sum of the requests of the pods on a node."""
         return dict(self._nodes[node].requested)
 
@@ -146,7 +142,7 @@ class Kubelets:
 
     def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
         """Return an event that is due, or None if an eviction has prevented it."""
-        running = self.pod(uid)
+        running = self.find_pod(uid)
         if running is None or (running.terminating and event != "deleted"):
             return None
         state = self._nodes[running.node]

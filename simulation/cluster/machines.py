@@ -12,8 +12,6 @@ PODS_PER_NODE = 110
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node of the cluster."""
-
     name: str
     millicores: int
     memory_bytes: int

@@ -16,8 +16,6 @@ SCHEDULER = "loadstream"
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """A pod and its lifetime."""
-
     pod: Pod
     """The pod as it asks for a node."""
     at_ms: int

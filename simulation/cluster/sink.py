@@ -1,6 +1,6 @@
 """Binds and evicts pods of the simulated cluster, and refuses what an API server would refuse.
 
-The kubelet checks a binding again, so a placement that takes more than a node has fails. An evicted pod
+The kubelet checks each binding, so a binding to a node without enough room fails. An evicted pod
 terminates, and its controller creates a replacement.
 """
 
@@ -23,23 +23,23 @@ class SimulatedSink(Sink):
     async def bind(self, decision: PlacementDecision) -> Attempt:
         uid, name, kubelets = decision.pod.uid, decision.pod.name, self._cluster.kubelets
         if (node := kubelets.node_of(uid)) is not None:
-            return Attempt("failed", f"pod {name} is on node {node} already")
-        plan = self._cluster.asking.get(uid)
+            return Attempt("failed", f"pod {name} is already on node {node}")
+        plan = self._cluster.waiting_pods.get(uid)
         if plan is None:
-            return Attempt("failed", f"there is no pod {name} of uid {uid}", pod_gone=True)
+            return Attempt("failed", f"pod {name} with uid {uid} does not exist", pod_gone=True)
         why = self._cluster.place(plan, decision.node or "")
         return DONE if why is None else Attempt("failed", why)
 
     async def evict(self, command: EvictionCommand) -> Attempt:
         """Evict a pod, or ask its owner to evict it."""
         uid, name = command.pod.uid, command.pod.name
-        running = self._cluster.kubelets.pod(uid)
+        running = self._cluster.kubelets.find_pod(uid)
         if running is None:
             return Attempt("refused", f"pod {name} is gone", pod_gone=True)
         if running.node != command.node:
             return Attempt("refused", f"pod {name} is on node {running.node}")
         if running.terminating:
-            return Attempt("refused", f"pod {name} terminates already")
+            return Attempt("refused", f"pod {name} is already terminating")
         allowed = self._cluster.owners.count_allowed_disruptions(running.pod)
         if command.policy == "Eviction" and allowed is not None and allowed < 1:
             return Attempt(

@@ -55,13 +55,13 @@ class SimulatedStateWatch(StateWatch, Observer):
         for message in self._simulated.owners.changes():
             yield "pod-lifecycle", message
 
-    def asked(self, plan: PodPlan) -> None:
+    def on_request(self, plan: PodPlan) -> None:
         request = SchedulingRequest(cluster=self.cluster, pod=plan.pod, requested_at_ms=plan.at_ms)
         self._unread.append(("scheduling-requests", request))
 
-    def machine_added(self, machine: Machine) -> None:
+    def on_machine_added(self, machine: Machine) -> None:
         self._unread.append(("node-state", machine.node_state(self.cluster, None)))
 
-    def happened(self, event: PodEvent) -> None:
+    def on_pod_event(self, event: PodEvent) -> None:
         lifecycle = PodLifecycle(cluster=self.cluster, event=event.event, pod=event.pod)
         self._unread.append(("pod-lifecycle", lifecycle))

@@ -4,8 +4,8 @@
     judge   these -> pods that were bound or evicted more than once
 
 The log is independent of loadstream. Only successful requests count; refused requests are counted by
-status. A request whose client went away while it was carried out is logged as a timeout, done or not,
-and counts as unclear. Dry runs are left out.
+status. A request whose client disconnected before the answer is logged as a timeout, whether it was
+carried out or not, and counts as unclear. Dry runs are left out.
 
 A binding has the name of its pod, and a uid if the binder sets one. A name means the newest pod of this
 name at the arrival of the request. The log may be read while the server writes it: an incomplete last
@@ -29,14 +29,11 @@ _TIMEOUT = 504
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """One request that succeeded."""
-
+class AuditedRequest:
     user: str
     at: str
     """Time of arrival, as RFC 3339 with microseconds."""
     node: str = ""
-    """The node of a binding."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations that a binding adds to its pod."""
 
@@ -49,10 +46,10 @@ class PodRecord:
     name: str
     uid: str
     """Empty if the pod is older than the log and no request has its uid."""
-    created: Act | None = None
-    bindings: list[Act] = field(default_factory=list)
-    evictions: list[Act] = field(default_factory=list)
-    deletions: list[Act] = field(default_factory=list)
+    created: AuditedRequest | None = None
+    bindings: list[AuditedRequest] = field(default_factory=list)
+    evictions: list[AuditedRequest] = field(default_factory=list)
+    deletions: list[AuditedRequest] = field(default_factory=list)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name} ({self.uid or 'uid unknown'})"
@@ -60,8 +57,6 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditLog:
-    """The content of a log."""
-
     pods: tuple[PodRecord, ...]
     """In the order of the log."""
     refused: Mapping[tuple[str, str, int], int]
@@ -69,7 +64,7 @@ class AuditLog:
     unclear: Mapping[str, int]
     """Number of `bindings`, `evictions` or `deletions` with unknown outcome."""
     unreadable: int
-    """Lines that are no event, since an API server was killed while it wrote them."""
+    """Lines that are not events, because an API server was killed while it wrote them."""
 
     def by_user(self, kind: str) -> dict[str, int]:
         """Return the number of `bindings`, `evictions` or `deletions` by user."""
@@ -112,8 +107,6 @@ def _faults(pods: Iterable[PodRecord]) -> Iterator[str]:
 
 
 class _Names:
-    """Finds the pod that a request is about."""
-
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
         """`events` are in the order of their arrival."""
         self.pods: dict[tuple[str, str, str], PodRecord] = {}
@@ -172,13 +165,13 @@ def _events(content: bytes) -> tuple[list[dict[str, Any]], int]:
     return events, unreadable
 
 
-def _act(event: dict[str, Any]) -> Act:
+def _act(event: dict[str, Any]) -> AuditedRequest:
     user, at = _user(event), str(event["requestReceivedTimestamp"])
     if event["objectRef"].get("subresource") != "binding":
-        return Act(user, at)
+        return AuditedRequest(user, at)
     asked = event["requestObject"]
     annotations = asked["metadata"].get("annotations") or {}
-    return Act(user, at, str(asked["target"]["name"]), annotations)
+    return AuditedRequest(user, at, str(asked["target"]["name"]), annotations)
 
 
 def _user(event: dict[str, Any]) -> str:

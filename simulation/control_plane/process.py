@@ -51,8 +51,6 @@ class Health:
 
 @dataclass(slots=True)
 class Part(ChildProcess):
-    """One part, with its flags and its health check."""
-
     binary: Path
     name: str
     flags: tuple[str, ...]

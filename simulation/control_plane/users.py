@@ -30,7 +30,7 @@ _RIGHTS = Path(connectors.kubernetes.__file__).parent / "rights.yaml"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFLICT = 409
-_LOOK_S = 0.05
+_POLL_S = 0.05
 #: Longest time until an API server applies new rights; a second is usual.
 RIGHTS_MAX_S = 60.0
 
@@ -95,13 +95,12 @@ async def grant_rights(server: ApiServer) -> None:
             if time.monotonic() > until_s:
                 raise ControlPlaneUnavailable(
                     f"user {user} was given the right to {rule['verbs'][0]} {rule['resources'][0]}, "
-                    f"and the API server did not apply it within {RIGHTS_MAX_S:g} s: look into its log"
+                    f"but the API server did not apply it within {RIGHTS_MAX_S:g} s: see its log"
                 )
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
 
 def binding(role: str, user: str) -> dict[str, Any]:
-    """Return a cluster role binding."""
     group = "rbac.authorization.k8s.io"
     return {
         "metadata": {"name": f"{role}.{user}"},

@@ -1,6 +1,6 @@
 """`loadstream demo`: half a day of a simulated cluster in a minute, through a real worker.
 
-    runner    broker, worker and the run in lock-step, and the same day under other contenders
+    runner    runs the day through a broker and a worker, and again under other contenders
     view      the display during the run
     evidence  the result
 

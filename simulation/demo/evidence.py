@@ -9,7 +9,7 @@ import numpy as np
 from connectors.units import count_text
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
-from simulation.closed_loop.comparison import Comparison, ratio
+from simulation.closed_loop.comparison import Comparison, compute_ratio
 from simulation.closed_loop.measures import HOT_CPU, MINUTE_MS
 from simulation.closed_loop.report import AGAINST, HOT, OURS, WAITING, WEIGHTED, format_table
 from simulation.closed_loop.scenario import Array, Scenario
@@ -102,17 +102,18 @@ def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
 
 
 def summarize(comparison: Comparison) -> str:
-    """Summarize the table in one sentence."""
     of = comparison.contenders
     shares = [
-        (words, ratio(of[OURS], of[name], HOT)) for name, words in AGAINST.items() if name in of
+        (words, compute_ratio(of[OURS], of[name], HOT))
+        for name, words in AGAINST.items()
+        if name in of
     ]
     compared = " and ".join(
         f"{found.median:.2f} times as long as under {words}" for words, found in shares if found
     )
     return (
         f"With the same pods, nodes are hot (above {HOT_CPU:.0%} of their CPU) "
-        f"{compared or 'for no minute elsewhere'}."
+        f"{compared or 'for some time; under the other schedulers never'}."
     )
 
 
@@ -156,8 +157,8 @@ def draw_picture(evidence: Evidence) -> Iterator[str]:
         f"hot within {AFTER} minutes with the pod"
     )
     yield (
-        f"{_IN_VAIN} the others: the worker saw a risk, which did not come true. Of all nodes at the times of the "
-        f"evictions {evidence.chance():.0%} were hot."
+        f"{_IN_VAIN} all others: the node did not become hot. For comparison: {evidence.chance():.0%} of all nodes "
+        "were hot in the same times."
     )
 
 

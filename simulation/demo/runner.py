@@ -21,7 +21,7 @@ from schemas.settings.announcement import AlreadyAnnounced, announce
 from schemas.settings.connection import ENV_PREFIX
 from schemas.topics.codec import decode
 from simulation.closed_loop.comparison import Comparison
-from simulation.closed_loop.contenders import contenders
+from simulation.closed_loop.contenders import make_contenders
 from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import SCENARIOS, Parameters
 from simulation.closed_loop.runs import make_run
@@ -31,8 +31,8 @@ from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.demo.evidence import Evidence
-from simulation.demo.view import OUTPUTS_SHOWN, Display, Moment
-from simulation.processes import environment, running, worker
+from simulation.demo.view import OUTPUTS_SHOWN, Display, RunState
+from simulation.processes import make_environment, make_worker, run_processes
 from simulation.worker_stages import LockStepStages
 from streams.in_process.pipeline import LocalPipeline
 
@@ -47,7 +47,7 @@ OUTPUT_FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DemoResult:
     """The result of a demo."""
 
     comparison: Comparison
@@ -59,8 +59,8 @@ class Done:
 
 
 def choose_parameters(scenario: str, nodes: int, hours: float) -> Parameters:
-    """Choose the lowest load of a scenario, and turns of 5 minutes: a worker takes a minute for
-    half a day."""
+    """Return the lowest load of a scenario with turns of 5 minutes, so that half a day takes a worker
+    about a minute."""
     loads, differing = SCENARIOS[scenario]
     return Parameters(
         scenario=scenario,
@@ -81,7 +81,7 @@ def run(
     output: Path,
     display: Display,
     progress: Callable[[str], None],
-) -> Done:
+) -> DemoResult:
     """Run a day under all contenders, ours first; write the worker's decisions to `output`.
 
     Raises ProcessDied, WorkerSilent, BrokerUnavailable and ImpossibleScenario.
@@ -90,15 +90,15 @@ def run(
     with terminable(code=130):  # there is no result, as after Ctrl-C
         ours, digest, shown = _run_ours(scenario, traces.day, output, display)
         others: list[Contender] = [
-            contenders([BY_REQUESTS], ())[BY_REQUESTS](),
+            make_contenders([BY_REQUESTS], ())[BY_REQUESTS](),
             StageContender(KOORDINATOR, read_policy(KOORDINATOR), LocalPipeline),
         ]
         runs = [ours]
         for contender in others:
-            progress(f"the same again under {contender.name}, for comparison ...")
+            progress(f"running the same pods under {contender.name} ...")
             runs.append(make_run(scenario, traces.day, contender, _ignore))
     comparison = Comparison(parameters, traces.files, tuple(runs))
-    return Done(comparison, digest, tuple(shown.complaints), shown.evidence())
+    return DemoResult(comparison, digest, tuple(shown.complaints), shown.evidence())
 
 
 def read_policy(name: str) -> str:
@@ -127,12 +127,12 @@ def _run_ours(
         broker = stack.enter_context(EmbeddedBroker())
         note = _announce(stack, broker.bootstrap_servers)
         settings = {
-            **environment(broker.settings),
+            **make_environment(broker.settings),
             "LOADSTREAM_WORKER_CLOCK": "external",
             # The embedded broker does not wake a waiting fetch.
             "LOADSTREAM_WORKER_FETCH_WAIT_MS": "10",
         }
-        (process,) = stack.enter_context(running([worker(output, settings)]))
+        (process,) = stack.enter_context(run_processes([make_worker(output, settings)]))
         files = {
             topic: stack.enter_context((output / name).open("wb"))
             for topic, name in OUTPUT_FILES.items()
@@ -154,7 +154,7 @@ def _run_ours(
 
 
 class _ShownRun(StageContender, Observer):
-    """The contender that the worker decides for; its run is shown."""
+    """A contender whose decisions come from the worker; its run is displayed."""
 
     def __init__(
         self,
@@ -178,11 +178,13 @@ class _ShownRun(StageContender, Observer):
     def step(self, now_ms: int) -> None:
         super().step(now_ms)
         real_s = time.monotonic() - self._began_s
-        moment = Moment(self._world, now_ms, real_s, len(self._evictions), self._latest, self._note)
+        moment = RunState(
+            self._world, now_ms, real_s, len(self._evictions), self._latest, self._note
+        )
         self._demand.append(moment.demand[:, 0])
         self._display.show(moment)
 
-    def evicted(self, eviction: Eviction) -> None:
+    def on_eviction(self, eviction: Eviction) -> None:
         self._evictions.append(eviction)
 
     def evidence(self) -> Evidence:
@@ -193,7 +195,7 @@ class _ShownRun(StageContender, Observer):
 
 
 def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
-    """Announce the broker, so that other commands find it; return how to look at its records."""
+    """Announce the broker, so that other commands find it; return a command that shows its records."""
     look = "loadstream topic tail placement-decisions"
     try:
         stack.enter_context(announce(bootstrap_servers))

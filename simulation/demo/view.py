@@ -38,7 +38,7 @@ _WARM = 0.8 * HOT_CPU
 
 
 @dataclass
-class Moment:
+class RunState:
     """A run at one time."""
 
     world: World
@@ -56,7 +56,7 @@ class Moment:
 
     def __post_init__(self) -> None:
         usage = self.world.usage
-        self.demand = usage.moment(self.now_ms).demand / usage.allocatable
+        self.demand = usage.measure(self.now_ms).demand / usage.allocatable
 
     @property
     def clock(self) -> str:
@@ -70,7 +70,7 @@ class Moment:
         cluster = self.world.cluster
         pods = sum(len(cluster.kubelets.pods_on(machine.name)) for machine in cluster.machines)
         return (
-            f"{self.clock}: {pods} pods, {len(cluster.asking)} waiting; cpu mean {cpu.mean():.0f} % "
+            f"{self.clock}: {pods} pods, {len(cluster.waiting_pods)} waiting; cpu mean {cpu.mean():.0f} % "
             f"max {cpu.max():.0f} %, {int((cpu > 100 * HOT_CPU).sum())} hot; {self.evicted} evicted"
         )
 
@@ -99,8 +99,7 @@ class Display:
             replace_unprintable(line), markup=False, highlight=False, soft_wrap=True
         )
 
-    def show(self, moment: Moment) -> None:
-        """Show a moment, unless another one was shown just before."""
+    def show(self, moment: RunState) -> None:
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
@@ -113,8 +112,7 @@ class Display:
             self._live.update(render(moment, size.width, size.height), refresh=True)
 
 
-def render(moment: Moment, width: int, height: int) -> RenderableType:
-    """Return the whole view."""
+def render(moment: RunState, width: int, height: int) -> RenderableType:
     scenario = moment.world.scenario
     columns = max(1, (width - 4) // _NODE_WIDTH)
     nodes = np.arange(len(scenario.machines))
@@ -132,7 +130,7 @@ def render(moment: Moment, width: int, height: int) -> RenderableType:
     )
 
 
-def _head(moment: Moment, width: int) -> RenderableType:
+def _head(moment: RunState, width: int) -> RenderableType:
     scenario = moment.world.scenario
     passed_ms = moment.now_ms - scenario.begin_ms
     speed = passed_ms / 1000 / moment.real_s if moment.real_s > 1 else 0.0
@@ -148,7 +146,7 @@ def _head(moment: Moment, width: int) -> RenderableType:
     return Group(*lines)
 
 
-def _nodes(moment: Moment, nodes: list[int], lines: int) -> Table:
+def _nodes(moment: RunState, nodes: list[int], lines: int) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     groups = -(-len(nodes) // lines)
     for _ in range(groups):
@@ -164,11 +162,11 @@ def _nodes(moment: Moment, nodes: list[int], lines: int) -> Table:
     return table
 
 
-def _cells(moment: Moment, node: int) -> list[RenderableType]:
+def _cells(moment: RunState, node: int) -> list[RenderableType]:
     machine = moment.world.scenario.machines[node]
     kubelets = moment.world.cluster.kubelets
     cpu, memory = moment.demand[node].tolist()
-    requested = kubelets.requested(machine.name).get("cpu", 0) / machine.millicores
+    requested = kubelets.sum_requests(machine.name).get("cpu", 0) / machine.millicores
     style = "bold red" if cpu > HOT_CPU else "yellow" if cpu > _WARM else "green"
     filled = min(_BAR_CELLS, round(cpu * _BAR_CELLS))
     bar = Text.assemble(("█" * filled, style), ("·" * (_BAR_CELLS - filled), "bright_black"))
@@ -182,7 +180,7 @@ def _cells(moment: Moment, node: int) -> list[RenderableType]:
     ]
 
 
-def _outputs(moment: Moment, lines: int) -> RenderableType:
+def _outputs(moment: RunState, lines: int) -> RenderableType:
     newest = list(moment.latest)[::-1][:lines]
     text = Text("\n".join(sentence(decode(topic, value)) for topic, value in newest))
     text.no_wrap, text.overflow = True, "ellipsis"

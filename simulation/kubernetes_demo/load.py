@@ -39,7 +39,7 @@ USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
 HOT = 0.85
 _REPLICAS_PER_DEPLOYMENT = 50
 _PAGE = 1_000
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,6 @@ async def create_demo_nodes(server: ApiServer, count: int) -> None:
 
 
 async def create_demo_pods(server: ApiServer, count: int) -> None:
-    """Create budgets, then deployments."""
     await create_namespace(server, NAMESPACE)
     wanted = list(deployments(count))
     budgets = [_budget(each["metadata"]["name"]) for each in wanted]
@@ -140,7 +139,7 @@ async def _set_usage(server: ApiServer, pod: str, millicores: int) -> None:
         try:
             return await annotate_pod(server, NAMESPACE, pod, {CPU_USAGE: f"{millicores}m"})
         except ApiUnreachable:
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
 
 
 def _deployment(name: str, replicas: int) -> dict[str, Any]:

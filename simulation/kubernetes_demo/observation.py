@@ -20,16 +20,14 @@ from schemas.messages.pods import PodLifecycle
 from simulation.kubernetes_demo.runner import read_policy
 from simulation.kubernetes_demo.steps import READ_TOPICS, Observations
 from simulation.kubernetes_demo.topic_client import TopicClient
-from simulation.processes import duty, environment, running, worker
+from simulation.processes import make_duty, make_environment, make_worker, run_processes
 
 CLUSTER = "observed"
-_LOOK_S = 5.0
+_POLL_S = 5.0
 
 
 @dataclass
-class Seen:
-    """What was observed of the cluster."""
-
+class Observation:
     observed: Observations = field(default_factory=Observations)
     allocatable_millicores: dict[str, int] = field(default_factory=dict)
     """CPU of each node; 0: unknown."""
@@ -53,7 +51,6 @@ class Seen:
             self.observed.add(message)
 
     def lines(self) -> Iterator[str]:
-        """Yield a summary in sentences."""
         waiting = sum(not node for node in self.pods.values())
         nodes = len(self.allocatable_millicores)
         yield f"{nodes} nodes, {len(self.pods)} pods, {waiting} of them without a node"
@@ -64,9 +61,9 @@ class Seen:
                 shares[node] = round(100 * used / size)
         for node, share in shares.most_common(5):
             yield f"  {node}: {share} % of its CPU used"
-        yield f"{self.observed.dry} evictions would have been commanded; none was carried out"
+        yield f"{self.observed.dry} dry eviction commands; none was carried out"
         if self.observed.why:
-            yield f"  the newest because {self.observed.why}"
+            yield f"  reason of the newest: {self.observed.why}"
         if self.observed.newest_round is not None:
             yield f"  the newest round: {sentence(self.observed.newest_round)}"
 
@@ -77,27 +74,27 @@ def observe(
     sources: Path | None,
     directory: Path,
     seconds: float,
-    show: Callable[[Seen], None],
-) -> Seen:
+    show: Callable[[Observation], None],
+) -> Observation:
     """Observe for a number of seconds. Raises ProcessDied and BrokerUnavailable."""
     directory.mkdir(parents=True, exist_ok=True)
     more = () if context is None else ("--context", context)
     measured = () if sources is None else ("--sources", str(sources.absolute()))
-    seen, began_s = Seen(), time.monotonic()
+    seen, began_s = Observation(), time.monotonic()
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
-        settings = environment(broker.settings)
+        settings = make_environment(broker.settings)
         parts = [
-            worker(directory, settings),
-            duty(directory, "watch", CLUSTER, kubeconfig, settings, more),
-            duty(directory, "collect", CLUSTER, kubeconfig, settings, (*more, *measured)),
+            make_worker(directory, settings),
+            make_duty(directory, "watch", CLUSTER, kubeconfig, settings, more),
+            make_duty(directory, "collect", CLUSTER, kubeconfig, settings, (*more, *measured)),
         ]
-        processes = stack.enter_context(running(parts))
+        processes = stack.enter_context(run_processes(parts))
         topics = (*READ_TOPICS, "node-state", "pod-lifecycle")
         client = stack.enter_context(TopicClient(broker.settings, topics))
         client.send("policies", read_policy(CLUSTER, "observe"))
         while seen.at_s < seconds:
-            for message in client.receive(_LOOK_S):
+            for message in client.receive(_POLL_S):
                 seen.add(message)
             for each in processes:
                 each.check()

@@ -17,9 +17,9 @@ from schemas.settings.connection import KafkaSettings
 from simulation.control_plane import audit
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
-from simulation.kubernetes_demo.summary import Summary, summary
+from simulation.kubernetes_demo.summary import Summary, summarize
 from simulation.kubernetes_demo.topic_client import TopicClient
-from simulation.processes import Loadstream, duty, environment, running, worker
+from simulation.processes import Loadstream, make_duty, make_environment, make_worker, run_processes
 
 CLUSTER = "kwok"
 DUTIES = ("watch", "collect", "bind", "evict")
@@ -50,13 +50,13 @@ def read_policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
 
 def make_processes(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> list[Loadstream]:
     """Return a worker and all duties for a control plane, not started yet."""
-    settings = environment(kafka)
+    settings = make_environment(kafka)
     sources = write_sources(directory / "sources.yaml", plane)
     more = {"collect": ("--sources", str(sources))}
     return [
-        worker(directory, settings),
+        make_worker(directory, settings),
         *(
-            duty(
+            make_duty(
                 directory,
                 name,
                 CLUSTER,
@@ -85,7 +85,7 @@ def run(
         plane = stack.enter_context(ControlPlane(binary, store))
         broker = stack.enter_context(EmbeddedBroker())
         parts = make_processes(directory, plane, broker.settings)
-        processes = stack.enter_context(running(parts))
+        processes = stack.enter_context(run_processes(parts))
         client = stack.enter_context(TopicClient(broker.settings, READ_TOPICS))
         client.send("policies", read_policy())
         return asyncio.run(run_steps(plane, client, processes, size, show))
@@ -102,4 +102,4 @@ async def run_steps(
     async with plane.api() as server:
         demo_run = DemoRun(server, client, processes, size, show)
         await demo_run.run()
-        return summary(demo_run, audit.read(plane.audit_log))
+        return summarize(demo_run, audit.read(plane.audit_log))

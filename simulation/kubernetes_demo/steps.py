@@ -3,7 +3,7 @@
     1. nodes are created and measured     3. some nodes become hot
     2. pods ask for nodes and are bound   4. evictions relieve the hot nodes, replacements go elsewhere
 
-A step that takes too long is a problem in the summary and no exception, so the demo shows the rest.
+A step that takes too long is reported as a problem in the summary, and the next step starts.
 The demo acts like a user of the cluster, and reads the API server and loadstream's topics.
 """
 
@@ -37,7 +37,7 @@ READ_TOPICS = (
 HOT_PERCENT = 70
 #: One of so many nodes is heated.
 HOT_EVERY = 20
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 @dataclass
@@ -52,7 +52,6 @@ class Observations:
     commanded: int = 0
     """Eviction commands that are carried out."""
     dry: int = 0
-    """Dry eviction commands."""
     newest_round: RebalanceRound | None = None
     why: str = ""
     """Reason of the newest eviction command."""
@@ -85,8 +84,6 @@ class Size:
 
 @dataclass
 class Snapshot:
-    """The pods of the demo at one time."""
-
     at_s: float
     step: str
     pods: Sequence[load.DemoPod]
@@ -109,8 +106,6 @@ class Snapshot:
 
 @dataclass
 class DemoRun:
-    """One run of the demo."""
-
     server: ApiServer
     client: TopicClient
     processes: Sequence[Loadstream]
@@ -126,7 +121,6 @@ class DemoRun:
     """Uids of the pods on hot nodes that may not be evicted."""
     began_s: float = field(default_factory=time.monotonic)
     seconds: dict[str, float] = field(default_factory=dict)
-    """Duration of each step."""
 
     async def run(self) -> None:
         size = self.size
@@ -150,7 +144,7 @@ class DemoRun:
     async def _heat(self) -> None:
         count = max(1, self.size.nodes // HOT_EVERY)
         while not (found := await self._pods()):
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         self.made_hot = await load.heat_nodes(self.server, found, count)
         self.protected = {
             each.uid
@@ -164,7 +158,7 @@ class DemoRun:
         """Start a step, and wait until it is complete."""
         began_s = time.monotonic()
         if act is not None:
-            with suppress(TimeoutError):  # what is left of it is seen below
+            with suppress(TimeoutError):  # the loop below reports a step that is not complete
                 async with asyncio.timeout(self.size.step_s):
                     await act
         while True:
@@ -179,7 +173,7 @@ class DemoRun:
         self.snapshots.append(snapshot)
 
     async def _take_snapshot(self, step: str) -> Snapshot:
-        for message in await asyncio.to_thread(lambda: list(self.client.receive(_LOOK_S))):
+        for message in await asyncio.to_thread(lambda: list(self.client.receive(_POLL_S))):
             self.observed.add(message)
         for each in self.processes:
             each.check()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simulation.control_plane.audit import Act, AuditLog, judge
+from simulation.control_plane.audit import AuditedRequest, AuditLog, judge
 from simulation.kubernetes_demo.steps import DemoRun, Snapshot
 
 BINDER, EVICTOR = "loadstream-bind", "loadstream-evict"
@@ -17,10 +17,9 @@ class Summary:
     problems: tuple[str, ...]
 
 
-def summary(demo_run: DemoRun, log: AuditLog) -> Summary:
-    """Summarize a run."""
+def summarize(demo_run: DemoRun, log: AuditLog) -> Summary:
     last = demo_run.snapshots[-1]
-    problems = [*demo_run.problems, *judge(log.pods), *_broken(demo_run, last, log)]
+    problems = [*demo_run.problems, *judge(log.pods), *_find_problems(demo_run, last, log)]
     return Summary(tuple(_lines(demo_run, last, log)), tuple(problems))
 
 
@@ -36,9 +35,9 @@ def _lines(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
     moved = [pod for pod in log.pods if pod.evictions]
     elsewhere = [act for act in _replacements(log) if act.node not in demo_run.made_hot]
     yield (
-        f"hot nodes: {len(demo_run.made_hot)} were made so; {len(last.hot)} are hot at the end; "
-        f"{len(moved)} pods were evicted and {len(elsewhere)} bound elsewhere since; "
-        f"{len(demo_run.protected)} pods on hot nodes have a disruption budget that lets no pod go"
+        f"hot nodes: {len(demo_run.made_hot)} at first, {len(last.hot)} at the end; "
+        f"{len(moved)} pods were evicted, and then {len(elsewhere)} were bound to other nodes; "
+        f"{len(demo_run.protected)} pods on hot nodes have a disruption budget that allows no eviction"
     )
     if demo_run.observed.why:
         yield f"the newest eviction was commanded because {demo_run.observed.why}"
@@ -57,10 +56,10 @@ def _users(log: AuditLog, kind: str) -> str:
 
 def _unclear(log: AuditLog) -> str:
     counted = ", ".join(f"{count} {kind}" for kind, count in sorted(log.unclear.items()))
-    return f", {counted} whose client was gone before the answer" if counted else ""
+    return f", {counted} with unknown result" if counted else ""
 
 
-def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
+def _find_problems(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
     """Yield each condition that does not hold at the end."""
     if last.bound < demo_run.size.pods:
         yield f"{demo_run.size.pods - last.bound} pods have no node"
@@ -74,10 +73,10 @@ def _broken(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
     if demo_run.made_hot and not any(
         act.node not in demo_run.made_hot for act in _replacements(log)
     ):
-        yield "no replacement was bound elsewhere"
+        yield "no replacement was bound to another node"
 
 
-def _replacements(log: AuditLog) -> list[Act]:
+def _replacements(log: AuditLog) -> list[AuditedRequest]:
     """Return the bindings after the first eviction."""
     began = min((act.at for pod in log.pods for act in pod.evictions), default=None)
     if began is None:

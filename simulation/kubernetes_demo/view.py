@@ -37,7 +37,6 @@ def show_live(console: Console, *, plain: bool) -> Iterator[Show]:
 
 
 def line(snapshot: Snapshot, observed: Observations) -> str:
-    """Return a snapshot in one line."""
     return (
         f"{snapshot.at_s:4.0f} s, {snapshot.step}: {len(observed.cpu)} nodes measured, {snapshot.bound} of "
         f"{len(snapshot.pods)} pods bound, {len(snapshot.hot)} nodes hot, "
@@ -46,7 +45,6 @@ def line(snapshot: Snapshot, observed: Observations) -> str:
 
 
 def render(snapshot: Snapshot, observed: Observations) -> RenderableType:
-    """Return the whole view."""
     used = snapshot.cpu
     nodes = sorted({*observed.cpu, *used})
     cells = Text()

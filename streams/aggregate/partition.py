@@ -183,7 +183,7 @@ class PartitionState:
                 "position": self.position,
                 "samples_sequence": self.samples_log.sequence,
                 "pods_sequence": self.pods_log.sequence,
-                "heard_ms": self.clock.newest_ms,
+                "newest_ms": self.clock.newest_ms,
                 "since_sweep": self.since_sweep,
                 "forgotten": list(self._forgotten),
                 "policies_sequence": self.policies.sequence,

@@ -63,7 +63,7 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     state = PartitionState(partition, rules, epoch=progress.epoch + 1)
     state.position = progress.position
     state.since_sweep = progress.since_sweep
-    state.clock = PartitionClock(progress.heard_ms)
+    state.clock = PartitionClock(progress.newest_ms)
     leftovers += state.policies.restore(read.policies)
     samples = node_samples(
         read.samples,

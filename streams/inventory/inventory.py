@@ -108,7 +108,7 @@ class Inventory:
         )
         self.context = replace(self.context, policy=policy)
         self._mean_window_ms = max(
-            section.of_node.average_ms for section in policy.collect.by_section.values()
+            section.as_message.average_ms for section in policy.collect.by_section.values()
         )
         if parts != self._policy_parts:
             self._policy_parts = parts

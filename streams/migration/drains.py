@@ -114,14 +114,16 @@ class Drains(TrackedRows[str, DrainRow]):
     ) -> int:
         """Create further migrations of a dry drain; return the new value of `begun`.
 
-        Pods are handled in the order of uids; `row.noted` is the last one.
+        Pods are handled in the order of uids; `row.last_reported_uid` is the last one.
         """
-        todo = sorted((held for held in leaving if held.pod.uid > (row.noted or "")), key=_uid)
+        todo = sorted(
+            (held for held in leaving if held.pod.uid > (row.last_reported_uid or "")), key=_uid
+        )
         for held in todo:
             if begun >= DRAINED_PER_TICK_MAX or len(self.lifecycle.registry) >= MIGRATIONS_MAX:
                 return begun
             begun += self._migrate(row, held, cause)
-            row = row.model_copy(update={"noted": held.pod.uid})
+            row = row.model_copy(update={"last_reported_uid": held.pod.uid})
             self.put(row)
         migrations = self.lifecycle.registry.list_by_node(row.node)
         if not any(migration.trigger == "drain" for migration in migrations):

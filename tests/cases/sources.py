@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from connectors.kubernetes.sources.clock_skew import Answered
+from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.collector import drop_impossible
 from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth, SourceReport
@@ -166,7 +166,7 @@ def _kubelet(*scrapes: tuple[int, list[Any]]) -> list[str]:
     for seconds, lines in scrapes:
         at_ms = _T0 + seconds * 1_000
         body = exposition([*node_lines(1_000 + seconds, 2**33, at_ms), *lines])
-        sample = source.build_sample("n1", HttpAnswer(body, Answered(at_ms, at_ms + 50, None)))
+        sample = source.build_sample("n1", HttpAnswer(body, AnswerTimes(at_ms, at_ms + 50, None)))
         sample = drop_impossible(sample, {}, source.health) if sample else None
         pods = {pod.name: pod.usage for pod in sample.pods} if sample else {}
         usage = pods.get("a", {})
@@ -219,7 +219,7 @@ def skip_zero_points_of_nodes() -> str:
     body = {"node": {"nodeName": "n1", "cpu": figures, "memory": figures}, "pods": []}
     at_ms = 1_772_366_400_000
     sample = source.build_sample(
-        "n1", HttpAnswer(json.dumps(body).encode(), Answered(at_ms, at_ms, None))
+        "n1", HttpAnswer(json.dumps(body).encode(), AnswerTimes(at_ms, at_ms, None))
     )
     possible = drop_impossible(sample, {}, source.health) if sample else None
     return "no sample" if possible is None else str(possible.usage)

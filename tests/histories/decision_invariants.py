@@ -215,8 +215,8 @@ def check_attempts_reported(
 
 
 def check_concurrency(cluster: ClusterModel, state: ClusterState, status: MigrationStatus) -> None:
-    """No more migrations are under way than the policy allows at once."""
-    if status.phase != "Running" or status.dry_run or status.migration_id in cluster.migrations:
+    """No migration begins while as many are under way as the policy allows at once."""
+    if status.phase != "Running" or status.dry_run or status.migration_id in cluster.begun:
         return
     args, others = cluster.policy.migration, cluster.migrations.values()
     counts: tuple[tuple[str, Any, Callable[[MigrationStatus], bool]], ...] = (

@@ -51,6 +51,8 @@ class ClusterModel:
     """When commands were given under this policy."""
     migrations: dict[str, MigrationStatus] = field(default_factory=dict)
     """Migrations that passed arbitration under this policy and go on."""
+    begun: set[str] = field(default_factory=set)
+    """Ids of migrations that have passed arbitration under any policy."""
     finished: set[str] = field(default_factory=set)
     """Ids of migrations that have succeeded, failed or were aborted."""
     budgets: dict[tuple[str, str], tuple[DisruptionBudget, set[str]]] = field(default_factory=dict)
@@ -187,6 +189,7 @@ class ClusterModel:
             case MigrationStatus():
                 if message.phase == "Running" and not message.dry_run:
                     self.migrations[message.migration_id] = message
+                    self.begun.add(message.migration_id)
                 elif message.phase not in LIVE:
                     self.migrations.pop(message.migration_id, None)
                     self.finished.add(message.migration_id)

@@ -121,7 +121,7 @@ class Watch:
         pods = [world.describe_pod(pod, "seen") for pod in world.pods.values()]
         owners = [world.describe_owner(owner) for owner in world.owners.values()]
         self._send_list("pod-lifecycle", [*owners, *pods])
-        for pod in world.asking.values():
+        for pod in world.waiting_pods.values():
             world.report("scheduling-requests", world.describe_request(pod))
 
     def _send_list(self, topic: str, items: list[Payload]) -> None:

@@ -242,7 +242,7 @@ def check_nodes(state: ClusterState, cluster: ClusterModel, world: World) -> Non
 def check_waiting(state: ClusterState, cluster: ClusterModel, world: World) -> None:
     """The pods that wait are those that ask for a node and were not refused."""
     found = {waiting.request.pod.uid for waiting in state.placement.pending}
-    expected = world.asking.keys() - cluster.refused
+    expected = world.waiting_pods.keys() - cluster.refused
     require(found == expected, "other pods wait than ask", found ^ expected)
 
 

@@ -36,15 +36,15 @@ def _ask_for_node(world: World, log: Log, random: Random) -> None:
 
 
 def _withdraw_request(world: World, log: Log, random: Random) -> None:
-    if world.asking:
-        world.withdraw(random.choice(list(world.asking)))
+    if world.waiting_pods:
+        world.withdraw(random.choice(list(world.waiting_pods)))
 
 
 def _start_pod_elsewhere(world: World, log: Log, random: Random) -> None:
     """Another scheduler starts a pod, which may be one that waits for our decision."""
     pod = world.create_pod(random)
-    if world.asking and random.random() < 0.1:
-        pod = random.choice(list(world.asking.values()))
+    if world.waiting_pods and random.random() < 0.1:
+        pod = random.choice(list(world.waiting_pods.values()))
     nodes = [node for node in world.nodes if world.has_room(pod, node)]
     if nodes:
         event = random.choice(("seen", "bound", "running"))

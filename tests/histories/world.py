@@ -56,7 +56,7 @@ class World:
         self.pods: dict[str, Payload] = {}
         """By uid; a pod on a node has the key `node`."""
         self.owners: dict[str, Payload] = {}
-        self.asking: dict[str, Payload] = {}
+        self.waiting_pods: dict[str, Payload] = {}
         """Pods without a node that wait for a decision."""
         self.hot: set[str] = set()
         """Nodes on which every pod uses a lot."""
@@ -159,25 +159,25 @@ class World:
         self.ask(new)
 
     def ask(self, pod: Payload) -> None:
-        self.asking[pod["uid"]] = pod
+        self.waiting_pods[pod["uid"]] = pod
         self.report("scheduling-requests", self.describe_request(pod))
 
     def withdraw(self, uid: str) -> None:
         """Withdraw a request: from now on another scheduler takes care of the pod."""
-        pod = self.asking.pop(uid)
+        pod = self.waiting_pods.pop(uid)
         del self.pods[uid]
         self.report("scheduling-requests", self.describe_request(pod, withdrawn=True))
 
     def start_pod(self, random: Random, pod: Payload, node: str, event: str) -> None:
         """Let a pod run on a node."""
-        self.asking.pop(pod["uid"], None)
+        self.waiting_pods.pop(pod["uid"], None)
         pod |= {"node": node, "phase": "Running", "ready": random.random() < 0.9}
         pod["scheduled_at_ms"] = self.now_ms
         self.report("pod-lifecycle", self.describe_pod(pod, event))
 
     def end_pod(self, uid: str, event: str) -> None:
         pod = self.pods.pop(uid)
-        self.asking.pop(uid, None)
+        self.waiting_pods.pop(uid, None)
         self.report("pod-lifecycle", self.describe_pod(pod, event))
 
     def has_room(self, pod: Payload, node: str) -> bool:

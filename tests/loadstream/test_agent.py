@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors.kafka.client import connect
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.process.local_ports import find_free_port
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.agent.trees import MIB, UID_A, NodeFiles
@@ -67,9 +67,11 @@ def test_samples_go_to_the_broker_until_it_is_ended(
         env=environment, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        samples = Past(connect(embedded.settings), "node-usage", None, 10)
-        assert eventually(lambda: any(samples.newest(Looked())))
-        (sample, *_) = Past(connect(embedded.settings), "node-usage", None, 10).newest(Looked())
+        samples = PastMessages(connect(embedded.settings), "node-usage", None, 10)
+        assert eventually(lambda: any(samples.newest(SearchProgress())))
+        (sample, *_) = PastMessages(connect(embedded.settings), "node-usage", None, 10).newest(
+            SearchProgress()
+        )
         assert [pod.name for pod in sample.pods] == ["web-1"]
         assert sample.pressure is not None
 

@@ -84,8 +84,11 @@ def test_results_do_not_depend_on_the_order_of_sets() -> None:
         (("--load", "40,40"), "found '40,40'; expected percent from 1 to 90"),
         (("--load", "0"), "found '0'; expected percent from 1 to 90"),
         (("--scenario", "web,cron"), "found 'web,cron'; expected one or more of web, mixed, batch"),
-        (("--days", "20110303"), "found '20110303'; expected one or more of model, with commas"),
-        (("--seeds", "5-3"), "found '5-3'; expected how many, such as 5, or which"),
+        (
+            ("--days", "20110303"),
+            "found '20110303'; expected one or more of model, separated by commas",
+        ),
+        (("--seeds", "5-3"), "found '5-3'; expected a number of seeds, such as 5, or a range"),
         (
             ("--set", "speed=3"),
             "found 'speed'; expected one of filling_hours, fill_share, pod_divisor,",
@@ -96,7 +99,7 @@ def test_results_do_not_depend_on_the_order_of_sets() -> None:
         (("--set", "load=0.5"), "found 'load', which has an option of its own; expected --load"),
         (
             ("--seeds", "2-2", "--set", "system_share=0.35"),
-            "system_share: found 0.35, with which nodes",
+            "system_share: found 0.35; with seed",
         ),
         (("--set", "pod_divisor=0"), "pod_divisor: found 0; expected a number from 1 to 1000"),
         (("--set", "budgeted_share=5"), "budgeted_share: found 5; expected a number from 0 to 1"),
@@ -106,7 +109,7 @@ def test_results_do_not_depend_on_the_order_of_sets() -> None:
         (("--contenders", ""), "found no contender; expected"),
         (
             ("--report", "/nowhere/page"),
-            "expected a file with suffix .md that can be written, in a directory that exists",
+            "expected a file with suffix .md in an existing directory",
         ),
         (("--report", "page.pdf"), "found 'page.pdf'; expected a file with suffix .md"),
         (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
@@ -140,8 +143,8 @@ def test_each_scenario_runs_under_a_policy_at_its_own_load() -> None:
         ("mine.yaml", b"mode: sometimes\n", "mine.yaml: line 1: mode: found"),
         ("mine.yaml", b"mode: \xff\n", "found the byte 0xff, which is not UTF-8"),
         ("mine.yaml", b"mode: 1\nx: 1\n", "mine.yaml: line 2: x: unknown field"),
-        ("loadstream.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
-        ("least-allocated.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
+        ("loadstream.yaml", b"mode: enforce\n", "whose name is that of a built-in contender"),
+        ("least-allocated.yaml", b"mode: enforce\n", "whose name is that of a built-in contender"),
     ],
 )
 def test_a_policy_that_cannot_be_compared_is_an_error(
@@ -159,7 +162,7 @@ def test_an_unwritable_chart_is_an_error_before_the_runs(tmp_path: Path) -> None
     report = (tmp_path / "report").with_suffix(".md")
     code, _, err = call(*_SMALL, "--report", str(report))
     assert code == 2
-    assert "and beside it report.svg as well" in " ".join(err.replace("│", " ").split())
+    assert "like report.svg in the same directory" in " ".join(err.replace("│", " ").split())
 
 
 def test_a_policy_file_is_compared_under_its_name(tmp_path: Path) -> None:

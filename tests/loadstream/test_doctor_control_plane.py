@@ -59,4 +59,4 @@ async def test_a_certificate_of_another_authority_and_a_clock_that_is_off_are_na
     monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 630_000)
     sound = str(control_plane.kubeconfig())
     found = await asyncio.to_thread(errors, "--kubeconfig", sound)
-    assert found["clock"].startswith("the API server's is 10m")
+    assert found["clock"].startswith("the API server's clock is 10m")

@@ -73,7 +73,7 @@ async def test_a_clock_and_credentials_that_are_refused_are_named(
         now_ms = wall_clock.now_ms()
         monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 630_000)
         (found,) = await check_server(server)
-        assert found.text.startswith("the API server's is 10m")
+        assert found.text.startswith("the API server's clock is 10m")
         played.status = 401
         (found,) = await check_server(server)
         assert "the credentials are refused" in found.text

@@ -11,11 +11,11 @@ from loadstream.commands import app
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--seconds", "30"), "--seconds: it goes with --observe"),
-        (("--context", "c"), "--context: it goes with --observe"),
-        (("--observe", "--nodes", "20"), "--nodes: it does not go with --observe"),
-        (("--observe", "--pods", "50"), "--pods: it does not go with --observe"),
-        (("--observe", "--plain"), "--plain: it does not go with --observe"),
+        (("--seconds", "30"), "--seconds: it has no effect without --observe"),
+        (("--context", "c"), "--context: it has no effect without --observe"),
+        (("--observe", "--nodes", "20"), "--nodes: it has no effect with --observe"),
+        (("--observe", "--pods", "50"), "--pods: it has no effect with --observe"),
+        (("--observe", "--plain"), "--plain: it has no effect with --observe"),
     ],
 )
 def test_an_option_of_the_demo_that_would_change_nothing_is_refused(

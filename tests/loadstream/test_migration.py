@@ -268,7 +268,7 @@ def test_no_request_is_written_for_a_state_that_holds_already(
 ) -> None:
     write("status", status(1, paused=True), status(2), drained("Undrained", 3))
     for arguments, problem in (
-        (("migration", "pause", "blue", "migration-1"), "it is paused already"),
+        (("migration", "pause", "blue", "migration-1"), "it is already paused"),
         (("migration", "resume", "blue", "migration-2"), "it is not paused"),
         (
             ("node", "undrain", "blue", "worker-9"),

@@ -50,11 +50,11 @@ class _Done(Observer):
         self.bound: Counter[str] = Counter()
         self.evictions: Counter[str] = Counter()
 
-    def happened(self, event: PodEvent) -> None:
+    def on_pod_event(self, event: PodEvent) -> None:
         if event.event == "bound":
             self.bound[event.pod.uid] += 1
 
-    def evicted(self, eviction: Eviction) -> None:
+    def on_eviction(self, eviction: Eviction) -> None:
         self.evictions[eviction.pod.uid] += 1
 
 
@@ -82,7 +82,7 @@ class _World:
         """Send a full list and the requests that wait, as a watch does."""
         self.connected.begin("list-2")
         await self.send()
-        for plan in self.cluster.asking.values():
+        for plan in self.cluster.waiting_pods.values():
             request = SchedulingRequest(cluster="c", pod=plan.pod, requested_at_ms=plan.at_ms)
             await self._seen.send("scheduling-requests", [request])
 
@@ -158,8 +158,8 @@ async def test_after_a_reset_waiting_pods_are_placed_and_nothing_is_done_twice(
             world.connected.begin("list-1")
             world.connected.apply_policy(_POLICY, "")
             for number in range(10):
-                world.cluster.ask(pod(f"p{number}", cores=2, at_ms=now_ms()))
-            world.cluster.ask(pod("large", cores=40, at_ms=now_ms()))
+                world.cluster.request_node(pod(f"p{number}", cores=2, at_ms=now_ms()))
+            world.cluster.request_node(pod("large", cores=40, at_ms=now_ms()))
             await world.send()
             await _use(seen, range(5))
             await seen.until(lambda: len(_placed(seen)) == 10)

@@ -403,7 +403,7 @@ def test_warnings_name_contradictions_between_policy_and_cluster(
         of_budgets,
     ]
     (_, no_evictor) = warned("mode: enforce")
-    assert no_evictor.startswith("mode is enforce, and no evictor has reported on a command so far")
+    assert no_evictor.startswith("mode is enforce, but no evictor has reported on a command so far")
     pod = PodRef(namespace="a", name="p0", uid="u0")
     outcome = CommandOutcome(
         command_id="e-12345678",
@@ -472,7 +472,7 @@ def test_records_that_a_worker_refuses_are_ignored(policies: KafkaSettings, tmp_
     write(policies, home, b'{"schema_version": 2}', "east")
     result = run("pause", "east")
     assert result.stdout == "cluster east is paused\n"
-    assert len([line for line in result.stderr.splitlines() if "does not count" in line]) == 3
+    assert len([line for line in result.stderr.splitlines() if "is ignored" in line]) == 3
     newest = run("history", "east").stdout.splitlines()[-1]
     assert f"{read_policy(DOCUMENT).digest}  observe  paused" in newest
 
@@ -509,7 +509,7 @@ def test_a_pause_does_not_repeat_a_refused_policy(policies: KafkaSettings, tmp_p
     write_dead_letter(policies, 1, "the policy was not applied")
     result = run("pause", "east")
     assert result.stdout == "cluster east is paused\n"
-    assert "does not count: refused: the policy was not applied" in result.stderr
+    assert "is ignored: refused: the policy was not applied" in result.stderr
     assert records(policies, "east")[-1].document == DOCUMENT
 
 

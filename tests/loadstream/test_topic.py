@@ -17,6 +17,7 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_names
 from connectors.process import wall_clock
 from connectors.process.local_ports import find_free_port
+from loadstream.cli.warnings import NOTHING_FOUND
 from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.messages.migrations import MigrationRequest
@@ -80,7 +81,7 @@ def test_produced_records_are_shown_by_tail(broker: RunningBroker, tmp_path: Pat
         code, out, err = _run("topic", "tail", "node-usage", "--from", long_ago)
         assert (code, len(out.splitlines()), err) == (0, 3, ""), (long_ago, err)
     later = _run("topic", "tail", "node-usage", "--from", str(recent_ms + 1))
-    assert later == (0, "", "")
+    assert later[:2] == (NOTHING_FOUND, "")
 
 
 def test_refused_lines_are_reported_on_standard_error_and_by_the_exit_code(
@@ -163,8 +164,17 @@ def test_the_newest_records_of_a_compacted_topic_may_be_far_before_its_end(
         return iter(())
 
     monkeypatch.setattr("connectors.kafka.tail.read_entries", read_entries)
-    assert _run("topic", "tail", topic, "-n", "2")[0] == 0
+    _run("topic", "tail", topic, "-n", "2")
     assert asked == [ends]
+
+
+@pytest.mark.parametrize("options", [(), ("--from", "beginning"), ("--cluster", "green", "--json")])
+def test_tail_of_no_record_exits_as_other_commands_that_find_nothing(
+    options: tuple[str, ...], embedded: RunningBroker
+) -> None:
+    code, out, err = _run("topic", "tail", "node-usage", *options)
+    assert (code, out) == (NOTHING_FOUND, "")
+    assert "topic node-usage has no record" in err
 
 
 def test_tail_shows_records_about_a_pod(embedded: RunningBroker) -> None:
@@ -211,7 +221,7 @@ def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
         assert "node-usage: topic: expected to exist, found none" in out
         assert "missing; run `loadstream topic create`" in _run("topic", "list")[1]
         code, out, _ = _run("topic", "create")
-        assert (code, out.splitlines()[0]) == (0, f"made {TOPICS} topics; 0 existed already")
+        assert (code, out.splitlines()[0]) == (0, f"created {TOPICS} topics; 0 already existed")
     known = f"{TOPICS} topics: {TOPICS} {'ok' if broker.kind == 'kafka' else 'unknown'}"
     for action in ("create", "check"):
         code, out, err = _run("topic", action)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.processes import Loadstream, ProcessDied, running, worker
+from simulation.processes import Loadstream, ProcessDied, make_worker, run_processes
 from tests.conftest import eventually
 
 
@@ -14,7 +14,7 @@ def _has_ended(process: Loadstream) -> bool:
 
 def test_a_worker_that_cannot_start_is_noticed_with_its_reason(tmp_path: Path) -> None:
     settings = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "not an address"}
-    with running([worker(tmp_path, settings)]) as (process,):
+    with run_processes([make_worker(tmp_path, settings)]) as (process,):
         assert eventually(lambda: _has_ended(process))
         with pytest.raises(ProcessDied, match=r"its log .*ends with:\n(.*\n)*.*not an addr"):
             process.check()
@@ -26,7 +26,7 @@ def test_settings_of_whoever_starts_it_do_not_reach_the_worker(
     monkeypatch.setenv("LOADSTREAM_WORKER_STAGES", "nonsense")
     monkeypatch.setenv("LOADSTREAM_KAFKA_SASL_USERNAME", "somebody")
     settings = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "wrong"}
-    with running([worker(tmp_path, settings)]) as (process,):
+    with run_processes([make_worker(tmp_path, settings)]) as (process,):
         assert eventually(lambda: _has_ended(process))
         text = process.output()
     assert "wrong" in text

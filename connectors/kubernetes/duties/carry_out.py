@@ -56,7 +56,7 @@ class TopicProgress:
         return next(iter(self._under_way), self._next)
 
 
-class CarryOut:
+class CommandExecutor:
     """The work of a binder or an evictor during one term."""
 
     def __init__(

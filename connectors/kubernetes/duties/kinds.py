@@ -22,9 +22,9 @@ from connectors.kafka.outbox import Outbox
 from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.duties.carry_out import CLOCK, CarryOut
+from connectors.kubernetes.duties.carry_out import CLOCK, CommandExecutor
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
-from connectors.kubernetes.duties.produce import Messages, Produce
+from connectors.kubernetes.duties.produce import MessageProducer, Messages
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
@@ -49,7 +49,7 @@ RELIST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class DutyContext:
     """What the duties of one process share."""
 
     kafka: KafkaSettings
@@ -76,7 +76,7 @@ class Duty:
     begin: Beginning | None = None
 
 
-async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
+async def watch(around: DutyContext, schedulers: Collection[str]) -> Duty:
     """Report the state of the cluster."""
     server = await around.stack.enter_async_context(ApiServer(around.access))
 
@@ -95,7 +95,7 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
         finally:
             await watched.close()
 
-    produce = Produce(around.outbox, messages)
+    produce = MessageProducer(around.outbox, messages)
 
     async def work_during(term: LeaderTerm) -> None:
         while not term.over.is_set():
@@ -133,7 +133,7 @@ async def _list_and_watch(watched: KubernetesWatch) -> AsyncGenerator[tuple[str,
         yield item
 
 
-async def collect(around: Surroundings, sources: Sequence[SourceSettings]) -> Duty:
+async def collect(around: DutyContext, sources: Sequence[SourceSettings]) -> Duty:
     """Report usage."""
     server = await around.stack.enter_async_context(ApiServer(around.access))
 
@@ -144,17 +144,17 @@ async def collect(around: Surroundings, sources: Sequence[SourceSettings]) -> Du
             async for item in collector.messages():
                 yield item
 
-    return Duty("collect", Produce(around.outbox, messages))
+    return Duty("collect", MessageProducer(around.outbox, messages))
 
 
-async def bind(around: Surroundings) -> Duty:
+async def bind(around: DutyContext) -> Duty:
     """Execute placements.
 
     Explanations that are not written yet are dropped at the end of the term.
     """
     sink, _ = await _sink(around)
     topic = "placement-decisions"
-    work = CarryOut(
+    work = CommandExecutor(
         around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.count_outcome
     )
 
@@ -167,11 +167,11 @@ async def bind(around: Surroundings) -> Duty:
     return Duty("bind", work_during, (topic,), (CLOCK,), work.begin)
 
 
-async def evict(around: Surroundings, *, cordon: bool = True) -> Duty:
+async def evict(around: DutyContext, *, cordon: bool = True) -> Duty:
     """Execute evictions, synchronize PodMigrationJobs with migrations, and cordon drained nodes."""
     sink, server = await _sink(around)
     topic = "eviction-commands"
-    work = CarryOut(
+    work = CommandExecutor(
         around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.count_outcome
     )
 
@@ -185,7 +185,7 @@ async def evict(around: Surroundings, *, cordon: bool = True) -> Duty:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
                 tasks.create_task(JobStatus(around.cluster, jobs, cordons)(term))
-                tasks.create_task(Produce(around.outbox, lambda: _requests(jobs))(term))
+                tasks.create_task(MessageProducer(around.outbox, lambda: _requests(jobs))(term))
         finally:
             await sink.close()
 
@@ -198,6 +198,6 @@ async def _requests(jobs: MigrationJobs) -> Messages:
             yield "migration-requests", request
 
 
-async def _sink(around: Surroundings) -> tuple[KubernetesSink, ApiServer]:
+async def _sink(around: DutyContext) -> tuple[KubernetesSink, ApiServer]:
     server = await around.stack.enter_async_context(ApiServer(around.access))
     return KubernetesSink(server), server

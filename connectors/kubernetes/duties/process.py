@@ -15,7 +15,7 @@ from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.reconnect import mend_connections
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.duties.kinds import Duty, Surroundings
+from connectors.kubernetes.duties.kinds import Duty, DutyContext
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.process.signals import run_until_stopped
 from schemas.settings.connection import KafkaSettings
@@ -29,14 +29,14 @@ _SNAPSHOT_S = 1.0
 OUTCOMES_LINGER_MS = 50
 
 #: Creates a duty.
-Make = Callable[[Surroundings], Awaitable[Duty]]
+DutyFactory = Callable[[DutyContext], Awaitable[Duty]]
 
 
 async def run(
     kafka: KafkaSettings,
     cluster: str,
     access: Access,
-    makes: Sequence[Make],
+    makes: Sequence[DutyFactory],
     telemetry: DutyTelemetry,
 ) -> None:
     """Run until SIGTERM or SIGINT; raises the first exception of a duty.
@@ -54,14 +54,14 @@ async def _run(
     kafka: KafkaSettings,
     cluster: str,
     access: Access,
-    makes: Sequence[Make],
+    makes: Sequence[DutyFactory],
     telemetry: DutyTelemetry,
 ) -> None:
     await access.configuration()  # unreadable credentials are an error only at the start
     async with AsyncExitStack() as stack:
         outbox = await stack.enter_async_context(Outbox(kafka))
         outcomes = await stack.enter_async_context(Outbox(kafka, linger_ms=OUTCOMES_LINGER_MS))
-        around = Surroundings(kafka, cluster, access, outbox, outcomes, telemetry, stack)
+        around = DutyContext(kafka, cluster, access, outbox, outcomes, telemetry, stack)
         duties = [await make(around) for make in makes]
         members = {duty.name: _member(around, duty) for duty in duties}
         async with asyncio.TaskGroup() as tasks:
@@ -77,7 +77,7 @@ async def _run(
                 await asyncio.sleep(_SNAPSHOT_S)
 
 
-def _member(around: Surroundings, duty: Duty) -> Leadership:
+def _member(around: DutyContext, duty: Duty) -> Leadership:
     return Leadership(
         around.kafka,
         around.cluster,

@@ -24,7 +24,7 @@ _SENTENCE_CHARS_MAX = 200
 Messages = AsyncGenerator[tuple[str, Message], None]
 
 
-class Produce:
+class MessageProducer:
     """The work of a watch or a collector during one term."""
 
     def __init__(self, outbox: Outbox, messages: Callable[[], Messages]) -> None:

@@ -66,7 +66,7 @@ class KubernetesSource(UsageSource, Generic[S]):
             raise SourceFailed("incomplete", f"{what} have not been listed yet{why}")
 
 
-class Newest(Generic[M]):
+class NewestMessages(Generic[M]):
     """The newest unread message of each node; replaced messages are counted."""
 
     def __init__(self, health: SourceHealth) -> None:

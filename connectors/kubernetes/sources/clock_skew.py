@@ -15,7 +15,7 @@ _DATE_CUT_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerTimes:
     """Times of a request and its answer by our clock, and the answer's `Date`, all in ms."""
 
     asked_at_ms: int
@@ -24,7 +24,7 @@ class Answered:
     """None: no such header."""
 
 
-def estimate_skew_ms(answered: Answered, stamped_ms: int | None) -> int | None:
+def estimate_skew_ms(answered: AnswerTimes, stamped_ms: int | None) -> int | None:
     """Return the node's clock minus ours, by `Date` or by a stamp from the future; None: unknown."""
     if answered.date_ms is not None:
         halfway_ms = (answered.asked_at_ms + answered.came_at_ms) // 2
@@ -34,7 +34,7 @@ def estimate_skew_ms(answered: Answered, stamped_ms: int | None) -> int | None:
     return None
 
 
-def choose_sample_time(answered: Answered, stamped_ms: int | None) -> tuple[int, int | None]:
+def choose_sample_time(answered: AnswerTimes, stamped_ms: int | None) -> tuple[int, int | None]:
     """Return the time of figures with this stamp (None: that of the answer), and the clock skew."""
     skew = estimate_skew_ms(answered, stamped_ms)
     if stamped_ms is None:

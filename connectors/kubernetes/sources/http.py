@@ -17,7 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
-from connectors.kubernetes.sources.clock_skew import Answered
+from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.health import Cause, SourceFailed
 from connectors.process import wall_clock
 
@@ -43,7 +43,7 @@ class HttpAnswer:
     """A successful answer."""
 
     body: bytes
-    times: Answered
+    times: AnswerTimes
 
 
 def classify_status(status: int) -> Cause:
@@ -146,7 +146,7 @@ async def fetch(
                 raise SourceFailed(cause, f"{shown}: status {answer.status}: {start}")
             body = await _read_body(answer, shown)
             date = answer.headers.get("Date")
-    return HttpAnswer(body, Answered(asked_at_ms, came_at_ms, _date_ms(date)))
+    return HttpAnswer(body, AnswerTimes(asked_at_ms, came_at_ms, _date_ms(date)))
 
 
 @contextmanager

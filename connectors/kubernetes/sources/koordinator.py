@@ -26,7 +26,7 @@ from connectors.kubernetes.api.list_watch import (
 )
 from connectors.kubernetes.sources.base import (
     KubernetesSource,
-    Newest,
+    NewestMessages,
     SourceContext,
     explain_error,
 )
@@ -73,7 +73,7 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
     def __init__(self, settings: KoordinatorSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self.interval_s = READ_S
-        self._newest: Newest[NodeMetric] = Newest(self.health)
+        self._newest: NewestMessages[NodeMetric] = NewestMessages(self.health)
         self._versions: dict[str, str] = {}
         """Version of the newest object of each node."""
         self._intervals = CollectIntervals()

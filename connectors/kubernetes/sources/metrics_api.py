@@ -14,7 +14,7 @@ from pydantic import Field
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.times import parse_time_ms
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext, explain_error
-from connectors.kubernetes.sources.clock_skew import Answered, choose_sample_time
+from connectors.kubernetes.sources.clock_skew import AnswerTimes, choose_sample_time
 from connectors.kubernetes.sources.directory import PodName
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import convert_server_error
@@ -102,7 +102,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             return None
         came_at_ms = self.context.now_ms()
         # The node's clock made the stamp; whose `Date` the answer has is unknown.
-        at_ms, skew_ms = choose_sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
+        at_ms, skew_ms = choose_sample_time(AnswerTimes(came_at_ms, came_at_ms, None), stamped_ms)
         if at_ms <= sampled_at_ms:
             return None
         self.health.record_clock_skew(node, skew_ms)

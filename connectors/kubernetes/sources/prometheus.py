@@ -26,7 +26,7 @@ import orjson
 from pydantic import Field
 
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
-from connectors.kubernetes.sources.clock_skew import Answered, estimate_skew_ms
+from connectors.kubernetes.sources.clock_skew import AnswerTimes, estimate_skew_ms
 from connectors.kubernetes.sources.directory import PodName
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
 from connectors.kubernetes.sources.http import build_tls_context, fetch, read_secret
@@ -345,7 +345,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             why = f"{query}: the answer is not one of Prometheus: {error!r}"
             raise SourceFailed("unreadable", why) from error
 
-    def _compare_clocks(self, times: Answered) -> None:
+    def _compare_clocks(self, times: AnswerTimes) -> None:
         skew = estimate_skew_ms(times, None)
         off = skew is not None and abs(skew) > SKEW_MAX_MS
         self.health.set_note(

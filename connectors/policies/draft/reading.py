@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from schemas.base.capacity import merge_raw_allocatable
 from schemas.base.quantities import parse_amounts
 from schemas.messages.nodes import NodeState
@@ -130,15 +130,15 @@ def _find_median_gap_ms(readings: Iterable[Reading]) -> int | None:
 
 
 def _newest(connection: Connection, topic: str, cluster: str) -> Iterator[Any]:
-    return Past(connection, topic, cluster, RECORDS_MAX).newest(Looked())
+    return PastMessages(connection, topic, cluster, RECORDS_MAX).newest(SearchProgress())
 
 
 def _read_metrics(connection: Connection, cluster: str, back_ms: int) -> tuple[list[Reading], bool]:
     """Return the readings of the time, and whether no limit cut the time short."""
-    looked = Looked()
+    looked = SearchProgress()
     readings: list[Reading] = []
     since_ms: int | None = None
-    for metric in Past(connection, "node-metrics", cluster, RECORDS_MAX).newest(looked):
+    for metric in PastMessages(connection, "node-metrics", cluster, RECORDS_MAX).newest(looked):
         if metric.updated_at_ms is None or metric.usage is None or metric.removed:
             continue
         if since_ms is None:

@@ -2,12 +2,12 @@
 
     FILE ──▶ documents ──▶ scheduler, koordinator, descheduler, openshift ──▶ translation ──▶ output
 
-Every field of a configuration has a rule in a table: it becomes a field of the policy, another part
-of the system handles it, or it is lost. A field without a rule is an error.
+A table has a rule for every field of a configuration. A field is taken over into the policy, is handled
+elsewhere (by another part of loadstream), or is lost. A field without a rule is an error.
 
 documents    finds configurations in a file: in ConfigMaps, Helm values, lists and JSON
 translation  the policy so far, the report, and rules of fields
-profiles     plugins and arguments of a profile; arguments whose names the policy has kept
+profiles     plugins of a profile, and arguments that have the same names in a policy
 scheduler    KubeSchedulerConfiguration
 koordinator  DeschedulerConfiguration, and the ConfigMap slo-controller-config
 descheduler  DeschedulerPolicy of the Kubernetes descheduler

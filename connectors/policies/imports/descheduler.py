@@ -1,8 +1,8 @@
 """DeschedulerPolicy of the Kubernetes descheduler.
 
-LowNodeUtilization becomes LowNodeLoad. LowNodeUtilization uses requests unless `metricsUtilization`
-is given, and loadstream uses real usage. So the report says which of the two the thresholds were
-made for.
+LowNodeUtilization becomes LowNodeLoad. LowNodeUtilization compares requests unless `metricsUtilization`
+is given; loadstream compares real usage. So the report says whether the thresholds were written for
+requests or for usage.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,9 +16,9 @@ from connectors.policies.imports.translation import (
     Rule,
     Translation,
     apply,
-    keep,
-    say,
-    take,
+    copy_to,
+    report_only,
+    skip,
 )
 from connectors.policies.imports.unsupported import UNSUPPORTED
 from schemas.policy.parts import field_names
@@ -30,7 +30,7 @@ _BALANCER = "LowNodeUtilization"
 _POINTS = ("balance", "deschedule", "evict", "filter", "sort", "presort", "preevictionfilter")
 _EVICTORS = ("MigrationController", "DefaultEvictor")
 LIMITS: dict[str, Rule] = {
-    name: take("descheduling", name)
+    name: copy_to("descheduling", name)
     for name in (
         "maxNoOfPodsToEvictPerNode",
         "maxNoOfPodsToEvictPerNamespace",
@@ -49,32 +49,32 @@ _METRICS_SOURCES = ("KubernetesMetrics", "Prometheus")
 def _check_source(result: Translation, node: DocumentNode) -> None:
     if node.value not in _METRICS_SOURCES:
         hint = nearest(str(node.value), _METRICS_SOURCES)
-        result.problem(node, f"found {describe(node.value)}{hint}")
+        result.add_problem(node, f"found {describe(node.value)}{hint}")
 
 
 def _refuse_include(result: Translation, node: DocumentNode) -> None:
-    result.problem(node, f"{_BALANCER} refuses to include namespaces; give exclude")
+    result.add_problem(node, f"{_BALANCER} refuses to include namespaces; give exclude")
 
 
-def exclude(names: Any) -> dict[str, Any]:
-    """Return the choice of all namespaces but some."""
+def exclude_namespaces(names: Any) -> dict[str, Any]:
+    """Return the policy's form of a list of excluded namespaces."""
     return {"exclude": names}
 
 
 _ARGUMENTS: dict[str, Rule] = {
     **TYPE,
-    "thresholds": keep,
-    "targetThresholds": keep,
+    "thresholds": skip,
+    "targetThresholds": skip,
     "metricsUtilization": {
-        "metricsServer": keep,
+        "metricsServer": skip,
         "source": _check_source,
         "prometheus": {"query": SOURCES},
     },
-    "useDeviationThresholds": take("rebalance", "useDeviationThresholds"),
-    "numberOfNodes": take("rebalance", "numberOfNodes"),
+    "useDeviationThresholds": copy_to("rebalance", "useDeviationThresholds"),
+    "numberOfNodes": copy_to("rebalance", "numberOfNodes"),
     "evictableNamespaces": {
         "include": _refuse_include,
-        "exclude": take("rebalance", "evictableNamespaces", convert=exclude),
+        "exclude": copy_to("rebalance", "evictableNamespaces", convert=exclude_namespaces),
     },
     "evictionLimits": {"node": LIMITS["maxNoOfPodsToEvictPerNode"]},
 }
@@ -83,26 +83,28 @@ _ARGUMENTS: dict[str, Rule] = {
 def read_profiles(
     result: Translation, node: DocumentNode, balancer: str, selector: Rule
 ) -> Iterator[Profile]:
-    """Yield the profiles whose settings count: the one that moves pods by load, or else all.
+    """Yield the profiles whose settings apply: the one that enables the balancer, or all if none does.
 
-    Reports plugins that loadstream does not have, and takes over whether the balancer is enabled.
+    Also reports plugins that loadstream does not have, and enables or disables LowNodeLoad.
     """
     profiles: list[tuple[Profile, DocumentNode]] = []
     given = node.child("profiles")
-    for _, item in given.children() if given.value is None or result.check(given, list) else ():
+    for _, item in given.children() if given.value is None or result.is_kind(given, list) else ():
         profile = Profile(_POINTS)
-        apply(result, item, {"name": keep, "nodeSelector": keep, **profile.rules})
+        apply(result, item, {"name": skip, "nodeSelector": skip, **profile.rules})
         profile.report_others(result, {balancer, *_EVICTORS})
         profiles.append((profile, item.child("nodeSelector")))
-    balancing = [each for each in profiles if each[0].finds(balancer, "balance")]
-    places = [n.node for profile, _ in balancing if (n := profile.finds(balancer, "balance"))]
+    balancing = [each for each in profiles if each[0].find_plugin(balancer, "balance")]
+    places = [n.node for profile, _ in balancing if (n := profile.find_plugin(balancer, "balance"))]
     for place in places[1:]:
-        result.problem(place, f"found {balancer} in a second profile; loadstream has one: keep one")
+        result.add_problem(
+            place, f"found {balancer} in a second profile; loadstream has one: keep one"
+        )
     if places:
-        result.put(("plugins", "balance"), ["LowNodeLoad"], places[0])
+        result.set_value(("plugins", "balance"), ["LowNodeLoad"], places[0])
     else:
         note = f"the file does not enable {balancer}, so no pods are moved"
-        result.put(("plugins", "balance"), [], given, note)
+        result.set_value(("plugins", "balance"), [], given, note)
     for profile, node_selector in balancing[:1] or profiles:
         apply(result, node_selector, selector)
         yield profile
@@ -110,18 +112,20 @@ def read_profiles(
 
 def translate(result: Translation, node: DocumentNode) -> None:
     """Translate a DeschedulerPolicy."""
-    selector = take("descheduling", "nodeSelector", convert=_read_selector)
+    selector = copy_to("descheduling", "nodeSelector", convert=_read_selector)
     rules: dict[str, Rule] = {
         **TYPE,
-        "profiles": keep,
+        "profiles": skip,
         "nodeSelector": selector,
         **LIMITS,
-        "gracePeriodSeconds": take(
+        "gracePeriodSeconds": copy_to(
             "migration", "defaultDeleteOptions", convert=lambda value: {"gracePeriodSeconds": value}
         ),
         "metricsCollector": SOURCES,
         "metricsProviders": SOURCES,
-        "evictionFailureEventNotification": say("handled elsewhere", "topic command-outcomes"),
+        "evictionFailureEventNotification": report_only(
+            "handled elsewhere", "topic command-outcomes"
+        ),
     }
     if node.child("strategies").value is not None:
         apply(result, node, {**rules, "strategies": _put_strategies, **_OLD_FLAGS})
@@ -129,7 +133,7 @@ def translate(result: Translation, node: DocumentNode) -> None:
     apply(result, node, {**rules, **_find_misplaced(result, node, rules)})
     for profile in read_profiles(result, node, _BALANCER, selector):
         profile.take_args(result, "DefaultEvictor")
-        named, args = profile.finds(_BALANCER, "balance"), profile.args.get(_BALANCER)
+        named, args = profile.find_plugin(_BALANCER, "balance"), profile.args.get(_BALANCER)
         if named:
             _put_balancer(result, args or named.node.child("args"))
         elif args:
@@ -140,13 +144,13 @@ def translate(result: Translation, node: DocumentNode) -> None:
 def _find_misplaced(
     result: Translation, node: DocumentNode, rules: Mapping[str, Rule]
 ) -> dict[str, Rule]:
-    """Report arguments of DefaultEvictor that stand beside the profiles."""
+    """Report arguments of DefaultEvictor at the top level, where they have no effect."""
     misplaced = {*field_names(DefaultEvictorArgs)}.difference(rules)
     for step, child in node.children():
         if step in misplaced:
             text = "it belongs in the profile's pluginConfig, in the args of DefaultEvictor"
-            result.problem(child, f"unknown field here; {text}")
-    return dict.fromkeys(misplaced, keep)
+            result.add_problem(child, f"unknown field here; {text}")
+    return dict.fromkeys(misplaced, skip)
 
 
 def _read_selector(text: Any) -> dict[str, Any]:
@@ -168,7 +172,7 @@ def _put_balancer(result: Translation, args: DocumentNode) -> None:
             text = f"{theirs} are missing: give {ours} in section rebalance"
             result.report("lost", args, text, _BALANCER)
         elif limits := _read_thresholds(result, given, query):
-            result.put(("rebalance", ours), limits, given, note)
+            result.set_value(("rebalance", ours), limits, given, note)
     result.report("taken over", args, _BY_USAGE if by_usage else _BY_REQUESTS, _BALANCER)
     evict_directly(result, args)
 
@@ -176,7 +180,7 @@ def _put_balancer(result: Translation, args: DocumentNode) -> None:
 def evict_directly(result: Translation, node: DocumentNode) -> None:
     """Make pods leave without a reservation, and report what loadstream does differently."""
     note = "the descheduler evicts without a reservation"
-    result.put(("migration", "defaultJobMode"), "EvictDirectly", node, note)
+    result.set_value(("migration", "defaultJobMode"), "EvictDirectly", node, note)
     text = "rebalance.anomalyCondition: a node is hot in 5 rounds before a pod leaves, not in one"
     result.report("handled elsewhere", node, text, "rounds until a pod leaves")
     text = "section migration limits how many pods of a node or workload move at once"
@@ -184,9 +188,9 @@ def evict_directly(result: Translation, node: DocumentNode) -> None:
 
 
 def _read_thresholds(result: Translation, node: DocumentNode, query: str) -> dict[str, Any]:
-    """Return the thresholds of resources that loadstream measures."""
+    """Return the thresholds of resources that loadstream measures; report all others."""
     limits: dict[str, Any] = {}
-    for key, child in node.children() if result.check(node, dict) else ():
+    for key, child in node.children() if result.is_kind(node, dict) else ():
         name = str(key)
         if name in _RESOURCES:
             limits[name] = child.value
@@ -208,21 +212,21 @@ def _find_resource(query: str) -> str | None:
 
 
 THRESHOLD_PRIORITY: dict[str, Rule] = {
-    "thresholdPriority": take("evictor", "priorityThreshold", convert=lambda at: {"value": at}),
-    "thresholdPriorityClassName": take(
+    "thresholdPriority": copy_to("evictor", "priorityThreshold", convert=lambda at: {"value": at}),
+    "thresholdPriorityClassName": copy_to(
         "evictor", "priorityThreshold", convert=lambda name: {"name": name}
     ),
 }
 _OLD_ARGUMENTS = "nodeResourceUtilizationThresholds"
 _OLD_PARAMS: dict[str, Rule] = {
-    _OLD_ARGUMENTS: keep,
-    "nodeFit": take("evictor", "nodeFit"),
-    "labelSelector": take("evictor", "labelSelector"),
-    "namespaces": take("rebalance", "evictableNamespaces"),
+    _OLD_ARGUMENTS: skip,
+    "nodeFit": copy_to("evictor", "nodeFit"),
+    "labelSelector": copy_to("evictor", "labelSelector"),
+    "namespaces": copy_to("rebalance", "evictableNamespaces"),
     **THRESHOLD_PRIORITY,
 }
 _OLD_FLAGS: dict[str, Rule] = {
-    name: take("evictor", name)
+    name: copy_to("evictor", name)
     for name in (
         "evictFailedBarePods",
         "evictLocalStoragePods",
@@ -233,10 +237,10 @@ _OLD_FLAGS: dict[str, Rule] = {
 
 
 def _put_strategies(result: Translation, node: DocumentNode) -> None:
-    """Take over the strategies of a policy of v1alpha1."""
+    """Take over the strategies of a policy of version v1alpha1."""
     enabled = []
-    for key, strategy in node.children() if result.check(node, dict) else ():
-        apply(result, strategy, dict.fromkeys(("enabled", "weight", "params"), keep))
+    for key, strategy in node.children() if result.is_kind(node, dict) else ():
+        apply(result, strategy, dict.fromkeys(("enabled", "weight", "params"), skip))
         if not strategy.child("enabled").value:
             continue
         if key == _BALANCER:
@@ -246,10 +250,10 @@ def _put_strategies(result: Translation, node: DocumentNode) -> None:
         else:
             group, text = UNSUPPORTED.get(str(key), ("lost", "loadstream has no such strategy"))
             result.report(group, strategy, text, str(key))
-    result.put(("plugins", "balance"), enabled, node)
+    result.set_value(("plugins", "balance"), enabled, node)
 
 
 def translate_values(result: Translation, node: DocumentNode) -> None:
     """Translate the Helm values beside a DeschedulerPolicy; only the interval matters."""
     name = "deschedulingInterval"
-    apply(result, node.child(name), take("descheduling", name))
+    apply(result, node.child(name), copy_to("descheduling", name))

@@ -34,7 +34,7 @@ SLO_KEYS = (
 #: Helm values of the descheduler's chart: the key of its policy, and the kind of the other values.
 HELM_POLICY = "deschedulerPolicy"
 HELM_VALUES = "Helm values"
-#: Kind of a profile without one, by a plugin that it names.
+#: Kind of a configuration without `kind`, by a plugin that its profiles name.
 _KIND_BY_PLUGIN = {
     "LowNodeLoad": "DeschedulerConfiguration",
     "MigrationController": "DeschedulerConfiguration",
@@ -42,7 +42,7 @@ _KIND_BY_PLUGIN = {
     "LowNodeUtilization": "DeschedulerPolicy",
 }
 _BLOCK = re.compile(r":\s*[|>][-+0-9]*\s*(#.*)?$")
-#: A field with a number or a word, whole on its line.
+#: A line with one field whose value is a number or a word.
 _SCALAR_LINE = re.compile(r"""[\s-]*[\w.-]+:\s+("[\w.:-]*"|[\w.:-]*[\w.])\s*""")
 _DUPLICATE = re.compile(r"found a second time, also in line (\d+)")
 
@@ -95,7 +95,7 @@ class DocumentNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Configuration:
     """One configuration of a file."""
 
     kind: str
@@ -104,11 +104,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """Text of one or more documents, and where it is in the file."""
+    """Text of one or more documents, and its position in the file."""
 
     lines: list[str]
     before: int = 0
-    """Lines of the file before the text, or the line of all of it."""
+    """Number of lines before the text; if it is not a block, the line of its key."""
     is_block: bool = True
 
     def line_in_file(self, line: int) -> int:
@@ -132,26 +132,26 @@ class _Text:
         return documents, [
             Problem(each.path, each.message, self.line_in_file(each.line or 1))
             for each in problems
-            if not self._repeats_a_line(each)
+            if not self._is_repeated_line(each)
         ]
 
-    def _repeats_a_line(self, problem: Problem) -> bool:
-        """Tell whether a duplicate key is a line that stands there twice, with the same value."""
+    def _is_repeated_line(self, problem: Problem) -> bool:
+        """Tell whether a duplicate key is an exact copy of an earlier line, which does no harm."""
         found = _DUPLICATE.match(problem.message)
         if found is None or problem.line is None or problem.line == int(found[1]):
             return False
         line = self.lines[problem.line - 1]
         return line == self.lines[int(found[1]) - 1] and bool(_SCALAR_LINE.fullmatch(line))
 
-    def part(self, key_line: int, text: str) -> "_Text":
-        """Return the text that a key has as its value."""
+    def nested_text(self, key_line: int, text: str) -> "_Text":
+        """Return the text that is the value of a key in this text."""
         is_block = self.is_block and bool(_BLOCK.search(self.lines[key_line - 1]))
         return _Text(text.split("\n"), self.line_in_file(key_line), is_block)
 
 
-def find_sources(text: str) -> tuple[list[Source], list[Problem]]:
-    """Return the configurations in a text, in their order, and what is wrong with the text."""
-    sources: list[Source] = []
+def find_configurations(text: str) -> tuple[list[Configuration], list[Problem]]:
+    """Return the configurations in a text, in order, and the problems of the text."""
+    sources: list[Configuration] = []
     problems: list[Problem] = []
     for part in _split(text):
         _find_in_text(part, sources, problems)
@@ -162,14 +162,14 @@ def find_sources(text: str) -> tuple[list[Source], list[Problem]]:
 
 
 def _split(text: str) -> Iterator[_Text]:
-    """Yield each document as a text of its own: one that is broken does not spoil the others."""
+    """Yield each document separately, so that an invalid document does not affect the others."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     starts = [0, *(index + 1 for index, line in enumerate(lines) if re.match(r"---(\s|$)", line))]
     for start, end in zip(starts, [*(start - 1 for start in starts[1:]), len(lines)], strict=True):
         yield _Text(lines[start:end], start)
 
 
-def _find_in_text(text: _Text, sources: list[Source], problems: list[Problem]) -> None:
+def _find_in_text(text: _Text, sources: list[Configuration], problems: list[Problem]) -> None:
     documents, found = text.read()
     problems += found
     for document in documents:
@@ -180,24 +180,24 @@ def _find_in_text(text: _Text, sources: list[Source], problems: list[Problem]) -
                 sources.append(source)
 
 
-def _find(node: DocumentNode) -> Iterator[Source | _Text]:
-    """Yield the configurations in a value, and texts that may hold some."""
+def _find(node: DocumentNode) -> Iterator[Configuration | _Text]:
+    """Yield the configurations in a value, and texts that may contain configurations."""
     value = node.value
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind is None and isinstance(value, dict) and "profiles" in value:
         kind = next((_KIND_BY_PLUGIN[name] for name in _KIND_BY_PLUGIN if name in str(value)), None)
     if isinstance(kind, str) and kind in KINDS:
-        yield Source(kind, _as_root(node))
+        yield Configuration(kind, _as_root(node))
         return
     for key, child in node.children():
         if key == HELM_POLICY and isinstance(child.value, dict):
-            yield Source("DeschedulerPolicy", _as_root(child))
-            yield Source(HELM_VALUES, _as_root(node))
+            yield Configuration("DeschedulerPolicy", _as_root(child))
+            yield Configuration(HELM_VALUES, _as_root(node))
         elif key in SLO_KEYS and isinstance(child.value, str):
             yield from _find_slo(str(key), child)
         elif isinstance(child.value, str):
             if any(name in child.value for name in (*KINDS, HELM_POLICY)):
-                yield child.text.part(child.document.line_of(child.path), child.value)
+                yield child.text.nested_text(child.document.line_of(child.path), child.value)
         # kubectl keeps a copy of the whole object in metadata.annotations.
         elif key not in ("metadata", "status"):
             yield from _find(child)
@@ -207,10 +207,10 @@ def _as_root(node: DocumentNode) -> DocumentNode:
     return replace(node, root=node.path, path=())
 
 
-def _find_slo(key: str, node: DocumentNode) -> Iterator[Source | _Text]:
-    part = node.text.part(node.document.line_of(node.path), node.value)
+def _find_slo(key: str, node: DocumentNode) -> Iterator[Configuration | _Text]:
+    part = node.text.nested_text(node.document.line_of(node.path), node.value)
     documents, problems = part.read()
     if problems:
         yield part  # is read once more, for its problems
     elif documents:
-        yield Source(key, DocumentNode(documents[0].value, documents[0], part))
+        yield Configuration(key, DocumentNode(documents[0].value, documents[0], part))

@@ -1,4 +1,4 @@
-"""Configurations of Koordinator: of its descheduler, and of the manager that collects metrics."""
+"""Configurations of Koordinator: its descheduler, and the ConfigMap of its manager."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from connectors.policies.imports.translation import (
     Rule,
     Translation,
     apply,
-    keep,
-    say,
-    take,
+    copy_to,
+    report_only,
+    skip,
 )
 
-#: Section `migration` if DefaultEvictor evicts in place of MigrationController: without its limits.
+#: Section `migration` if DefaultEvictor evicts instead of MigrationController, whose limits do not apply.
 _EVICT_DIRECTLY: dict[str, Any] = {
     "defaultJobMode": "EvictDirectly",
     "objectLimiters": {"workload": {"duration": "0s"}},
@@ -34,7 +34,7 @@ _COLLECT = (
     "metricAggregatePolicy",
     "metricMemoryCollectPolicy",
 )
-_MANAGER = say("handled elsewhere", "Koordinator's manager and agent still use it")
+_MANAGER = report_only("handled elsewhere", "Koordinator's manager and agent still use it")
 _RECLAIM: dict[str, Rule] = dict.fromkeys(
     (
         "enable", "cpuReclaimThresholdPercent", "memoryReclaimThresholdPercent",
@@ -50,29 +50,29 @@ _RECLAIM: dict[str, Rule] = dict.fromkeys(
 def translate(result: Translation, node: DocumentNode) -> None:
     """Translate a DeschedulerConfiguration."""
     result.compat = "koordinator"
-    selector = take("descheduling", "nodeSelector")
+    selector = copy_to("descheduling", "nodeSelector")
     rules: dict[str, Rule] = {
         **TYPE,
-        "profiles": keep,
-        "deschedulingInterval": take("descheduling", "deschedulingInterval"),
-        "dryRun": take("descheduling", "dryRun"),
+        "profiles": skip,
+        "deschedulingInterval": copy_to("descheduling", "deschedulingInterval"),
+        "dryRun": copy_to("descheduling", "dryRun"),
         "nodeSelector": selector,
         **LIMITS,
         **PROCESS,
     }
     apply(result, node, rules)
     for profile in read_profiles(result, node, "LowNodeLoad", selector):
-        direct = profile.finds("DefaultEvictor", "evict")
-        if direct and not profile.finds("MigrationController", "evict"):
+        direct = profile.find_plugin("DefaultEvictor", "evict")
+        if direct and not profile.find_plugin("MigrationController", "evict"):
             if "MigrationController" in profile.args:
                 message = (
                     "found arguments of MigrationController, while plugins.evict enables "
                     "DefaultEvictor in its place; keep one of the two"
                 )
-                result.problem(profile.args["MigrationController"], message)
+                result.add_problem(profile.args["MigrationController"], message)
                 continue
             for field, value in _EVICT_DIRECTLY.items():
-                result.put(("migration", field), value, direct.node, "DefaultEvictor")
+                result.set_value(("migration", field), value, direct.node, "DefaultEvictor")
             text = "section migration without the limits of MigrationController, as upstream"
             result.report("taken over", direct.node, text, "DefaultEvictor")
         for name in ("LowNodeLoad", "MigrationController", "DefaultEvictor"):
@@ -83,18 +83,18 @@ def translate_slo(result: Translation, kind: str, node: DocumentNode) -> None:
     """Translate a key of the ConfigMap slo-controller-config."""
     if kind == COLOCATION:
         result.compat = "koordinator"
-        collect: dict[str, Rule] = {name: take("collect", name) for name in _COLLECT}
+        collect: dict[str, Rule] = {name: copy_to("collect", name) for name in _COLLECT}
         apply(result, node, {**collect, **_RECLAIM, "nodeConfigs": _put_pools})
     else:
         result.report("handled elsewhere", node, "Koordinator's agent still uses it", kind)
     if kind == THRESHOLDS:
         mark = node.child("clusterStrategy", "memoryEvictThresholdPercent").value
-        result.memory_eviction_mark = mark if isinstance(mark, int) else None
+        result.memory_eviction_percent = mark if isinstance(mark, int) else None
 
 
-def compare_marks(result: Translation) -> str | None:
-    """Return a warning if pods are placed on nodes from which Koordinator's agent evicts pods."""
-    mark = result.memory_eviction_mark
+def find_eviction_conflict(result: Translation) -> str | None:
+    """Return a warning if the policy places pods on nodes from which Koordinator's agent evicts pods."""
+    mark = result.memory_eviction_percent
     given = result.values.get("loadAware", {}).get("usageThresholds", {})
     placed = given.get("memory", 95)
     if mark is None or not isinstance(placed, int) or placed <= mark:
@@ -107,11 +107,11 @@ def compare_marks(result: Translation) -> str | None:
 
 
 def _put_pools(result: Translation, node: DocumentNode) -> None:
-    """Take over collect policies of certain nodes as those of pools with the same names."""
+    """Take over the collect policies of node groups as collect policies of pools with the same names."""
     pools = []
-    for _, item in node.children() if result.check(node, list) else ():
+    for _, item in node.children() if result.is_kind(node, list) else ():
         apply(
-            result, item, {**dict.fromkeys(("name", "nodeSelector", *_COLLECT), keep), **_RECLAIM}
+            result, item, {**dict.fromkeys(("name", "nodeSelector", *_COLLECT), skip), **_RECLAIM}
         )
         given = {key: child.value for key, child in item.children() if key in ("name", *_COLLECT)}
         if given.keys() - {"name"}:
@@ -119,5 +119,5 @@ def _put_pools(result: Translation, node: DocumentNode) -> None:
             text = "samples name the pool of their node: field pool of node-usage"
             result.report("handled elsewhere", item.child("nodeSelector"), text)
     if pools:
-        result.put(("collect", "pools"), pools, node)
+        result.set_value(("collect", "pools"), pools, node)
         result.report("taken over", node, "collect.pools")

@@ -6,7 +6,7 @@ from connectors.policies.imports.descheduler import (
     LIMITS,
     THRESHOLD_PRIORITY,
     evict_directly,
-    exclude,
+    exclude_namespaces,
 )
 from connectors.policies.imports.documents import DocumentNode
 from connectors.policies.imports.translation import (
@@ -16,9 +16,9 @@ from connectors.policies.imports.translation import (
     Translation,
     apply,
     apply_to_items,
-    keep,
-    say,
-    take,
+    copy_to,
+    report_only,
+    skip,
 )
 from connectors.policies.imports.unsupported import UNSUPPORTED
 from schemas.policy.wording import describe, nearest
@@ -61,25 +61,25 @@ _LOAD = {
     "DevKubeVirtRelieveAndMigrate": True,
 }
 _WITH_CLAIMS, _WITH_LOCAL_STORAGE = "EvictPodsWithPVC", "EvictPodsWithLocalStorage"
-_OPERATOR = say("handled elsewhere", "it is about the operator")
+_OPERATOR = report_only("handled elsewhere", "it is about the operator")
 _CUSTOM: dict[str, Rule] = {
-    "devDeviationThresholds": keep,
-    "devLowNodeUtilizationThresholds": keep,
+    "devDeviationThresholds": skip,
+    "devLowNodeUtilizationThresholds": skip,
     "devActualUtilizationProfile": SOURCES,
-    "devEnableSoftTainter": say(
+    "devEnableSoftTainter": report_only(
         "handled elsewhere",
         "the score OverutilizationRisk keeps pods off hot nodes, without taints",
     ),
-    "devEnableEvictionsInBackground": say(
+    "devEnableEvictionsInBackground": report_only(
         "handled elsewhere", "an eviction that goes on in the background counts as done"
     ),
-    "devHighNodeUtilizationThresholds": say("lost", _FILLS),
-    "podLifetime": say("lost", _OLD_PODS),
+    "devHighNodeUtilizationThresholds": report_only("lost", _FILLS),
+    "podLifetime": report_only("lost", _OLD_PODS),
     "namespaces": {
-        "included": take(
+        "included": copy_to(
             "rebalance", "evictableNamespaces", convert=lambda names: {"include": names}
         ),
-        "excluded": take("rebalance", "evictableNamespaces", convert=exclude),
+        "excluded": copy_to("rebalance", "evictableNamespaces", convert=exclude_namespaces),
     },
     **THRESHOLD_PRIORITY,
 }
@@ -92,15 +92,17 @@ def _read_seconds(value: Any) -> str:
 
 
 _SPEC: dict[str, Rule] = {
-    "deschedulingIntervalSeconds": take(
+    "deschedulingIntervalSeconds": copy_to(
         "descheduling", "deschedulingInterval", convert=_read_seconds
     ),
-    "mode": say("handled elsewhere", "mode: observe at first, enforce carries evictions out"),
+    "mode": report_only(
+        "handled elsewhere", "mode: observe at first, enforce carries evictions out"
+    ),
     "evictionLimits": {
         "total": LIMITS["maxNoOfPodsToEvictTotal"],
         "node": LIMITS["maxNoOfPodsToEvictPerNode"],
     },
-    "profiles": apply_to_items(keep),
+    "profiles": apply_to_items(skip),
     "profileCustomizations": _CUSTOM,
     "managementState": _OPERATOR,
     "logLevel": _OPERATOR,
@@ -112,7 +114,7 @@ _SPEC: dict[str, Rule] = {
 
 def translate(result: Translation, node: DocumentNode) -> None:
     """Translate a KubeDescheduler."""
-    apply(result, node, {**TYPE, "metadata": keep, "status": keep, "spec": _SPEC})
+    apply(result, node, {**TYPE, "metadata": skip, "status": skip, "spec": _SPEC})
     given = node.child("spec", "profiles")
     names = {str(item.value): item for _, item in given.children()}
     loads = [name for name in names if name in _LOAD]
@@ -120,14 +122,14 @@ def translate(result: Translation, node: DocumentNode) -> None:
         if name in _LOST:
             result.report("lost", item, _LOST[name], name)
         elif name == _WITH_LOCAL_STORAGE:
-            take("evictor", "evictLocalStoragePods", convert=bool)(result, item)
+            copy_to("evictor", "evictLocalStoragePods", convert=bool)(result, item)
         elif name not in (*_LOAD, _WITH_CLAIMS):
             known = (*_LOAD, *_LOST, _WITH_CLAIMS, _WITH_LOCAL_STORAGE)
-            result.problem(item, f"found {describe(item.value)}{nearest(name, known)}")
-    result.put(("plugins", "balance"), ["LowNodeLoad"] if loads else [], given)
+            result.add_problem(item, f"found {describe(item.value)}{nearest(name, known)}")
+    result.set_value(("plugins", "balance"), ["LowNodeLoad"] if loads else [], given)
     if _WITH_CLAIMS not in names:
         note = f"without the profile {_WITH_CLAIMS} pods with claims stay"
-        result.put(("evictor", "ignorePvcPods"), True, given, note)
+        result.set_value(("evictor", "ignorePvcPods"), True, given, note)
     if loads:
         custom = node.child("spec", "profileCustomizations")
         _put_profile(result, names[loads[0]], loads[0], custom)
@@ -143,14 +145,14 @@ def _put_profile(result: Translation, node: DocumentNode, name: str, custom: Doc
     known, usual = (_DEVIATIONS, "Low") if deviates else (_THRESHOLDS, "Medium")
     level = str(given.value or usual)
     if level not in known:
-        result.problem(given, f"found {describe(given.value)}{nearest(level, known)}")
+        result.add_problem(given, f"found {describe(given.value)}{nearest(level, known)}")
         return
     resources = ("cpu",) if _LOAD[name] else ("cpu", "memory", "pods")
     note = f"profile {name}, thresholds {level}"
     for thresholds, percent in zip(("lowThresholds", "highThresholds"), known[level], strict=True):
-        result.put(("rebalance", thresholds), dict.fromkeys(resources, percent), node, note)
+        result.set_value(("rebalance", thresholds), dict.fromkeys(resources, percent), node, note)
     if deviates:
-        result.put(("rebalance", "useDeviationThresholds"), True, node, note)
+        result.set_value(("rebalance", "useDeviationThresholds"), True, node, note)
     by_usage = custom.child("devActualUtilizationProfile").value is not None
     how = _BY_CPU if _LOAD[name] else _BY_USAGE if by_usage else _BY_REQUESTS
     result.report("taken over", node, f"it moves pods for load: {how}", name)

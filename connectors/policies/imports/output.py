@@ -17,7 +17,7 @@ _MODE = "evictions are decided and marked dry; enforce carries them out"
 
 
 def write_policy(translation: Translation, name: str) -> str:
-    """Return the policy as text; `name` is that of the file that it came from."""
+    """Return the policy as text; `name` is the name of the imported file."""
     lines = [
         *comment(
             f"Imported from {to_one_line(name)}; comments name the lines of that file. Check it, "

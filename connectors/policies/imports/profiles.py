@@ -14,8 +14,8 @@ from connectors.policies.imports.translation import (
     Translation,
     apply,
     apply_to_items,
-    keep,
-    say,
+    report_only,
+    skip,
 )
 from connectors.policies.imports.unsupported import BALANCE, UNSUPPORTED
 from schemas.policy import Policy
@@ -26,20 +26,28 @@ from schemas.policy.wording import describe, nearest
 ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
     "LoadAwareScheduling": (
         "loadAware",
-        {"estimator": say("handled elsewhere", "there is one estimator, Koordinator's default")},
+        {
+            "estimator": report_only(
+                "handled elsewhere", "there is one estimator, Koordinator's default"
+            )
+        },
     ),
     "NodeResourcesFit": (
         "resourcesFit",
         dict.fromkeys(
             ("ignoredResources", "ignoredResourceGroups"),
-            say("lost", "the filter looks at every resource that a pod requests"),
+            report_only("lost", "the filter looks at every resource that a pod requests"),
         ),
     ),
     "NodeResourcesBalancedAllocation": ("balancedAllocation", {}),
     "LowNodeLoad": ("rebalance", {}),
     "MigrationController": (
         "migration",
-        {"maxConcurrentReconciles": say("handled elsewhere", "one writer decides for a cluster")},
+        {
+            "maxConcurrentReconciles": report_only(
+                "handled elsewhere", "one writer decides for a cluster"
+            )
+        },
     ),
     "DefaultEvictor": ("evictor", {}),
 }
@@ -47,7 +55,7 @@ ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
 _OURS = ("checkBoth",)
 _MODELS = {field.alias or name: inner_model(field.annotation) or Policy
            for name, field in Policy.model_fields.items()}  # fmt: skip
-#: Fields with `include` and `exclude`, and words that people write for these.
+#: Fields with `include` and `exclude`, and words that are often written instead.
 _NAMESPACES = ("evictableNamespaces", "namespaces")
 _MEANT = {"only": "include", "allow": "include", "except": "exclude", "ignore": "exclude"}
 
@@ -87,12 +95,12 @@ class Profile:
             "pluginConfig": apply_to_items(self._read_args),
         }
 
-    def finds(self, name: str, *points: str) -> ProfilePlugin | None:
-        """Return the entry that enables a plugin at one of these extension points, if any."""
+    def find_plugin(self, name: str, *points: str) -> ProfilePlugin | None:
+        """Return the entry that enables a plugin at one of these extension points; None: there is none."""
         return next((n for n in self.enabled if n.name == name and n.point in points), None)
 
-    def names(self) -> dict[str, DocumentNode]:
-        """Return the plugins that are enabled or have arguments, each with a place."""
+    def list_plugins(self) -> dict[str, DocumentNode]:
+        """Return the plugins that are enabled or have arguments, each with its node in the document."""
         return self.args | {named.name: named.node for named in reversed(self.enabled)}
 
     def _read_enabled(self, result: Translation, node: DocumentNode) -> None:
@@ -105,55 +113,55 @@ class Profile:
         self, result: Translation, node: DocumentNode, names: list[ProfilePlugin]
     ) -> None:
         if not isinstance(node.value, str):
-            apply(result, node, {"name": keep, "weight": keep})
+            apply(result, node, {"name": skip, "weight": skip})
         name = node.value if isinstance(node.value, str) else node.child("name").value
         if isinstance(name, str):
             names.append(ProfilePlugin(name, str(node.path[-3]), node))
         elif isinstance(node.value, dict):
-            result.problem(node, "required, but not given: name")
+            result.add_problem(node, "required, but not given: name")
 
     def _read_args(self, result: Translation, node: DocumentNode) -> None:
         if node.child("plugins").value is not None:
             message = "unknown field; it belongs in the profile: indent it less"
-            result.problem(node.child("plugins"), message)
-        apply(result, node, {"name": keep, "args": keep, "plugins": keep})
+            result.add_problem(node.child("plugins"), message)
+        apply(result, node, {"name": skip, "args": skip, "plugins": skip})
         name, args = node.child("name").value, node.child("args")
         if not isinstance(name, str):
-            result.problem(node, "required, but not given: name, beside args")
+            result.add_problem(node, "required, but not given: name, beside args")
         elif self.args.setdefault(name, args).value != args.value:
             message = (
                 f"found other arguments of {name}, the first are in line {self.args[name].line}"
             )
-            result.problem(args, f"{message}; keep one")
+            result.add_problem(args, f"{message}; keep one")
 
     def take_args(self, result: Translation, name: str) -> None:
         """Take over the arguments of a plugin; the policy uses the same names."""
         args = self.args.get(name)
-        if args is None or args.value is None or not result.check(args, dict):
+        if args is None or args.value is None or not result.is_kind(args, dict):
             return
         section, special = ARGUMENTS[name]
         kind = args.child("kind")
         if kind.value not in (None, f"{name}Args"):
-            result.problem(kind, f"found {describe(kind.value)}; allowed here is {name}Args")
+            result.add_problem(kind, f"found {describe(kind.value)}; allowed here is {name}Args")
         known = [field for field in field_names(_MODELS[section]) if field not in _OURS]
         for step, node in args.children():
             field = str(step)
             if field in special:
                 apply(result, node, special[field])
             elif field not in (*known, "apiVersion", "kind"):
-                result.problem(node, f"unknown field{_hint(field, section, known)}")
+                result.add_problem(node, f"unknown field{_hint(field, section, known)}")
             elif field in known and not _has_wrong_keys(result, node):
                 value = node.value
                 if field == "arbitrationArgs" and isinstance(value, dict):
                     # Arbitration cannot be switched off, in Koordinator either.
                     value = {key: inner for key, inner in value.items() if key != "enabled"}
-                result.put((section, field), value, node, name)
+                result.set_value((section, field), value, node, name)
         result.report("taken over", args, f"section {section}", name)
 
     def report_others(self, result: Translation, ours: Iterable[str]) -> None:
         """Report the plugins that loadstream does not have, enabled or only configured."""
         known = {*ours, *UNSUPPORTED, *ARGUMENTS}
-        for name, node in self.names().items():
+        for name, node in self.list_plugins().items():
             points = {named.point for named in self.enabled if named.name == name}
             group, text = UNSUPPORTED.get(name, ("lost", "loadstream has no such plugin"))
             if name not in known:
@@ -192,12 +200,12 @@ def _hint(field: str, section: str, known: list[str]) -> str:
 
 
 def _has_wrong_keys(result: Translation, node: DocumentNode) -> bool:
-    """Report keys of a choice of namespaces other than include and exclude."""
+    """Report keys other than include and exclude in a field that selects namespaces."""
     if node.path[-1] not in _NAMESPACES or not isinstance(node.value, dict):
         return False
     wrong = [key for key in node.value if key not in ("include", "exclude")]
     for key in wrong:
         meant = next((name for word, name in _MEANT.items() if word in key.lower()), None)
         hint = f'; did you mean "{meant}"?' if meant else nearest(key, ("include", "exclude"))
-        result.problem(node.child(key), f"unknown field{hint}")
+        result.add_problem(node.child(key), f"unknown field{hint}")
     return bool(wrong)

@@ -10,8 +10,8 @@ from connectors.policies.imports.translation import (
     Translation,
     apply,
     apply_to_items,
-    say,
-    take,
+    copy_to,
+    report_only,
 )
 from schemas.policy import BUILT_IN, LOAD_AWARE, OVERUTILIZATION_RISK
 from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
@@ -21,7 +21,7 @@ _POINTS = (
     "preScore", "reserve", "permit", "preBind", "bind", "postBind", "placementGenerate",
     "placementScore", "placementFeasible", "podGroupPostFilter",
 )  # fmt: skip
-#: Scores by the name that they have here.
+#: loadstream's score for each score of these schedulers.
 _SCORES = {
     LOAD_AWARE: LOAD_AWARE,
     RESOURCES_FIT: RESOURCES_FIT,
@@ -29,10 +29,12 @@ _SCORES = {
     "LoadVariationRiskBalancing": OVERUTILIZATION_RISK,
     "LowRiskOverCommitment": OVERUTILIZATION_RISK,
 }
-#: Scores that the Kubernetes scheduler has by default.
+#: Scores that the Kubernetes scheduler enables by default.
 _DEFAULTS = (RESOURCES_FIT, BALANCED_ALLOCATION)
-_RISK = say("handled elsewhere", "section overutilizationRisk weighs variance, with its defaults")
-#: Arguments of Trimaran's scores, whose place the score by risk takes.
+_RISK = report_only(
+    "handled elsewhere", "section overutilizationRisk weighs variance, with its defaults"
+)
+#: Arguments of Trimaran's scores, which become OverutilizationRisk.
 _RISK_ARGUMENTS: dict[str, Rule] = {
     **TYPE,
     "metricProvider": SOURCES,
@@ -40,9 +42,11 @@ _RISK_ARGUMENTS: dict[str, Rule] = {
     "safeVarianceMargin": _RISK,
     "safeVarianceSensitivity": _RISK,
     "smoothingWindowSize": _RISK,
-    "riskLimitWeights": say("handled elsewhere", "the score NodeResourceLimitsAware knows limits"),
+    "riskLimitWeights": report_only(
+        "handled elsewhere", "the score NodeResourceLimitsAware knows limits"
+    ),
 }
-_ALL_NODES = say("handled elsewhere", "every node is scored")
+_ALL_NODES = report_only("handled elsewhere", "every node is scored")
 _SAMPLED: dict[str, Rule] = {
     "percentageOfNodesToScore": _ALL_NODES,
     "percentageOfPlacementsToScore": _ALL_NODES,
@@ -55,21 +59,23 @@ def translate(result: Translation, node: DocumentNode) -> None:
 
     def read_profile(result: Translation, node: DocumentNode) -> None:
         profile = Profile(_POINTS)
-        name = say("handled elsewhere", "loadstream kubernetes watch --scheduler NAME")
+        name = report_only("handled elsewhere", "loadstream kubernetes watch --scheduler NAME")
         apply(result, node, {"schedulerName": name, **_SAMPLED, **profile.rules})
         if profile.enabled or profile.disabled or profile.args:
             if profiles:
                 message = "found a second profile with settings; loadstream has one for all pods"
-                result.problem(node, f"{message}: keep one")
+                result.add_problem(node, f"{message}: keep one")
             profiles.append(profile)
 
     rules: dict[str, Rule] = {
         **TYPE,
         "profiles": apply_to_items(read_profile),
-        "podInitialBackoffSeconds": take("initialBackoffSeconds"),
-        "podMaxBackoffSeconds": take("maxBackoffSeconds"),
-        "parallelism": say("handled elsewhere", "one writer decides for a cluster"),
-        "extenders": say("lost", "extenders are not called: keep the scheduler that calls them"),
+        "podInitialBackoffSeconds": copy_to("initialBackoffSeconds"),
+        "podMaxBackoffSeconds": copy_to("maxBackoffSeconds"),
+        "parallelism": report_only("handled elsewhere", "one writer decides for a cluster"),
+        "extenders": report_only(
+            "lost", "extenders are not called: keep the scheduler that calls them"
+        ),
         "delayCacheUntilActive": PROCESS["leaderElection"],
         **_SAMPLED,
         **PROCESS,
@@ -80,7 +86,7 @@ def translate(result: Translation, node: DocumentNode) -> None:
 
 
 def _translate_profile(result: Translation, profile: Profile) -> None:
-    if LOAD_AWARE in profile.names():
+    if LOAD_AWARE in profile.list_plugins():
         result.compat = "koordinator"
     fills = _fills_nodes(result, profile)
     _put_scores(
@@ -108,7 +114,7 @@ def _fills_nodes(result: Translation, profile: Profile) -> bool:
 
 def _is_disabled(profile: Profile, name: str, point: str) -> bool:
     """Tell whether a plugin that is on by default is off at an extension point."""
-    return profile.finds(name, point, "multiPoint") is None and any(
+    return profile.find_plugin(name, point, "multiPoint") is None and any(
         each.name in (name, "*") and each.point in (point, "multiPoint")
         for each in profile.disabled
     )
@@ -119,7 +125,7 @@ def _put_scores(result: Translation, profile: Profile, known: set[str]) -> None:
     scores: dict[str, dict[str, object]] = {}
     first: DocumentNode | None = None
     for name in (name for name in _SCORES if name in known):
-        named = profile.finds(name, "score") or profile.finds(name, "multiPoint")
+        named = profile.find_plugin(name, "score") or profile.find_plugin(name, "multiPoint")
         configured = profile.args.get(name) if name in _DEFAULTS else None
         if configured and _is_disabled(profile, name, "score"):
             continue
@@ -127,14 +133,14 @@ def _put_scores(result: Translation, profile: Profile, known: set[str]) -> None:
         if node is None:
             continue
         first, ours = first or node, _SCORES[name]
-        # Upstream takes a weight that is absent or 0 for 1.
+        # The schedulers read a missing weight, or 0, as 1.
         weight = named.weight if named else None
         scores.setdefault(ours, {"name": ours} | ({"weight": weight} if weight else {}))
         text = "plugins.score" if name == ours else f"score {ours}, which is close to it"
         result.report("taken over", node, text, name)
     if first is None:
         return
-    result.put(("plugins", "score"), list(scores.values()), first)
+    result.set_value(("plugins", "score"), list(scores.values()), first)
     if not any(name in scores for name in _DEFAULTS):
         text = (
             "the scheduler's scores by requests are off unless the file names them: plugins.score"
@@ -143,9 +149,9 @@ def _put_scores(result: Translation, profile: Profile, known: set[str]) -> None:
 
 
 def _put_filters(result: Translation, profile: Profile) -> None:
-    """Take over which filters are off: LoadAwareScheduling is on only by its name."""
-    named = profile.finds(LOAD_AWARE, "filter", "multiPoint")
-    unnamed = named is None and profile.finds(LOAD_AWARE, *_POINTS) is not None
+    """Take over disabled filters. LoadAwareScheduling is enabled only if the configuration names it."""
+    named = profile.find_plugin(LOAD_AWARE, "filter", "multiPoint")
+    unnamed = named is None and profile.find_plugin(LOAD_AWARE, *_POINTS) is not None
     filters = [
         name
         for name in BUILT_IN.filter
@@ -153,7 +159,7 @@ def _put_filters(result: Translation, profile: Profile) -> None:
     ]
     if len(filters) < len(BUILT_IN.filter):
         node = (profile.disabled or profile.enabled)[0].node
-        result.put(("plugins", "filter"), filters, node)
+        result.set_value(("plugins", "filter"), filters, node)
         result.report("taken over", node, "plugins.filter", "filters")
     if named is not None:
         result.report("taken over", named.node, "plugins.filter", LOAD_AWARE)

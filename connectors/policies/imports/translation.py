@@ -1,7 +1,7 @@
-"""The policy that an import makes, the report about it, and rules of fields.
+"""The result of an import (a policy and a report), and the rules that fill it.
 
-A rule says what happens to a field of a configuration. It is a function, or a table of the fields
-inside. A field that a table does not name is an error, with the name that was probably meant.
+A rule handles a field of a configuration. It is a function, or a table with rules for the fields inside.
+A field without a rule is an error, which suggests the name that was probably meant.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,11 +29,11 @@ class ReportLine:
 
 
 class Translation:
-    """The policy so far, by the names of `Policy`, and what happened to each setting."""
+    """The values of the policy so far, under the names of `Policy`, and a report on each setting."""
 
     def __init__(self) -> None:
         self.compat: Compat = "loadstream"
-        self.memory_eviction_mark: int | None = None
+        self.memory_eviction_percent: int | None = None
         """Percentage of a node's memory from which Koordinator's agent evicts pods."""
         self.values: dict[str, Any] = {}
         self.origins: dict[Path, tuple[DocumentNode, str]] = {}
@@ -41,16 +41,18 @@ class Translation:
         self.entries: list[ReportLine] = []
         self.problems: list[Problem] = []
 
-    def put(self, path: tuple[str, ...], value: Any, origin: DocumentNode, note: str = "") -> None:
-        """Give a field of the policy a value; another value for the field is an error."""
+    def set_value(
+        self, path: tuple[str, ...], value: Any, origin: DocumentNode, note: str = ""
+    ) -> None:
+        """Set a field of the policy; setting another value later is an error."""
         section = self.values.setdefault(path[0], {}) if path[1:] else self.values
         earlier, _ = self.origins.setdefault(path, (origin, note))
         if section.setdefault(path[-1], value) != value:
             message = (
                 f"found another value of {format_path(path)}, the first is in line {earlier.line}"
             )
-            hint = "a cluster has one policy for all pods and nodes: import one of the two"
-            self.problem(origin, f"{message}; {hint}")
+            hint = "a cluster has one policy for all pods and nodes: import only one of the two"
+            self.add_problem(origin, f"{message}; {hint}")
 
     def report(self, group: Group, origin: DocumentNode, text: str, name: str = "") -> None:
         """Add a line to the report, once for each name and text."""
@@ -58,19 +60,19 @@ class Translation:
         if not any((each.name, each.text) == (name, text) for each in self.entries):
             self.entries.append(ReportLine(group, origin.line, name, text))
 
-    def problem(self, node: DocumentNode, message: str) -> None:
-        """Note what is wrong at a value of a configuration."""
+    def add_problem(self, node: DocumentNode, message: str) -> None:
+        """Add an error about a value of a configuration."""
         self.problems.append(Problem(node.name, message, node.line))
 
-    def check(self, node: DocumentNode, kind: type[dict[str, Any]] | type[list[Any]]) -> bool:
-        """Tell whether a value is a map or a list, as it should be; note that it is not."""
+    def is_kind(self, node: DocumentNode, kind: type[dict[str, Any]] | type[list[Any]]) -> bool:
+        """Tell whether a value is a map or a list, as required; add an error if it is not."""
         if not isinstance(node.value, kind):
             allowed = "a map" if kind is dict else "a list"
-            self.problem(node, f"found {describe(node.value)}; allowed is {allowed}")
+            self.add_problem(node, f"found {describe(node.value)}; allowed is {allowed}")
         return isinstance(node.value, kind)
 
     def add_policy_problems(self, problems: Iterable[Problem]) -> None:
-        """Note what is wrong with the policy, at the values that it came from."""
+        """Add errors of the policy, each at the value of the configuration that caused it."""
         places: dict[str, DocumentNode] = {}
         for path, (origin, _) in self.origins.items():
             value: Any = self.values
@@ -82,7 +84,7 @@ class Translation:
             while text and text not in places:
                 text = text[: max(text.rfind("."), text.rfind("["), 0)]
             if text:
-                self.problem(places[text], problem.message)
+                self.add_problem(places[text], problem.message)
             else:
                 self.problems.append(Problem(problem.path, problem.message))
 
@@ -104,51 +106,51 @@ def apply(result: Translation, node: DocumentNode, rule: Rule) -> None:
         return
     if callable(rule):
         rule(result, node)
-    elif result.check(node, dict):
+    elif result.is_kind(node, dict):
         for key, child in node.children():
             if key in rule:
                 apply(result, child, rule[str(key)])
             else:
-                result.problem(child, f"unknown field{nearest(str(key), rule)}")
+                result.add_problem(child, f"unknown field{nearest(str(key), rule)}")
 
 
-def keep(result: Translation, node: DocumentNode) -> None:
-    """Do nothing: the value is read with others, or means nothing."""
+def skip(result: Translation, node: DocumentNode) -> None:
+    """Do nothing: another rule reads the value, or it has no effect."""
 
 
-def take(
+def copy_to(
     *path: str, convert: Callable[[Any], Any] = lambda value: value
 ) -> Callable[[Translation, DocumentNode], None]:
-    """Return the rule of a value that becomes a field of the policy."""
+    """Return a rule that copies a value to a field of the policy."""
 
     def rule(result: Translation, node: DocumentNode) -> None:
         try:
-            result.put(path, convert(node.value), node)
+            result.set_value(path, convert(node.value), node)
         except ValueError as error:
-            result.problem(node, str(error))
+            result.add_problem(node, str(error))
         else:
             result.report("taken over", node, format_path(path))
 
     return rule
 
 
-def say(group: Group, text: str) -> Callable[[Translation, DocumentNode], None]:
-    """Return the rule of a value that only the report names."""
+def report_only(group: Group, text: str) -> Callable[[Translation, DocumentNode], None]:
+    """Return a rule that only adds a line to the report."""
     return lambda result, node: result.report(group, node, text)
 
 
 def apply_to_items(rule: Rule) -> Callable[[Translation, DocumentNode], None]:
-    """Return the rule of a list whose items have this rule."""
+    """Return a rule that applies another rule to each item of a list."""
 
     def apply_rule(result: Translation, node: DocumentNode) -> None:
-        if result.check(node, list):
+        if result.is_kind(node, list):
             for _, item in node.children():
                 apply(result, item, rule)
 
     return apply_rule
 
 
-#: Fields about the process of another system.
+#: Fields about the process of the other system.
 PROCESS = dict.fromkeys(
     (
         "clientConnection",
@@ -158,9 +160,13 @@ PROCESS = dict.fromkeys(
         "healthzBindAddress",
         "metricsBindAddress",
     ),
-    say("handled elsewhere", "loadstream's processes have settings of their own: LOADSTREAM_*"),
+    report_only(
+        "handled elsewhere", "processes of loadstream are configured by LOADSTREAM_* variables"
+    ),
 )
-#: Fields that say what a document is.
-TYPE: dict[str, Rule] = {"apiVersion": keep, "kind": keep}
+#: Fields that identify a document.
+TYPE: dict[str, Rule] = {"apiVersion": skip, "kind": skip}
 #: Fields that name sources of usage.
-SOURCES = say("handled elsewhere", "sources of usage: loadstream kubernetes collect, or its agent")
+SOURCES = report_only(
+    "handled elsewhere", "sources of usage: loadstream kubernetes collect, or its agent"
+)

@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 
-from connectors.queries.rebalancing_wording import classes_text, memory_text, unnamed_hot
+from connectors.queries.rebalancing_wording import (
+    classes_text,
+    list_judged_pools,
+    memory_text,
+    unnamed_hot,
+)
 from connectors.queries.whynot.evidence import Answer, Evidence, count_gates
 from connectors.queries.whynot.wording import (
     NAMED_MAX,
@@ -92,7 +97,7 @@ def preamble(evidence: Evidence) -> Iterator[str]:
 
 
 def _pools(newest: RebalanceRound) -> Iterator[str]:
-    for pool in newest.pools:
+    for pool in list_judged_pools(newest):
         total = count_text(sum(pool.nodes.values()), "node")
         classes = classes_text(pool)
         counted = f"{total} ({classes})" if classes else total

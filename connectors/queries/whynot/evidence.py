@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.queries.presence import silence
+from connectors.queries.presence import describe_silence
 from connectors.units import ago_text, time_text
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import NodeMetric
@@ -114,7 +114,7 @@ class Evidence:
 
     def warnings(self) -> Iterator[str]:
         """Yield why the answer may be out of date or incomplete."""
-        silent = silence(self.tick_ms, self.now_ms)
+        silent = describe_silence(self.tick_ms, self.now_ms)
         yield from (each for each in (silent, self.unseen) if each)
         if self.cut_off:
             yield (

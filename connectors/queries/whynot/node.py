@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.queries.rebalancing_wording import drain_text, memory_text, unnamed_hot
+from connectors.queries.rebalancing_wording import (
+    drain_text,
+    list_judged_pools,
+    memory_text,
+    unnamed_hot,
+)
 from connectors.queries.whynot.cluster import no_rounds, preamble
 from connectors.queries.whynot.evidence import Answer, Evidence, RoundNode
 from connectors.queries.whynot.wording import (
@@ -39,7 +44,7 @@ def about_node(evidence: Evidence, node: str) -> Answer:
         sentences += _not_hot(evidence, node, found, judged=not unknown)
     sentences += [
         f"In pool {pool.pool} {memory_text(pool)}."
-        for pool in evidence.rounds[0].pools
+        for pool in list_judged_pools(evidence.rounds[0])
         if pool.memory
     ]
     if evidence.drains:
@@ -104,7 +109,7 @@ def _not_hot(
     # Moves by risk are a pool of their own, with the nodes of all other pools.
     skipped = [
         f"{count_text(count, 'node')} of pool {pool.pool}"
-        for pool in newest.pools
+        for pool in list_judged_pools(newest)
         if (count := pool.nodes.get("skipped", 0))
     ]
     if skipped:
@@ -112,7 +117,7 @@ def _not_hot(
             "Skipped in the newest round (no metric, an expired metric, or a metric without a resource of "
             f"the thresholds; such a node is never hot): {', '.join(skipped)}."
         )
-    for pool in newest.pools:
+    for pool in list_judged_pools(newest):
         yield f"{strategy_text(pool)}: {thresholds_text(pool.thresholds)}."
 
 
@@ -137,7 +142,9 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
                 f"by {evidence.min_samples} or more."
             )
     if evidence.stateless and metric is not None:
-        yield ("No record of topic node-state names it: until then rounds and placement ignore it.")
+        yield (
+            "No record of topic node-state names it. Rounds and placement ignore it until there is one."
+        )
 
 
 def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[str, float]:

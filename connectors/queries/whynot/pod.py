@@ -140,8 +140,8 @@ def _not_looked_at(
     place = evidence.node_of(namespace, name)
     if place is not None and evidence.stateless:
         yield (
-            f"It is measured on node {place}, but no record of topic pod-lifecycle names it: until then rounds "
-            "ignore it."
+            f"It is measured on node {place}, but no record of topic pod-lifecycle names it. Rounds ignore it "
+            "until there is one."
         )
     elif place is not None:
         yield from _on(evidence, place)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.policies.entries import newest_entry
 from connectors.queries.presence import last_tick_ms, seek_cluster
 from connectors.queries.whynot.evidence import Evidence, is_about
@@ -43,9 +43,9 @@ class Question:
 def read_evidence(connection: Connection, question: Question, now_ms: int) -> Evidence:
     """Return the records for an answer; `now_ms` is the time on this machine. Raises BrokerUnavailable."""
 
-    def newest(topic: str, looked: Looked | None = None, **how: bool) -> Iterator[Any]:
-        past = Past(connection, topic, question.cluster, RECORDS_MAX)
-        return past.newest(looked or Looked(), **how)
+    def newest(topic: str, looked: SearchProgress | None = None, **how: bool) -> Iterator[Any]:
+        past = PastMessages(connection, topic, question.cluster, RECORDS_MAX)
+        return past.newest(looked or SearchProgress(), **how)
 
     evidence = Evidence(question.cluster, now_ms)
     _rounds(evidence, question, newest)
@@ -86,7 +86,7 @@ _Newest = Callable[..., Iterator[Any]]
 
 
 def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
-    looked = Looked()
+    looked = SearchProgress()
     rounds: dict[str, RebalanceRound] = {}
     others: dict[str, None] = {}
     since_ms = 0
@@ -110,7 +110,7 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
 
 
 def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
-    looked = Looked()
+    looked = SearchProgress()
     for state in newest("node-state", looked):
         if getattr(state, "node", None) == node:
             evidence.nodes[node] = state
@@ -164,7 +164,7 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
                 break
     evidence.migrations = tuple(migrations)
     evidence.moves = _moves(newest, lambda move: is_about(move.pod, namespace, name))
-    looked = Looked()
+    looked = SearchProgress()
     for event in newest("pod-lifecycle", looked):
         if isinstance(event, PodLifecycle) and is_about(event.pod, namespace, name):
             evidence.lifecycle = event

@@ -48,13 +48,13 @@ class PoolCollectPolicy(PolicyPart):
     name: Name
     """Name of the pool, as usage samples give it."""
     metric_aggregate_duration_seconds: _AggregateSeconds | None = None
-    """As above; none: inherited."""
+    """None: as in `collect`."""
     metric_report_interval_seconds: _ReportSeconds | None = None
-    """As above; none: inherited."""
+    """None: as in `collect`."""
     metric_aggregate_policy: AggregatePolicy | None = None
-    """As above; none: inherited."""
+    """None: as in `collect`."""
     metric_memory_collect_policy: MemoryCollectPolicy | None = None
-    """As above; none: inherited."""
+    """None: as in `collect`."""
 
 
 class CollectPolicy(PolicyPart):
@@ -69,8 +69,7 @@ class CollectPolicy(PolicyPart):
     """Which of the memory readings of a sample counts."""
 
     @property
-    def of_node(self) -> NodeCollectPolicy:
-        """The policy as part of messages."""
+    def as_message(self) -> NodeCollectPolicy:
         return NodeCollectPolicy(
             average_ms=self.metric_aggregate_duration_seconds * 1_000,
             report_ms=self.metric_report_interval_seconds * 1_000,
@@ -104,12 +103,12 @@ class CollectPolicies(CollectPolicy):
 
     @property
     def by_section(self) -> dict[str, CollectPolicy]:
-        """The default policy and those of pools, by their sections."""
+        """The default policy and the policies of pools, by the path of their section."""
         pools = {f"collect.pools[{pool.name}]": self.of_pool(pool.name) for pool in self.pools}
         return {"collect": self.of_pool(None), **pools}
 
     @property
-    def of_nodes(self) -> tuple[NodeCollectPolicy, dict[str, NodeCollectPolicy]]:
-        """The default policy and those of pools, as parts of messages."""
-        pools = {pool.name: self.of_pool(pool.name).of_node for pool in self.pools}
-        return self.of_pool(None).of_node, pools
+    def as_messages(self) -> tuple[NodeCollectPolicy, dict[str, NodeCollectPolicy]]:
+        """The default policy, and the policies of pools by name."""
+        pools = {pool.name: self.of_pool(pool.name).as_message for pool in self.pools}
+        return self.of_pool(None).as_message, pools

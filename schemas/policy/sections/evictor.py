@@ -27,7 +27,7 @@ class StorageClass(PolicyPart):
 
 
 class PodsWithPVC(PolicyPart):
-    """Storage classes whose claims protect a pod; empty: any claim protects it."""
+    """Settings of the protection PodsWithPVC."""
 
     protected_storage_classes: Items[StorageClass] = ()
     """Storage classes whose claims protect a pod; none: all."""
@@ -44,9 +44,9 @@ class PodProtections(PolicyPart):
     """Additional protections, and default protections that are disabled."""
 
     extra_enabled: Items[ExtraProtection] = ()
-    """Protections that are off by default and shall apply."""
+    """Protections to enable that are off by default."""
     default_disabled: Items[DefaultProtection] = ()
-    """Protections that apply by default and shall not."""
+    """Protections to disable that are on by default."""
     config: ProtectionConfig | None = None
     """Settings of single protections."""
 
@@ -73,9 +73,10 @@ class DefaultEvictorArgs(PolicyPart):
     rounds by thresholds evict them after all other pods of their node. `Mandatory` or none: they
     are not evicted."""
     pod_protections: PodProtections = Field(default_factory=PodProtections)
-    """Protections to add or to leave out."""
+    """Protections to enable or disable."""
     evict_local_storage_pods: bool = False
-    """Older form of `podProtections`; both at once are an error. So are the five below."""
+    """Pods with volumes of type emptyDir or hostPath may be evicted. This flag and the five below
+    are the older form of `podProtections`; giving both forms is an error."""
     evict_daemon_set_pods: bool = False
     """Pods of DaemonSets may be evicted."""
     evict_system_critical_pods: bool = False
@@ -88,7 +89,7 @@ class DefaultEvictorArgs(PolicyPart):
     """Pods without a disruption budget are protected."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Refuse old flags beside `podProtections`: both mean the same."""
+
         flags = [alias for alias, given in self._old_flags() if given]
         protections = self.pod_protections
         if flags and (protections.extra_enabled or protections.default_disabled):

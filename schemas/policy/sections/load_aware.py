@@ -61,7 +61,7 @@ class LoadAwareSchedulingArgs(PolicyPart):
     """Arguments of the load-aware filter and score, with all defaults."""
 
     filter_expired_node_metrics: bool = True
-    """An expired metric refuses the node; false: its old figures are used."""
+    """True: a node with an expired metric is refused. False: the expired figures are used."""
     node_metric_expiration_seconds: Annotated[int, int_range(1)] = 180
     """Age at which a metric is expired."""
     enable_schedule_when_node_metrics_expired: bool = False
@@ -74,9 +74,9 @@ class LoadAwareSchedulingArgs(PolicyPart):
     is given. Each needs a scaling factor."""
     usage_thresholds: Percents = Field(default_factory=_USAGE_THRESHOLDS.copy)
     """Percent of allocatable above which a node is refused; 0 leaves a resource out. A map replaces
-    the whole default. The default for cpu is the `hotPercent` of `overutilizationRisk` if that is a
-    score. It is 65, as in Koordinator, if the policy gives `plugins.filter`, names
-    LoadAwareScheduling as a score, or has `compat: koordinator`."""
+    the whole default. The default for cpu is the `hotPercent` of `overutilizationRisk` if
+    OverutilizationRisk is a score. It is 65, as in Koordinator, if the policy gives
+    `plugins.filter`, names LoadAwareScheduling as a score, or has `compat: koordinator`."""
     prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
         Field(default_factory=dict)
     )

@@ -19,23 +19,23 @@ class MoveArgs(PolicyPart):
     """Memory of moves, freezing, and the outcomes of moves."""
 
     enabled: bool = True
-    """false: moves are followed and reported, but nothing is kept away or frozen."""
+    """False: moves are reported, but no pod is kept away from a node and no owner is frozen."""
     cooling_seconds: _Seconds = 300
-    """For this long after a node was last hot, and for at least two intervals, it gets no pod of an
-    owner that left it."""
+    """How long after a node was last hot it gets no pod of an owner whose pod left it; at least two
+    intervals."""
     cooling_metrics: Annotated[int, int_range(0, 100)] = 2
-    """And until the node has sent this many metrics by which it is not hot."""
+    """The node gets such a pod again only after this many metrics by which it is not hot."""
     loop_window_seconds: _Seconds = 3_600
-    """Moves within this time are looked at together; older ones are forgotten."""
+    """Time for which the moves of an owner's pods are counted; older moves are forgotten."""
     max_moves_per_owner: Annotated[int, int_range(1, HISTORY_MAX - 1)] = 4
     """Moves of an owner's pods in that time, or one per replica if that is more. One more freezes
     the owner. Owners of 32 replicas or more are frozen only by loops."""
     initial_freeze_seconds: _Seconds = 600
-    """How long pods of a frozen owner stay, at first."""
+    """Length of the first freeze. Pods of a frozen owner are not moved."""
     max_freeze_seconds: _Seconds = _DAY_S
-    """How long they stay at most."""
+    """Length of the longest freeze."""
     follow_seconds: _Seconds = 600
-    """How long after an eviction its result is reported."""
+    """How long the source and target of a move are observed before its outcome is reported."""
 
     def conflicts(self) -> Iterable[Conflict]:
         first, longest = self.initial_freeze_seconds, self.max_freeze_seconds

@@ -64,7 +64,7 @@ class PodSelector(PolicyPart):
     name: Annotated[str, Field(max_length=253)] = ""
     """A name for people."""
     selector: LabelSelector | None = None
-    """Which pods; an entry without it is ignored."""
+    """Labels of the pods; an entry without a selector is ignored."""
 
 
 class PoolThresholds(PolicyPart):
@@ -137,7 +137,7 @@ class LowNodeLoadArgs(PoolThresholds):
     node_fit: bool = True
     """Only pods that fit a target are moved."""
     detector_cache_timeout_ms: Duration = Field(300_000, alias="detectorCacheTimeout")
-    """When the counters of a node that no round judges are forgotten, at the earliest after two
+    """Time after which the counters of a node that no round judges are forgotten; at least two
     intervals."""
     node_pools: Items[NodePool] = ()
     """Pools of nodes. A pool inherits the threshold maps, weights and anomaly condition that it
@@ -195,7 +195,7 @@ class LowNodeLoadArgs(PoolThresholds):
         return (default, *named) if compat == "koordinator" else (*named, default)
 
     def fill_inherited(self, pool: NodePool) -> NodePool:
-        """Return the pool with inherited fields filled in."""
+
         update: dict[str, object] = {
             name: getattr(self, name) for name in _INHERITED if getattr(pool, name) is None
         }

@@ -19,13 +19,13 @@ class RiskMoveArgs(PolicyPart):
     """Arguments of the moves by risk."""
 
     min_saved_minutes: Annotated[float, Field(ge=0.1, le=_DAY_MINUTES)] = 7
-    """Hot minutes that a move must be expected to save at least: the drop of the sum of the nodes'
-    costs, times the minutes for which a pod is expected to run on. Few pods of short-lived jobs
-    therefore move. A minute far beyond the hot share counts more than one minute."""
+    """A pod is moved only if the move is expected to save this many hot minutes: the drop of the sum
+    of the nodes' costs, times the minutes for which the pod is expected to keep running. So
+    short-lived pods rarely move. A minute far above the hot share counts as more than one."""
     max_moves_per_round: Annotated[int, int_range(1, 250)] = 5
-    """Pods that one round moves at most."""
+    """Most pods that one round moves."""
     min_pod_age_minutes: Annotated[int, int_range(0, 7 * _DAY_MINUTES)] = 10
     """Pods that have been on their node for less stay: too little is known of them."""
     rest_minutes: Annotated[int, int_range(0, 7 * _DAY_MINUTES)] = 60
-    """A pod that came by a move stays for so long, and not longer than `moves.loopWindowSeconds`
-    after the move began."""
+    """How long a moved pod is not moved again; limited to `moves.loopWindowSeconds` after the start
+    of its move."""

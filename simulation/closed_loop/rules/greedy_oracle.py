@@ -27,7 +27,7 @@ MEAN_WEIGHT = 1e-4
 HORIZON_S = 6 * 3600
 
 
-def cost(demand: Array, capacity: Array) -> Array:
+def compute_cost(demand: Array, capacity: Array) -> Array:
     """Return the cost of nodes, shape (nodes,).
 
     Args:
@@ -54,6 +54,6 @@ def choose(request: Array, view: NodesView, random: np.random.Generator) -> int 
         future = view.future(HORIZON_S)
         before, of = future[nodes], capacity[nodes]
         after = before + future[-1]
-        growth[nodes] = cost(after, of) - cost(before, of)
+        growth[nodes] = compute_cost(after, of) - compute_cost(before, of)
         growth[nodes] += MEAN_WEIGHT * after.mean(axis=1) / of
     return choose_best(-growth, room, random)

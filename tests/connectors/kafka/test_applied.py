@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from connectors.kafka.applied import APPLIED, REFUSED, WAITING, Applied
+from connectors.kafka.applied import APPLIED, REFUSED, WAITING, AppliedRecords
 from connectors.kafka.client import connect
 from schemas.base.refusals import Refusal
 from schemas.messages.dead_letters import build_dead_letter
@@ -64,7 +64,7 @@ def writer(embedded: RunningBroker) -> Writer:
 
 def _states(broker: RunningBroker, count: int) -> list[bool]:
     """Whether the first records of the topic are applied."""
-    applied = Applied(connect(broker.settings), _TOPIC)
+    applied = AppliedRecords(connect(broker.settings), _TOPIC)
     states = [applied.state(_PARTITION, offset) for offset in range(count)]
     assert set(states) <= {APPLIED, WAITING}
     return [state == APPLIED for state in states]
@@ -98,15 +98,15 @@ def _letter(embedded: RunningBroker, offset: int) -> None:
 def test_a_record_that_is_refused_while_the_first_look_is_under_way_is_not_called_applied(
     embedded: RunningBroker, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = Applied._find_next_offsets
+    look = AppliedRecords._find_next_offsets
 
-    def refused_meanwhile(applied: Applied) -> dict[int, int]:
+    def refused_meanwhile(applied: AppliedRecords) -> dict[int, int]:
         writer.append(*writer.batch(0))
         _letter(embedded, 0)
         return look(applied)
 
-    monkeypatch.setattr(Applied, "_find_next_offsets", refused_meanwhile)
-    applied = Applied(connect(embedded.settings), _TOPIC)
+    monkeypatch.setattr(AppliedRecords, "_find_next_offsets", refused_meanwhile)
+    applied = AppliedRecords(connect(embedded.settings), _TOPIC)
     assert applied.state(_PARTITION, 0) == f"{REFUSED}: not yet"
 
 
@@ -114,9 +114,9 @@ def test_a_record_that_is_refused_while_the_first_look_is_under_way_is_not_calle
 def test_a_record_is_refused_before_its_dead_letter_is_written(
     embedded: RunningBroker, writer: Writer, long: bool
 ) -> None:
-    applied = Applied(connect(embedded.settings), _TOPIC)
+    applied = AppliedRecords(connect(embedded.settings), _TOPIC)
     writer.append(*writer.batch(0, long, refused="it is wrong"), *writer.batch(1))
-    for each in (applied, Applied(connect(embedded.settings), _TOPIC)):
-        each.look()
+    for each in (applied, AppliedRecords(connect(embedded.settings), _TOPIC)):
+        each.refresh()
         assert each.state(_PARTITION, 0) == "refused: it is wrong"
         assert each.state(_PARTITION, 1) == APPLIED

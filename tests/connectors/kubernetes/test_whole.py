@@ -25,9 +25,9 @@ from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo import load
 from simulation.kubernetes_demo.runner import make_processes, read_policy
 from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
-from simulation.kubernetes_demo.summary import summary
+from simulation.kubernetes_demo.summary import summarize
 from simulation.kubernetes_demo.topic_client import TopicClient
-from simulation.processes import Loadstream, running
+from simulation.processes import Loadstream, run_processes
 from tests import conftest
 
 AWAY_S = 20.0
@@ -157,7 +157,9 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
         stack.callback(plane.stop)
         kafka = stack.enter_context(conftest.running(KafkaServer(tmp_path / "kafka")))
         create_topics(connect(kafka.settings), expected_topics(kafka.settings))
-        processes = stack.enter_context(running(make_processes(tmp_path, plane, kafka.settings)))
+        processes = stack.enter_context(
+            run_processes(make_processes(tmp_path, plane, kafka.settings))
+        )
         worker, watch, collect, bind, evict = processes
         client = stack.enter_context(TopicClient(kafka.settings, READ_TOPICS))
         client.send("policies", read_policy())
@@ -178,7 +180,7 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
             await faults.over()
             left = await _settled(server)
         log = read(plane.audit_log)
-    summed = summary(demo_run, log)
+    summed = summarize(demo_run, log)
     print("\n".join([*summed.lines, *summed.problems]))
     assert [each.name for each in faults.faults if not each.done] == []
     assert summed.problems == ()

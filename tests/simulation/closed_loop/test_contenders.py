@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.closed_loop.contenders import UnknownContender, contenders, known_contenders
+from simulation.closed_loop.contenders import UnknownContender, list_contenders, make_contenders
 from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
 from simulation.closed_loop.stage_contender import StageContender
@@ -15,11 +15,11 @@ from tests.simulation.closed_loop.days import scenario
 
 
 def test_policies_and_rules_are_found_by_their_names() -> None:
-    known = known_contenders()
+    known = list_contenders()
     assert {"loadstream", "koordinator-lownodeload-75", "least-allocated", "random-choice"} <= set(
         known
     )
-    made = {name: make() for name, make in contenders(known, [], LocalPipeline).items()}
+    made = {name: make() for name, make in make_contenders(known, [], LocalPipeline).items()}
     assert [each.name for each in made.values()] == list(known)
     assert isinstance(made["loadstream"], StageContender)
     assert isinstance(made["least-allocated"], RuleContender)
@@ -34,7 +34,7 @@ def test_pods_of_the_contender_without_estimation_say_so_themselves(
 ) -> None:
     """Arguments cannot say 0; an annotation of each pod can, and no other contender's pods have it."""
     world, pipeline = World(scenario(nodes=4, hours=0.1)), LocalPipeline()
-    contender = contenders([name], [], lambda: pipeline)[name]()
+    contender = make_contenders([name], [], lambda: pipeline)[name]()
     contender.begin(world)
     for now_ms in range(BEGIN_MS, BEGIN_MS + 600_000, 10_000):
         world.advance(now_ms)
@@ -63,14 +63,14 @@ def test_a_policy_whose_evictions_are_dry_is_said_to_move_nothing(
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text)
-    remark = contenders([], [file], LocalPipeline)["mine"].remark
+    remark = make_contenders([], [file], LocalPipeline)["mine"].remark
     assert remark.startswith(f"mine: {why}, so its evictions are dry" if why else "")
     assert bool(remark) is bool(why)
     assert not any(
-        each.remark for each in contenders(known_contenders(), [], LocalPipeline).values()
+        each.remark for each in make_contenders(list_contenders(), [], LocalPipeline).values()
     )
 
 
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
     with pytest.raises(UnknownContender, match=r"'mine'; expected one or more of .*loadstream"):
-        contenders(["mine"], [], LocalPipeline)
+        make_contenders(["mine"], [], LocalPipeline)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from simulation.closed_loop.comparison import compare
-from simulation.closed_loop.contenders import ContenderFactory, contenders
+from simulation.closed_loop.contenders import ContenderFactory, make_contenders
 from simulation.closed_loop.finished_runs import FinishedRuns, Task, UnreadableRun
 from simulation.closed_loop.parameters import Parameters
-from simulation.closed_loop.runs import InTurn
+from simulation.closed_loop.runs import SequentialRuns
 from simulation.closed_loop.traces import model_traces
 from streams.in_process.pipeline import LocalPipeline
 
@@ -25,11 +25,11 @@ def _kept(directory: Path, version: str = "1", definition: str = "rule") -> Fini
 
 def _compared(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = None) -> object:
     of = (
-        contenders(["random-choice"], [], LocalPipeline)
+        make_contenders(["random-choice"], [], LocalPipeline)
         if make is None
         else {"random-choice": make()}
     )
-    runs = InTurn([_TRACES], of, lambda _: None, lambda: 0.0)
+    runs = SequentialRuns([_TRACES], of, lambda _: None, lambda: 0.0)
     return compare([_SMALL], ["model"], [3], ["random-choice"], (), runs, kept)
 
 
@@ -68,5 +68,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     _compared(_kept(tmp_path))
     (file,) = tmp_path.iterdir()
     file.write_text(file.read_text()[:50])
-    with pytest.raises(UnreadableRun, match=f"{file.name} holds no finished run .*; remove it"):
+    with pytest.raises(
+        UnreadableRun, match=f"{file.name} is not a finished run .*; remove the file"
+    ):
         _compared(_kept(tmp_path))

@@ -33,7 +33,7 @@ def flat(drawn: Scenario, minutes: int) -> np.ndarray:
 def evict(recorder: Recorder, drawn: Scenario, minute: int, node: int, plan: int = 0) -> None:
     at_ms = drawn.measured_ms + minute * MINUTE_MS
     pod = drawn.plans[plan].pod
-    recorder.evicted(Eviction(pod, drawn.machines[node].name, at_ms, None))
+    recorder.on_eviction(Eviction(pod, drawn.machines[node].name, at_ms, None))
 
 
 def test_hot_minutes_are_counted_above_and_not_at_their_shares() -> None:
@@ -88,9 +88,9 @@ def test_a_pod_that_comes_back_has_bounced_unless_the_cluster_was_still_filling(
     at_ms = drawn.measured_ms + minute * MINUTE_MS
     plan, node = drawn.plans[0], drawn.machines[0].name
     again = replace(plan, pod=plan.pod.model_copy(update={"uid": f"{plan.pod.uid}.1"}))
-    recorder.evicted(Eviction(plan.pod, node, at_ms - MINUTE_MS, again))
-    recorder.asked(again)
-    recorder.happened(PodEvent(at_ms, "bound", again.pod.model_copy(update={"node": node})))
+    recorder.on_eviction(Eviction(plan.pod, node, at_ms - MINUTE_MS, again))
+    recorder.on_request(again)
+    recorder.on_pod_event(PodEvent(at_ms, "bound", again.pod.model_copy(update={"node": node})))
     assert recorder.result({}).figures["bounces"] == bounces
 
 
@@ -98,10 +98,10 @@ def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:
     drawn = scenario()
     recorder = recorded(drawn, flat(drawn, 30))
     first, second = drawn.plans[0], drawn.plans[1]
-    recorder.asked(first)
-    recorder.asked(second)
+    recorder.on_request(first)
+    recorder.on_request(second)
     bound = first.pod.model_copy(update={"node": drawn.machines[0].name})
-    recorder.happened(PodEvent(drawn.measured_ms + 2 * MINUTE_MS, "bound", bound))
+    recorder.on_pod_event(PodEvent(drawn.measured_ms + 2 * MINUTE_MS, "bound", bound))
     figures = recorder.result({}).figures
     assert figures["waiting_pods"] == 1
     assert figures["placed_pods"] == 1

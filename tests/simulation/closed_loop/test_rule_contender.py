@@ -31,8 +31,8 @@ def test_usage_is_unknown_before_the_first_report_and_then_that_of_five_minutes(
     for now_ms in range(BEGIN_MS + 10_000, BEGIN_MS + 1_800_000, 10_000):
         world.advance(now_ms)
         ruled.step(now_ms)
-        if 0 in world.sampled(now_ms):
-            given.append(world.usage.moment(now_ms).given[0])
+        if 0 in world.list_sampled_nodes(now_ms):
+            given.append(world.usage.measure(now_ms).node_usage[0])
     steps(world, ruled, 1_810)
     view = rule.views[-1]
     np.testing.assert_allclose(view.measured[0], np.mean(given[-5:], axis=0))
@@ -47,7 +47,9 @@ def test_a_report_knows_the_pods_that_were_bound_a_minute_before_it() -> None:
     for now_ms in range(BEGIN_MS, BEGIN_MS + 1_800_000, 10_000):
         world.advance(now_ms)
         ruled.step(now_ms)
-        for node in world.sampled(now_ms - lag_ms) if now_ms - lag_ms >= BEGIN_MS else ():
+        for node in (
+            world.list_sampled_nodes(now_ms - lag_ms) if now_ms - lag_ms >= BEGIN_MS else ()
+        ):
             reported_ms[node] = now_ms - lag_ms
         missing = np.zeros((len(reported_ms), 2))
         for node, machine in enumerate(world.scenario.machines):
@@ -73,6 +75,6 @@ def test_a_pod_without_room_waits_and_is_tried_again() -> None:
     ruled = RuleContender("never", rule)
     ruled.begin(world)
     steps(world, ruled, 600)
-    waiting = len(world.cluster.asking)
+    waiting = len(world.cluster.waiting_pods)
     assert waiting > 5
     assert waiting < len(rule.views) <= 11 * waiting

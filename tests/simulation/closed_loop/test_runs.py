@@ -5,17 +5,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
 
-from simulation.closed_loop.contenders import contenders
+from simulation.closed_loop.contenders import make_contenders
 from simulation.closed_loop.finished_runs import Run, Task
 from simulation.closed_loop.parameters import Parameters
-from simulation.closed_loop.runs import InTurn, RunDied, Runs, SideBySide
+from simulation.closed_loop.runs import ParallelRuns, RunDied, Runs, SequentialRuns
 from simulation.closed_loop.traces import model_traces
 from streams.in_process.pipeline import LocalPipeline
 from tests.conftest import eventually
@@ -30,8 +30,8 @@ def _say_nothing(line: str) -> None:
     """Takes a line of progress."""
 
 
-def _side_by_side(jobs: int) -> SideBySide:
-    return SideBySide(jobs, _NAMES, (), [_TRACES], _say_nothing)
+def _side_by_side(jobs: int) -> ParallelRuns:
+    return ParallelRuns(jobs, _NAMES, (), [_TRACES], _say_nothing)
 
 
 def _figures(runs: Runs) -> dict[Task, Run]:
@@ -41,7 +41,7 @@ def _figures(runs: Runs) -> dict[Task, Run]:
 
 @pytest.mark.slow
 def test_each_run_is_the_same_in_a_process_of_its_own() -> None:
-    in_turn = InTurn([_TRACES], contenders(_NAMES, (), LocalPipeline), _say_nothing)
+    in_turn = SequentialRuns([_TRACES], make_contenders(_NAMES, (), LocalPipeline), _say_nothing)
     assert _figures(_side_by_side(2)) == _figures(in_turn)
 
 
@@ -56,11 +56,14 @@ def test_a_process_that_is_killed_ends_the_runs_with_a_sentence() -> None:
     next(found)
     for child in active_children():
         os.kill(child.pid or 0, signal.SIGKILL)
-    with pytest.raises(RunDied, match="one of 2 processes was ended from outside"):
+    with pytest.raises(RunDied, match="one of 2 processes was killed"):
         next(found)
 
 
-def test_ctrl_c_while_processes_begin_ends_all_without_a_traceback() -> None:
+@pytest.mark.parametrize("send", [os.killpg, os.kill], ids=["to all processes", "to the parent"])
+def test_sigint_while_processes_begin_ends_all_without_a_traceback(
+    send: Callable[[int, int], None],
+) -> None:
     options = ["--nodes", "50", "--jobs", "2", "--contenders", "least-allocated,random-choice"]
     process = subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "loadstream", "closed-loop", *options],
@@ -68,10 +71,10 @@ def test_ctrl_c_while_processes_begin_ends_all_without_a_traceback() -> None:
     )  # fmt: skip
     begun = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     try:
-        # One keeps track of what they share.
+        # The third is multiprocessing's resource tracker.
         assert eventually(lambda: len(begun.read_text().split()) == 3)
         time.sleep(0.3)
-        os.killpg(process.pid, signal.SIGINT)
+        send(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
     finally:
         process.kill()

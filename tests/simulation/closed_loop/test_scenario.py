@@ -98,6 +98,6 @@ def test_a_step_of_the_trace_is_held_and_not_interpolated() -> None:
 
 def test_a_load_that_leaves_nothing_for_pods_is_refused() -> None:
     with pytest.raises(
-        ImpossibleScenario, match=r"system_share: found 0\.35, .* of seed 2 .* a load of 40% leaves"
+        ImpossibleScenario, match=r"system_share: found 0\.35; with seed 2 .* a load of 40% leaves"
     ):
         scenario(2, nodes=6, hours=0.5, load=0.4, system_share=0.35)

@@ -20,7 +20,7 @@ class Evictions(Observer):
         self.seen: list[Eviction] = []
         self.healthy_left: list[int | None] = []
 
-    def evicted(self, eviction: Eviction) -> None:
+    def on_eviction(self, eviction: Eviction) -> None:
         self.seen.append(eviction)
         self.healthy_left.append(self.world.cluster.owners.count_allowed_disruptions(eviction.pod))
 
@@ -37,7 +37,7 @@ def test_what_the_stages_know_is_what_there_is() -> None:
     inventory = pipeline.cluster.clusters[CLUSTER].inventory
     for machine in drawn.machines:
         known = inventory.nodes[machine.name]
-        really = world.cluster.kubelets.requested(machine.name)
+        really = world.cluster.kubelets.sum_requests(machine.name)
         assert {name: known.requested[name] for name in really} == really
         metric = known.usage.metric
         assert metric is not None

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from simulation.closed_loop.comparison import Comparison, ratio, spread
+from simulation.closed_loop.comparison import Comparison, compute_ratio, compute_spread
 from simulation.closed_loop.finished_runs import Calibration, Run
 from simulation.closed_loop.measures import Result
 from simulation.closed_loop.parameters import Parameters
@@ -22,7 +22,7 @@ def compared(*runs: Run) -> Comparison:
 
 def test_a_figure_is_the_median_over_days_and_seeds_with_its_range() -> None:
     runs = [run("loadstream", hot, day=day) for day, hot in (("a", 5), ("b", 40), ("c", 7))]
-    found = spread(runs, "hot_cpu_minutes")
+    found = compute_spread(runs, "hot_cpu_minutes")
     assert (found.median, found.least, found.most) == (7, 5, 40)
     assert "7 (5 to 40) hot" in str(summarize(compared(*runs)))
 
@@ -30,7 +30,7 @@ def test_a_figure_is_the_median_over_days_and_seeds_with_its_range() -> None:
 def test_a_ratio_is_of_runs_with_the_same_pods() -> None:
     ours = [run("loadstream", 10, day="a"), run("loadstream", 90, day="b")]
     others = [run("least-allocated", 20, day="a"), run("least-allocated", 100, day="b")]
-    found = ratio(ours, others, "hot_cpu_minutes")
+    found = compute_ratio(ours, others, "hot_cpu_minutes")
     assert found is not None
     assert (found.least, found.most) == (0.5, 0.9)
 
@@ -39,7 +39,7 @@ def test_runs_that_are_no_better_are_counted() -> None:
     runs = [run("loadstream", 10, seed=0), run("loadstream", 30, seed=1)]
     others = [run("least-allocated", 20, seed=0), run("least-allocated", 30, seed=1)]
     assert str(summarize(compared(*runs, *others))).endswith(
-        "In 1 of 2 runs nodes are not less hot."
+        "In 1 of 2 runs there are as many hot minutes or more."
     )
 
 

@@ -91,7 +91,7 @@ def test_a_node_reports_its_own_part_and_its_pods_do_not() -> None:
     """As in production: what is left of the node without its pods is the system part."""
     drawn = scenario(system_share=0.1)
     world = World(drawn)
-    moment = world.usage.moment(BEGIN_MS)
+    moment = world.usage.measure(BEGIN_MS)
     assert drawn.system is not None
     assert moment.demand == pytest.approx(drawn.system.at(0))
     assert (moment.demand > 0).all()
@@ -107,15 +107,15 @@ def test_a_saturated_node_takes_from_its_own_part_as_from_its_pods() -> None:
     drawn = scenario(load=0.9, system_share=0.85)
     world = World(drawn)
     plan = drawn.plans[0]
-    world.cluster.ask(plan)
+    world.cluster.request_node(plan)
     assert world.cluster.place(plan, drawn.machines[0].name) is None
     assert drawn.system is not None
     # The time at which the node wants most for itself.
     times = np.arange(0, 8 * 86_400_000, 1000 * STEP_S)
     at_ms = BEGIN_MS + int(times[drawn.system.cpu(times)[0].argmax()])
     world.usage.end_ms[:] = at_ms + 1
-    moment = world.usage.moment(at_ms)
-    assert moment.demand[0, 0] > moment.given[0, 0] == drawn.machines[0].millicores
-    share = moment.given[0, 0] / moment.demand[0, 0]
+    moment = world.usage.measure(at_ms)
+    assert moment.demand[0, 0] > moment.node_usage[0, 0] == drawn.machines[0].millicores
+    share = moment.node_usage[0, 0] / moment.demand[0, 0]
     wanted = moment.demand[0, 0] - drawn.system.at(at_ms - BEGIN_MS)[0, 0]
-    assert moment.pods[:, 0].sum() == pytest.approx(wanted * share)
+    assert moment.pod_usage[:, 0].sum() == pytest.approx(wanted * share)

@@ -16,7 +16,7 @@ def placed(world: World, count: int, node: int = 0) -> list[str]:
     """Pods that run on one node; their uids."""
     plans = world.scenario.plans[:count]
     for plan in plans:
-        world.cluster.ask(plan)
+        world.cluster.request_node(plan)
         assert world.cluster.place(plan, world.scenario.machines[node].name) is None
     return [plan.pod.uid for plan in plans]
 
@@ -26,11 +26,11 @@ def test_a_node_wants_what_its_pods_want_together() -> None:
     world = World(drawn)
     placed(world, 3)
     now_ms = BEGIN_MS + START_MS
-    moment = world.usage.moment(now_ms)
+    moment = world.usage.measure(now_ms)
     wanted = drawn.demands.cpu(np.array([0, 1, 2]), START_MS)
     assert moment.demand[0, 0] == pytest.approx(wanted.sum())
     assert (moment.demand[1:] == 0).all()
-    assert sorted(moment.pods[:, 0].tolist()) == pytest.approx(sorted(wanted.tolist()))
+    assert sorted(moment.pod_usage[:, 0].tolist()) == pytest.approx(sorted(wanted.tolist()))
 
 
 def test_a_saturated_node_gives_what_it_has_to_all_pods_alike() -> None:
@@ -38,13 +38,13 @@ def test_a_saturated_node_gives_what_it_has_to_all_pods_alike() -> None:
     heavy = replace(drawn.demands, cpu_millicores=drawn.demands.cpu_millicores * 1000 + 1e6)
     world = World(replace(drawn, demands=heavy))
     placed(world, 3)
-    moment = world.usage.moment(BEGIN_MS + START_MS)
+    moment = world.usage.measure(BEGIN_MS + START_MS)
     capacity = drawn.machines[0].millicores
     assert moment.demand[0, 0] > capacity
-    assert moment.given[0, 0] == capacity
-    assert moment.pods[:, 0].sum() == pytest.approx(capacity)
+    assert moment.node_usage[0, 0] == capacity
+    assert moment.pod_usage[:, 0].sum() == pytest.approx(capacity)
     wanted = heavy.cpu(np.array([0, 1, 2]), START_MS)
-    assert sorted(moment.pods[:, 0] / capacity) == pytest.approx(sorted(wanted / wanted.sum()))
+    assert sorted(moment.pod_usage[:, 0] / capacity) == pytest.approx(sorted(wanted / wanted.sum()))
 
 
 def test_an_evicted_pod_uses_what_it_used_until_it_is_gone() -> None:
@@ -53,15 +53,15 @@ def test_an_evicted_pod_uses_what_it_used_until_it_is_gone() -> None:
     world.advance(BEGIN_MS + START_MS)
     world.cluster.evict(uid)
     (replacement,) = [
-        each for each in world.cluster.asking.values() if get_plan_index(each.pod.uid) == 0
+        each for each in world.cluster.waiting_pods.values() if get_plan_index(each.pod.uid) == 0
     ]
     assert replacement.pod.uid != uid
     assert world.cluster.place(replacement, world.scenario.machines[1].name) is None
     world.advance(BEGIN_MS + START_MS + GRACE_MS - 1)
-    moment = world.usage.moment(world.cluster.now_ms)
+    moment = world.usage.measure(world.cluster.now_ms)
     assert moment.demand[0, 0] == moment.demand[1, 0] > 0
     world.advance(BEGIN_MS + START_MS + GRACE_MS)
-    moment = world.usage.moment(world.cluster.now_ms)
+    moment = world.usage.measure(world.cluster.now_ms)
     assert moment.demand[0, 0] == 0
     assert moment.demand[1, 0] > 0
 
@@ -75,7 +75,7 @@ def test_what_comes_is_what_will_have_been_if_nothing_is_moved() -> None:
     assert ahead.shape == (len(drawn.machines) + 1, 4)
     for column, now_ms in enumerate(times.tolist()):
         world.cluster.advance(now_ms)
-        moment = world.usage.moment(now_ms)
+        moment = world.usage.measure(now_ms)
         assert ahead[:-1, column] == pytest.approx(moment.demand[:, 0])
     assert ahead[-1, 0] == pytest.approx(drawn.demands.cpu(np.array([5]), START_MS)[0])
     assert ahead[-1, 2:].tolist() == [0.0, 0.0]

@@ -16,7 +16,7 @@ class Asked(Observer):
     def __init__(self) -> None:
         self.pods: list[tuple[int, str]] = []
 
-    def asked(self, plan: PodPlan) -> None:
+    def on_request(self, plan: PodPlan) -> None:
         if "." not in plan.pod.uid:
             self.pods.append((plan.at_ms, plan.pod.uid))
 
@@ -42,7 +42,7 @@ def test_all_contenders_meet_the_same_pods_at_the_same_times() -> None:
 def test_nodes_are_sampled_in_turns_and_each_once_in_an_interval() -> None:
     drawn = scenario()
     world = World(drawn)
-    turns = [list(world.sampled(BEGIN_MS + 10_000 * step)) for step in range(6)]
+    turns = [list(world.list_sampled_nodes(BEGIN_MS + 10_000 * step)) for step in range(6)]
     assert sorted(node for turn in turns for node in turn) == list(range(len(drawn.machines)))
     assert max(map(len, turns)) == 2
 

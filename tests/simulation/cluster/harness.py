@@ -27,7 +27,7 @@ class World:
         self.hot = self.cluster.machines[0]
         self.residents = [_resident(number) for number in range(8)]
         for plan in self.residents:
-            self.cluster.ask(plan)
+            self.cluster.request_node(plan)
             assert self.cluster.place(plan, self.hot.name) is None
         self.pass_time(START_MS)
         self.connected.begin("list")
@@ -52,7 +52,7 @@ class World:
 
     def replacement(self) -> PodPlan:
         """The pod that asks for a node now."""
-        (plan,) = self.cluster.asking.values()
+        (plan,) = self.cluster.waiting_pods.values()
         return plan
 
     def pass_time(self, ms: int) -> None:

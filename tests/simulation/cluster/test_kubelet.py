@@ -25,15 +25,15 @@ def test_a_placed_pod_is_bound_runs_and_is_deleted() -> None:
     assert kubelets.advance(NOW_MS + 3_600_000) == []
     (deleted,) = kubelets.advance(NOW_MS + START_MS + 3_600_000)
     assert deleted.event == "deleted"
-    assert kubelets.requested("n1")["cpu"] == 0
+    assert kubelets.sum_requests("n1")["cpu"] == 0
     assert kubelets.node_of("a") is None
 
 
 @pytest.mark.parametrize(
     ("plan", "node", "reason"),
     [
-        (pod("b", cores=17), "n1", "too little cpu free"),
-        (pod("a"), "n1", "is on node n1 already"),
+        (pod("b", cores=17), "n1", "not have enough free cpu"),
+        (pod("a"), "n1", "is already on node n1"),
         (pod("b"), "n9", "there is no node n9"),
     ],
 )
@@ -42,11 +42,11 @@ def test_what_a_node_cannot_take_is_refused_in_a_sentence(
 ) -> None:
     kubelets = Kubelets([MACHINE])
     kubelets.admit(pod("a"), "n1", NOW_MS)
-    before = kubelets.requested("n1")
+    before = kubelets.sum_requests("n1")
     answer = kubelets.admit(plan, node, NOW_MS)
     assert isinstance(answer, str)
     assert reason in answer
-    assert kubelets.requested("n1") == before
+    assert kubelets.sum_requests("n1") == before
 
 
 _STEPS = st.lists(
@@ -73,8 +73,8 @@ def test_books_never_show_more_than_there_is_and_balance_at_the_end(
         assert times == sorted(times)
         assert all(at_ms <= now_ms for at_ms in times)
         for machine in machines:
-            requested = kubelets.requested(machine.name)
+            requested = kubelets.sum_requests(machine.name)
             assert all(0 <= amount <= machine.allocatable[r] for r, amount in requested.items())
     kubelets.advance(now_ms + 10_000_000)
-    assert all(set(kubelets.requested(m.name).values()) <= {0} for m in machines)
+    assert all(set(kubelets.sum_requests(m.name).values()) <= {0} for m in machines)
     assert all(kubelets.pods_on(m.name) == () for m in machines)

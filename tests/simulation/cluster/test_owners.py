@@ -38,7 +38,7 @@ def test_a_replacement_lives_for_what_was_left() -> None:
     kubelets = Kubelets([Machine("n1", 16_000, 64 * GIB)])
     kubelets.admit(plan, "n1", NOW_MS - START_MS)
     owners.add_pod(plan.pod)
-    running = kubelets.pod("a")
+    running = kubelets.find_pod("a")
     assert running is not None
     replacement = owners.replace_pod(running, NOW_MS + 1_800_000)
     assert replacement is not None
@@ -48,6 +48,6 @@ def test_a_replacement_lives_for_what_was_left() -> None:
 def test_a_pod_without_a_controller_is_not_replaced() -> None:
     kubelets = Kubelets([Machine("n1", 16_000, 64 * GIB)])
     kubelets.admit(pod("a"), "n1", NOW_MS)
-    running = kubelets.pod("a")
+    running = kubelets.find_pod("a")
     assert running is not None
     assert Owners("c").replace_pod(running, NOW_MS) is None

@@ -33,12 +33,12 @@ class _World(SinkWorld):
 
     async def waiting_pod(self) -> PodRef:
         plan = self.plan("default")
-        self.cluster.ask(plan)
+        self.cluster.request_node(plan)
         return reference(plan)
 
     async def running_pod(self, *, budgeted: bool = False) -> PodRef:
         plan = self.plan("budgeted" if budgeted else "default")
-        self.cluster.ask(plan)
+        self.cluster.request_node(plan)
         # It runs, but is not ready yet: its workload has no healthy pod to lose.
         assert self.cluster.place(plan, self.node) is None
         return reference(plan)
@@ -47,11 +47,11 @@ class _World(SinkWorld):
         return self.cluster.kubelets.node_of(pod.uid)
 
     async def terminates(self, pod: PodRef) -> bool:
-        running = self.cluster.kubelets.pod(pod.uid)
+        running = self.cluster.kubelets.find_pod(pod.uid)
         return running is None or running.pod.deleting_at_ms is not None
 
     async def annotations(self, pod: PodRef) -> Mapping[str, str]:
-        running = self.cluster.kubelets.pod(pod.uid)
+        running = self.cluster.kubelets.find_pod(pod.uid)
         assert running is not None
         return running.pod.annotations
 
@@ -84,5 +84,5 @@ def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> Non
 def test_a_placement_that_a_node_has_no_room_for_fails() -> None:
     cluster = _World().cluster
     assert cluster.place(pod("large", cores=2000), "n1") == (
-        "node n1 has too little cpu free for pod large"
+        "node n1 does not have enough free cpu for pod large"
     )

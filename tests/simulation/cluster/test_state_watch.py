@@ -15,12 +15,12 @@ class _World(StateWatchWorld):
         self.watch = SimulatedStateWatch(self.cluster)
 
     async def create_pod(self) -> str:
-        self.cluster.ask(pod("a"))
+        self.cluster.request_node(pod("a"))
         return "a"
 
     async def bind(self, uid: str) -> str:
         node = self.cluster.machines[0].name
-        assert self.cluster.place(self.cluster.asking[uid], node) is None
+        assert self.cluster.place(self.cluster.waiting_pods[uid], node) is None
         return node
 
 

@@ -83,7 +83,7 @@ def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: st
     assert "█" in fourth
     assert "█" not in first
     assert f"{int(mark == '▼')} of 1 eviction:" in in_time
-    assert "12% were hot" in others
+    assert "12% of all nodes were hot" in others
 
 
 def test_without_evictions_there_is_nothing_to_tell() -> None:

@@ -74,7 +74,7 @@ def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_hap
     with _demo(tmp_path, "--plain", *options) as process:
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, printed
-    assert "What is there to doubt?" in printed
+    assert "Limits of this comparison:" in printed
     assert "One eviction: at " in printed
     assert "One placement: at " in printed
     output = tmp_path / "demo-output"

@@ -9,13 +9,13 @@ from schemas.messages.pods import PodRef
 from schemas.topics.codec import encode
 from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.world import World
-from simulation.demo.view import Moment, render
+from simulation.demo.view import RunState, render
 from tests.connectors.ports.sink_contract import eviction
 from tests.simulation.closed_loop.days import FirstWithRoom, scenario
 
 
 @pytest.fixture(scope="module")
-def moment() -> Moment:
+def moment() -> RunState:
     """A cluster whose first nodes are full, at its end."""
     world, rule = World(scenario(nodes=12, load=0.6)), RuleContender("first", FirstWithRoom())
     rule.begin(world)
@@ -26,10 +26,10 @@ def moment() -> Moment:
         now_ms += 10_000
     pod = PodRef(namespace="ns", name="web-1", uid="uid-of-web-1")
     command = encode(eviction(pod, "node-001", reason="hot [red]\x1b[31m"))
-    return Moment(world, now_ms, 10.0, 3, [("eviction-commands", command)], "a note")
+    return RunState(world, now_ms, 10.0, 3, [("eviction-commands", command)], "a note")
 
 
-def _draw(moment: Moment, width: int, height: int) -> str:
+def _draw(moment: RunState, width: int, height: int) -> str:
     console = Console(record=True, width=width, height=height, file=StringIO())
     console.print(render(moment, width, height))
     return console.export_text()
@@ -37,7 +37,7 @@ def _draw(moment: Moment, width: int, height: int) -> str:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60)])
 def test_the_view_fits_the_terminal_and_has_nodes_figures_and_decisions(
-    moment: Moment, width: int, height: int
+    moment: RunState, width: int, height: int
 ) -> None:
     drawn = _draw(moment, width, height)
     lines = drawn.splitlines()
@@ -47,7 +47,7 @@ def test_the_view_fits_the_terminal_and_has_nodes_figures_and_decisions(
         assert words in drawn
 
 
-def test_text_of_others_is_neither_markup_nor_moves_the_cursor(moment: Moment) -> None:
+def test_text_of_others_is_neither_markup_nor_moves_the_cursor(moment: RunState) -> None:
     drawn = _draw(moment, 200, 60)
     assert "[red]" in drawn
     assert "\x1b" not in drawn

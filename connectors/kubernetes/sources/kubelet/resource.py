@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Literal
 
 from connectors.kubernetes.sources.base import SourceContext
-from connectors.kubernetes.sources.clock_skew import Answered, choose_sample_time
+from connectors.kubernetes.sources.clock_skew import AnswerTimes, choose_sample_time
 from connectors.kubernetes.sources.directory import NodePods
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
@@ -105,7 +105,7 @@ class KubeletResource(KubeletSource):
             raise SourceFailed("unreadable", str(error)) from error
 
     def _sample(
-        self, name: str, body: bytes, times: Answered, cpu: Sample, memory: int
+        self, name: str, body: bytes, times: AnswerTimes, cpu: Sample, memory: int
     ) -> NodeUsage | None:
         stamped_ms = None if cpu[2] == UNTIMED else cpu[2]
         at_ms, skew_ms = choose_sample_time(times, stamped_ms)
@@ -134,7 +134,7 @@ class KubeletResource(KubeletSource):
         return message
 
     def _pods(
-        self, node: _Node, directory: NodePods, body: bytes, times: Answered
+        self, node: _Node, directory: NodePods, body: bytes, times: AnswerTimes
     ) -> list[PodUsage]:
         """Return the usage of each pod of the previous scrape, in the order of the answer."""
         counted = parse_samples(body, b"pod" + CPU)
@@ -203,7 +203,7 @@ def _rates(
     node: _Node,
     counted: list[Sample],
     pod_of: Callable[[bytes], bytes],
-    times: Answered,
+    times: AnswerTimes,
     longest_ms: int,
     began: Mapping[bytes, float],
 ) -> dict[bytes, int | None]:
@@ -228,7 +228,7 @@ def _rates(
 def _next(
     counter: CpuCounter | None,
     sample: Sample,
-    times: Answered,
+    times: AnswerTimes,
     longest_ms: int,
     began_s: float | None = None,
 ) -> CpuCounter:

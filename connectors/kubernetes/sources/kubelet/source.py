@@ -23,11 +23,11 @@ from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachab
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import (
     KubernetesSource,
-    Newest,
+    NewestMessages,
     SourceContext,
     explain_error,
 )
-from connectors.kubernetes.sources.clock_skew import Answered
+from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.directory import KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import (
@@ -163,7 +163,7 @@ class Kubelets:
         except (ApiError, ApiUnreachable, AccessError) as error:
             raise convert_server_error(error) from error
         # `Date` may be the kubelet's or a proxy's.
-        return HttpAnswer(response.body, Answered(asked_at_ms, wall_clock.now_ms(), None))
+        return HttpAnswer(response.body, AnswerTimes(asked_at_ms, wall_clock.now_ms(), None))
 
     def _url(self, node: KnownNode) -> str:
         settings = self._settings
@@ -226,7 +226,7 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
     def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self.interval_s = min(READ_S, settings.interval_ms / 2_000)
-        self._newest: Newest[NodeUsage] = Newest(self.health)
+        self._newest: NewestMessages[NodeUsage] = NewestMessages(self.health)
         self._kubelets = Kubelets(settings, context, self.path)
         self._nodes_version = -1
         self._missed_at_s = time.monotonic()

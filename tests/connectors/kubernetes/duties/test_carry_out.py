@@ -15,7 +15,7 @@ from connectors.kubernetes.duties.carry_out import (
     CLOCK,
     OUTCOMES,
     UNDER_WAY_MAX,
-    CarryOut,
+    CommandExecutor,
     TopicProgress,
 )
 from connectors.ports.command_rules import CommandRules
@@ -72,7 +72,7 @@ def placed(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecisi
 async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Leadership]:
     """A binder while it runs."""
     async with Outbox(broker.settings) as outbox:
-        work = CarryOut(broker.settings, CLUSTER, _TOPIC, cluster, outbox)
+        work = CommandExecutor(broker.settings, CLUSTER, _TOPIC, cluster, outbox)
         member = Leadership(
             broker.settings, CLUSTER, "bind", topics=[_TOPIC], newest=[CLOCK], begin=work.begin
         )

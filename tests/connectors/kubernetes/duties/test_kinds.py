@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.partition_records import read_since
-from connectors.kubernetes.duties.kinds import Surroundings, watch
+from connectors.kubernetes.duties.kinds import DutyContext, watch
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.watch.kinds import PODS
 from connectors.process.wall_clock import now_ms
@@ -61,7 +61,7 @@ async def test_a_tick_after_lost_state_makes_the_watch_list_again(
 
     async with _served() as served, AsyncExitStack() as stack:
         outbox = await stack.enter_async_context(Outbox(kafka))
-        around = Surroundings(
+        around = DutyContext(
             kafka, _CLUSTER, served.access, outbox, outbox, DutyTelemetry(_CLUSTER), stack
         )
         duty = await watch(around, {"loadstream"})

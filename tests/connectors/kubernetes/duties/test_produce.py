@@ -7,7 +7,7 @@ import pytest
 
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kubernetes.duties.produce import Messages, Produce
+from connectors.kubernetes.duties.produce import MessageProducer, Messages
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_leadership import outcome, until
 from tests.connectors.kafka.test_outbox import ids, too_long
@@ -40,7 +40,7 @@ async def test_each_term_starts_with_a_full_list_and_closes_its_source(
 ) -> None:
     source = _Source()
     async with Outbox(embedded.settings) as outbox:
-        produce = Produce(outbox, source.messages)
+        produce = MessageProducer(outbox, source.messages)
         for term in (1, 2):
             member = Leadership(embedded.settings, "c1", "watch")
             with caplog.at_level(logging.WARNING):

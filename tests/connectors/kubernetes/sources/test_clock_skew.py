@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.sources.clock_skew import Answered, choose_sample_time
+from connectors.kubernetes.sources.clock_skew import AnswerTimes, choose_sample_time
 from connectors.kubernetes.sources.health import SKEW_MAX_MS
 
 T0 = 1_770_000_000_000
 
 
-def _answered(date_ms: int | None) -> Answered:
-    return Answered(T0, T0 + 100, date_ms)
+def _answered(date_ms: int | None) -> AnswerTimes:
+    return AnswerTimes(T0, T0 + 100, date_ms)
 
 
 def test_a_correct_clock_keeps_the_time_of_the_node() -> None:

@@ -9,7 +9,7 @@ from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.sources.clock_skew import Answered
+from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
@@ -50,7 +50,7 @@ def _source(directory: Directory, **settings: object) -> KubeletResource:
 
 
 def _answer(lines: list[Line], at_ms: int, date_ms: int | None = None) -> HttpAnswer:
-    return HttpAnswer(exposition(lines), Answered(at_ms, at_ms, date_ms))
+    return HttpAnswer(exposition(lines), AnswerTimes(at_ms, at_ms, date_ms))
 
 
 class _Kubelet:

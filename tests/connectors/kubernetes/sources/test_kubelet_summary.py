@@ -8,7 +8,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from connectors.kubernetes.sources.clock_skew import Answered
+from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
@@ -38,7 +38,7 @@ def _source(directory: Directory | None = None, **settings: object) -> KubeletSu
 
 
 def _measured(source: KubeletSummary, found: Any, at_ms: int = AT_MS) -> NodeUsage | None:
-    answered = Answered(at_ms + 900, at_ms + 1_000, None)
+    answered = AnswerTimes(at_ms + 900, at_ms + 1_000, None)
     return source.build_sample("node-1", HttpAnswer(orjson.dumps(found), answered))
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.kafka.client import connect
-from connectors.kafka.cluster_records import Looked, Past
+from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.process import wall_clock
 from connectors.queries.whynot import reading
 from loadstream.commands import app
@@ -274,6 +274,27 @@ def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
     assert "migration migration-1 of pod shop/web-1 from n1: Running" in said
 
 
+@pytest.mark.parametrize("about", [(), ("--node", "n9")])
+def test_a_pool_without_thresholds_is_left_out_where_another_strategy_judges_its_nodes(
+    about: tuple[str, ...], recorded: Recorded
+) -> None:
+    unjudged = PoolRound(
+        pool="__default_node_pool__",
+        nodes={"normal": 2},
+        thresholds=ThresholdsInForce(source="policy"),
+        gate="the pool has no thresholds",
+    )
+    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 2})
+    alone = a_round(0).model_copy(update={"pools": (unjudged,)})
+    recorded.write("status", [alone])
+    assert "__default_node_pool__" in ask(BLUE, *about).stdout
+    both = a_round(1).model_copy(update={"pools": (unjudged, by_risk)})
+    recorded.write("status", [both])
+    answer = ask(BLUE, *about).stdout
+    assert "OverutilizationRisk" in answer
+    assert "__default_node_pool__" not in answer
+
+
 def migration(phase: Any, minutes: int) -> MigrationStatus:
     return MigrationStatus(
         cluster=BLUE, migration_id="migration-1", pod=WEB, source_node="n1", mode="EvictDirectly",
@@ -343,7 +364,10 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Record
     recorded.write("status", [a_round(0, hot_node(3, node="n2"))])
     recorded.write("node-metrics", [metric_of_web()])
     answer = ask(BLUE, "--pod", "shop/web-1")
-    assert "no record of topic pod-lifecycle names it: until then rounds ignore it" in answer.stdout
+    assert (
+        "no record of topic pod-lifecycle names it. Rounds ignore it until there is one"
+        in answer.stdout
+    )
     fresh = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS - MINUTE_MS})
     recorded.write("node-metrics", [fresh])
     recorded.write("pod-lifecycle", [seen_pod("running")])
@@ -551,14 +575,14 @@ def test_a_search_reads_from_the_end_and_only_as_far_as_it_may(
 ) -> None:
     recorded.write("status", [a_round(number) for number in range(1_000)])
     connection = connect(recorded.settings)
-    looked = Looked()
-    newest = Past(connection, "status", BLUE, 10_000).newest(looked)
+    looked = SearchProgress()
+    newest = PastMessages(connection, "status", BLUE, 10_000).newest(looked)
     assert next(newest) == a_round(999)
     assert looked.records == 1
     assert [each.round_id for each in newest] == [f"round-{n:04}" for n in range(998, -1, -1)]
     assert looked.whole
-    bounded = Looked()
-    found = list(Past(connection, "status", BLUE, 150).newest(bounded))
+    bounded = SearchProgress()
+    found = list(PastMessages(connection, "status", BLUE, 150).newest(bounded))
     assert (len(found), bounded.records, bounded.whole) == (150, 150, False)
     monkeypatch.setattr(reading, "ROUNDS_MAX", 10)
     assert json.loads(ask(BLUE, "--json", "--back", "1d").stdout)["rounds_read"] == 10
