@@ -50,7 +50,7 @@ Cluster = Annotated[
 Reason = Annotated[
     str,
     typer.Option(
-        "--reason", "--why", help="Why; shown in the history.", callback=as_field(_record, "reason")
+        "--reason", help="Why; shown in the history.", callback=as_field(_record, "reason")
     ),
 ]
 By = Annotated[

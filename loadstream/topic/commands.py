@@ -79,7 +79,7 @@ def list_(json: Json = False) -> None:
             for name in expected_names():
                 print_json(_extent_json(name, found.get(name), extents.get(name, ())))
             return
-        rows = [("TOPIC", "PARTITIONS", "COPIES", "RECORDS", "OFFSETS BY PARTITION")]
+        rows = [("TOPIC", "PARTITIONS", "REPLICAS", "RECORDS", "OFFSETS BY PARTITION")]
         for name in expected_names():
             if name not in found:
                 rows.append((name, "none", "", "", "missing; run `loadstream topic create`"))

@@ -539,7 +539,7 @@ def apply_document(tmp_path: Path, document: str, *options: str) -> None:
 def test_show_prints_the_policy_its_digest_its_author_and_the_reason(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
-    apply_document(tmp_path, DOCUMENT, "--by", "ana@ops", "--why", "night shift")
+    apply_document(tmp_path, DOCUMENT, "--by", "ana@ops", "--reason", "night shift")
     run("pause", "east", "--by", "ben@ops", "--reason", "incident 4711")
     applied_up_to(policies, 2)
     shown = run("show", "east").stdout
