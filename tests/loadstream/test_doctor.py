@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from typer.testing import CliRunner
 
 from connectors.kafka.client import connect
@@ -165,7 +165,16 @@ def test_a_topic_with_another_number_of_partitions_is_named(
 def test_a_worker_that_has_just_ended_is_named(real_settings: KafkaSettings) -> None:
     write_sound_cluster(real_settings)
     worker = Consumer({"bootstrap.servers": real_settings.bootstrap_servers, "group.id": APP_ID})
-    worker.commit(offsets=[TopicPartition("clock", 0, 1)], asynchronous=False)
+
+    def has_committed() -> bool:
+        """Refused while a worker that another test has killed is still in the group."""
+        try:
+            worker.commit(offsets=[TopicPartition("clock", 0, 1)], asynchronous=False)
+        except KafkaException:
+            return False
+        return True
+
+    assert eventually(has_committed)
     worker.close()
     assert errors(CLUSTER)["worker"].startswith("no worker runs any more")
 
