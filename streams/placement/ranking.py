@@ -11,7 +11,7 @@ which happens with each placement. The best node is the same in both ways, becau
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -64,7 +64,7 @@ class Ranking:
         self._lowest: float | None = None
         """Lowest raw score of the nodes that pass; None if it has to be computed."""
         self._relevant_filters = [
-            (number, plugin.reason, prepared)
+            (number, plugin.reason, prepared, plugin.watches)
             for number, (plugin, prepared) in enumerate(self._filters, start=1)
             if plugin.can_refuse(prepared)
         ]
@@ -159,18 +159,24 @@ class Ranking:
             if len(entries) > max(8, index.size * _RECOMPUTE_SHARE):
                 self.compute()
             elif entries:
-                self._revise(dict.fromkeys(node.row for node, _ in entries))
+                changes: dict[int, int] = {}
+                for node, change in entries:
+                    changes[node.row] = changes.get(node.row, 0) | change
+                self._revise(changes)
         self.generation = index.generation
         self.position = index.log_end
 
-    def _revise(self, rows: Iterable[int]) -> None:
+    def _revise(self, changes: Mapping[int, int]) -> None:
+        """Recompute changed rows; `changes` are the changed parts of the node by row."""
         refusals = self._refusals if self._refusals is not None else self._index_refusals()
         stretched = False
-        for row in rows:
+        for row, change in changes.items():
             before = refusals[row]
             after = 0
             reason = None
-            for number, explain, prepared in self._relevant_filters:
+            for number, explain, prepared, watches in self._relevant_filters:
+                if not before and not watches & change:
+                    continue  # the node passed this filter, and still does
                 reason = explain(prepared, row)
                 if reason is not None:
                     after = number
