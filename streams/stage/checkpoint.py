@@ -3,9 +3,10 @@
     rows at a journal position ──▶ `CheckpointEncoder` ──▶ pieces; the last one has counts and a digest
     pieces ──▶ `CheckpointFinder` ──▶ complete checkpoints ──▶ `CheckpointDecoder` ──▶ rows of one checkpoint
 
-All rows are joined to one byte string, which is split at any byte (`schemas.messages.checkpoints`). If a
-worker has lost the partition without noticing, its pieces are mixed with those of the new owner. So each checkpoint is identified by its journal
-position, which has the writer's epoch. Incomplete checkpoints are ignored.
+All rows are joined to one byte string, which is split at any byte (`schemas.messages.checkpoints`). If
+a worker has lost the partition without noticing, its pieces are mixed with those of the new owner. So
+each checkpoint is identified by its journal position, which has the writer's epoch. Incomplete
+checkpoints are ignored.
 """
 
 from collections.abc import Iterable, Iterator
