@@ -122,7 +122,8 @@ def _change_owner(world: World, log: Log, random: Random) -> None:
 
 
 def _change_budget(world: World, log: Log, random: Random) -> None:
-    draw = random.choice((world.draw_budget, world.draw_namespace, world.draw_priority_class))
+    others = (world.draw_namespace, world.draw_priority_class)
+    draw = random.choice((*[world.draw_budget] * 6, *others))
     world.report("pod-lifecycle", draw(random) | {"removed": random.random() < 0.3})
 
 
@@ -184,7 +185,7 @@ EVENTS: dict[str, tuple[float, Apply]] = {
     "a node heats up or cools down": (3, _change_heat),
     "another system writes metrics": (2, _write_metric),
     "an owner changes": (2, _change_owner),
-    "a budget or a namespace changes": (1.5, _change_budget),
+    "a budget or a namespace changes": (4, _change_budget),
     "the policy changes": (0.6, _change_policy),
     "the cluster is paused or resumed": (0.4, _pause_or_resume),
     "a user asks for migrations": (6, _request_migrations),
