@@ -142,8 +142,8 @@ class Parameters:
         return min(_FILL_MAX, max(0.05, _FILL_AT_40 + _FILL_PER_LOAD * (self.load - 0.40)))
 
 
-#: By name: default loads in percent, and the parameters that differ from `mixed`. Of the
-#: published pod sizes, 3 fit on a node.
+#: Default loads in percent, and the parameters that differ from `mixed`, by name of the scenario. Three
+#: pods of the published sizes fit on a node.
 SCENARIOS: Mapping[str, tuple[tuple[float, ...], Mapping[str, Any]]] = {
     # Replicas of an owner are alike, with a day and night of their owner.
     "web": ((50,), {"alike_share": 1.0, "day_swing": 0.5, "day_spread_hours": 12.0}),

@@ -29,8 +29,7 @@ class Health:
     url: str
     token: str = ""
     certificate: Path | None = None
-    """Of the authority that signed the part's certificate; the part may write it while it starts.
-    """
+    """Certificate of the authority that signed the server's; which may write it while it starts."""
 
     def ready(self) -> bool:
         if self.certificate is not None and not self.certificate.exists():

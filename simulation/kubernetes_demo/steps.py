@@ -35,7 +35,7 @@ READ_TOPICS = (
 )
 #: A node is hot above this share of its CPU: the policy's high threshold.
 HOT_PERCENT = 70
-#: One of so many nodes is heated.
+#: One node in this many becomes hot.
 HOT_EVERY = 20
 _POLL_S = 1.0
 

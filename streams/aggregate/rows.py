@@ -22,8 +22,7 @@ from streams.stage.records import RowChange
 #: A row with this many numbers (about 16 KB) is full. Each batch writes the open row again.
 ROW_NUMBERS_MAX = 2_048
 
-#: A row with lifetimes is full with this many numbers. Lifetimes take many bytes, so many small batches
-#: should not write them again.
+#: A row with lifetimes is full sooner: lifetimes take many bytes, and each batch would write them again.
 LIFETIME_ROW_NUMBERS_MAX = 256
 
 _HEAD_NUMBERS = 6

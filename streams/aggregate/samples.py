@@ -190,7 +190,7 @@ class SampleFigures:
     pressure: dict[str, Any] | None = None
     """Field `pressure` of a `NodeMetric`; None: not measured."""
     memory_is: MemoryDefinition | None = None
-    """What the figures of memory count; None: unknown."""
+    """Definition of the memory figures; None: unknown."""
     source: str | None = None
     """What measured the sample; None: unknown."""
     node_created_at_ms: int = 0

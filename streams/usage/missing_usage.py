@@ -79,7 +79,7 @@ class _Needed(NamedTuple):
     duration_ms: int
     pods: int
     positions: set[int]
-    """Of the resources."""
+    """Positions of the resources."""
 
 
 def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> list[_Needed]:

@@ -93,7 +93,7 @@ class Explanations:
     async def _write(self, decision: PlacementDecision, text: str) -> None:
         pod = decision.pod
         try:
-            changed = await self._patch(pod, partial(_unscheduled, decision, text))
+            changed = await self._patch(pod, partial(_build_unscheduled, decision, text))
         except BaseException:
             self._written.pop(pod.uid, None)  # the next decision writes it
             raise
@@ -102,7 +102,7 @@ class Explanations:
             self._events.record(about, "FailedScheduling", text, type="Warning")
 
     async def _nominate(self, decision: PlacementDecision) -> None:
-        await self._patch(decision.pod, partial(_nominated, decision.node))
+        await self._patch(decision.pod, partial(_build_nomination, decision.node))
 
     async def _patch(self, pod: PodRef, change: Any) -> bool:
         """Change the status of a waiting pod; False: nothing changes."""
@@ -128,7 +128,9 @@ class Explanations:
         raise response.error()
 
 
-def _unscheduled(decision: PlacementDecision, text: str, live: LivePod) -> dict[str, Any] | None:
+def _build_unscheduled(
+    decision: PlacementDecision, text: str, live: LivePod
+) -> dict[str, Any] | None:
     """Return the status with an explanation; None: the pod has it."""
     conditions = live.status.get("conditions") or ()
     found: dict[str, Any] = next(
@@ -145,6 +147,6 @@ def _unscheduled(decision: PlacementDecision, text: str, live: LivePod) -> dict[
     return {"conditions": [condition], "nominatedNodeName": None}
 
 
-def _nominated(node: str | None, live: LivePod) -> dict[str, Any] | None:
+def _build_nomination(node: str | None, live: LivePod) -> dict[str, Any] | None:
     same = live.status.get("nominatedNodeName") == node
     return None if same else {"nominatedNodeName": node}

@@ -24,7 +24,7 @@ M = TypeVar("M", NodeUsage, NodeMetric)
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What the sources of one cluster share."""
+    """Connections and clock that all sources of one cluster use."""
 
     cluster: str
     server: ApiServer

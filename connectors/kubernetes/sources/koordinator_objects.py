@@ -69,8 +69,8 @@ def convert_node_metric(
             values |= {
                 "usage": _amounts(metric.get("nodeUsage")),
                 "system_usage": _amounts(metric.get("systemUsage")),
-                "aggregated": _aggregated(metric.get("aggregatedNodeUsages")),
-                "aggregated_system": _aggregated(metric.get("aggregatedSystemUsages")),
+                "aggregated": _read_aggregates(metric.get("aggregatedNodeUsages")),
+                "aggregated_system": _read_aggregates(metric.get("aggregatedSystemUsages")),
             }
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the object is not a NodeMetric: {error!r}") from error
@@ -87,7 +87,7 @@ def _amounts(found: Mapping[str, Any] | None) -> dict[str, int]:
     return parse_amounts({name: str(text) for name, text in listed.items()})
 
 
-def _aggregated(found: Any) -> tuple[dict[str, Any], ...]:
+def _read_aggregates(found: Any) -> tuple[dict[str, Any], ...]:
     return tuple(
         {
             "duration_ms": parse_duration_ms(each.get("duration") or "0s"),
