@@ -141,7 +141,7 @@ class ParallelRuns:
             finally:
                 for child in active_children():  # after an error or Ctrl-C, runs are not needed
                     child.terminate()
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(cancel_futures=True)
 
 
 def create_runs(
