@@ -42,7 +42,6 @@ from streams.placement.pending import (
 )
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
-from streams.placement.reservations import Reservations
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of, share_parts
 from streams.stage.budget import Budget
@@ -75,7 +74,6 @@ class Placement:
         self.pending = PendingRequests()
         self.changed_requests: dict[str, None] = {}
         """Pod uids whose rows in table `pending_requests` must be written (an ordered set)."""
-        self.reservations = Reservations(inventory)
         self.excluded_requests = ExcludedRequests(
             exclusions, placer, self.pending, self.changed_requests
         )
@@ -397,7 +395,6 @@ class Placement:
             arrival=self.inventory.numbers.next_arrival(),
         )
         self.inventory.hold(self.inventory.index.nodes[row].name, held, first_seen=True)
-        self.reservations.add(held)
         return decision
 
     # --- waiting --------------------------------------------------------------------------------
@@ -503,7 +500,7 @@ class Placement:
 
     def _expire_reservations(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         decisions = []
-        for node, held in self.reservations.pop_expired(cause.now_ms):
+        for node, held in self.inventory.pop_expired(cause.now_ms):
             budget.spend(2)
             self.inventory.release(held.pod.uid)
             self._retry_after_backoff(held, cause, "")

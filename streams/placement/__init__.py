@@ -16,7 +16,6 @@ avoided_nodes      filter PreferNoSchedule: nodes that are used last
 least_overloaded   the score without the load filter
 exclusions         nodes that one pod must stay away from
 excluded_requests  pods that wait alone because of exclusions
-reservations       expiry of reservations
 explain            decisions as messages
 plugin             base classes of filters and scores
 registry           finds plugins by name

@@ -14,9 +14,9 @@ from functools import cached_property
 
 from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
+from streams.inventory.pod_index import HeldTerm
 from streams.moves.history import Moves
 from streams.placement.ranking import Ranking
-from streams.pods.anti_affinity import HeldTerm
 
 #: Filter and reason that decisions report for excluded nodes.
 MOVES = "RecentMoves", "node(s) left by this owner while hot"

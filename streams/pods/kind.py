@@ -12,8 +12,13 @@ from typing import Any
 import orjson
 
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand, compute_demand
-from streams.pods.priority import CLASS_LABELS, PriorityClass, priority_class
+from streams.pods.demand import (
+    CLASS_LABELS,
+    PodDemand,
+    PriorityClass,
+    compute_demand,
+    priority_class,
+)
 from streams.stage.sized_cache import SizedCache
 
 #: Fields of a pod on which filters and scores depend.

@@ -6,8 +6,7 @@ Source: docs/reference/upstream.md B4.2, B5.2.
 
 from schemas.base.quantities import parse_nanos
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand
-from streams.pods.priority import QOS_CLASS_LABEL, priority_class
+from streams.pods.demand import QOS_CLASS_LABEL, PodDemand, priority_class
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"

@@ -10,8 +10,8 @@ from operator import attrgetter, is_
 import numpy as np
 
 from schemas.messages.pods import Pod
+from streams.pods.demand import priority_class
 from streams.pods.held import HeldPod
-from streams.pods.priority import priority_class
 from streams.rebalance.eviction_keys import eviction_keys, pack_keys
 from streams.stage.arrays import IntArray
 

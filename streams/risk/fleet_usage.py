@@ -1,7 +1,7 @@
 """Estimate from the measured pods of a cluster what an unmeasured pod uses.
 
 There are three figures per resource, each a share of the pod's demand. The demand is the request,
-else the limit, else a default (`streams.pods.priority`).
+else the limit, else a default (`streams.pods.demand`).
 
     usage       mean usage of a pod
     variance    variance of one pod's usage over time
@@ -30,8 +30,13 @@ from typing import NamedTuple
 from schemas.messages.pods import Pod
 from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from schemas.storage.usage_statistics import FleetFigures
-from streams.pods.demand import PodDemand
-from streams.pods.priority import DEFAULT_DEMAND, find_request, priority_class, resolve_demand
+from streams.pods.demand import (
+    DEFAULT_DEMAND,
+    PodDemand,
+    find_request,
+    priority_class,
+    resolve_demand,
+)
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand
-from streams.pods.priority import priority_class
+from streams.pods.demand import PodDemand, priority_class
 from streams.usage.estimate import Estimate, Estimator
 from streams.usage.metric import MetricVectors
 from streams.usage.thresholds import build_profile

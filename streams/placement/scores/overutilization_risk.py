@@ -24,8 +24,8 @@ from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.plugin import Score
+from streams.pods.demand import resolve_demand
 from streams.pods.kind import Kind
-from streams.pods.priority import resolve_demand
 from streams.risk.fleet_usage import FleetUsage, get_prior_usage
 from streams.risk.overutilization import (
     MEAN_SCALE,

@@ -14,8 +14,8 @@ While a window with `evictWithoutTarget` is open, batch and free pods leave even
 
 import numpy as np
 
+from streams.pods.demand import priority_class
 from streams.pods.held import HeldPod
-from streams.pods.priority import priority_class
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.eviction_keys import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit

@@ -9,8 +9,7 @@ from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSele
 from streams.placement.columns import Interned
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.labels import OneOf
-from streams.pods import limits
-from streams.pods.limits import find_exceeded_limit
+from streams.pods.demand import RESOURCES_PER_POD_MAX, find_exceeded_limit
 from tests.streams.cluster.builders import full, lifecycle, node, pod, request
 from tests.streams.cluster.harness import cluster, only
 
@@ -120,7 +119,7 @@ def test_labels_and_resources_of_no_node_are_checked_once(
     assert made.message == "50 nodes: didn't match Pod's node affinity/selector"
     # One look a term, at what a node without the label has; none at any node.
     assert (calls["holds"], calls["__init__"]) == (10, 0)
-    made = only(run.say(request(resources(limits.RESOURCES_PER_POD_MAX))))
+    made = only(run.say(request(resources(RESOURCES_PER_POD_MAX))))
     assert made.message == "50 nodes: Insufficient r0"
     # Pods, cpu and memory, which nodes have; nothing for the 64 that they have not.
     assert calls["_build"] == 3

@@ -5,9 +5,8 @@ from hypothesis import given
 
 from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.pods.demand import compute_demand
+from streams.pods.demand import PriorityClass, compute_demand
 from streams.pods.kind import kind_of
-from streams.pods.priority import PriorityClass
 from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import (
     AFTER_INITIALIZED,

@@ -4,9 +4,9 @@ from typing import Any
 
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
+from streams.inventory.pod_index import Owners
 from streams.migration.gates.budgets import Budgets, count_left, describe
 from streams.migration.gates.workloads import Workloads
-from streams.pods.owners import Owners
 from tests.streams.cluster.builders import CLUSTER, budget, replica, workload
 from tests.streams.migration.harness import cluster, full_list
 

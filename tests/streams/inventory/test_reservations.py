@@ -1,29 +1,26 @@
 from typing import Any
 
 from streams.inventory.inventory import Inventory
-from streams.placement.reservations import Reservations
 from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from tests.streams.cluster.builders import node, pod, policy
 
 
 class World:
-    """An inventory of one node, and its reservations."""
+    """An inventory of one node with reservations."""
 
     def __init__(self) -> None:
         self.inventory = Inventory(policy())
         self.inventory.apply_node(node())
-        self.reservations = Reservations(self.inventory)
 
     def reserve(self, uid: str, until_ms: int | None, decision: str | None = "decision-1") -> None:
         of = pod(uid)
         held = HeldPod(of, compute_demand(of), 0, decision_id=decision, expires_at_ms=until_ms)
         self.inventory.release(uid)
         self.inventory.hold("node-1", held, first_seen=True)
-        self.reservations.add(held)
 
     def over(self, now_ms: int) -> list[Any]:
-        return [held.pod.uid for _, held in self.reservations.pop_expired(now_ms)]
+        return [held.pod.uid for _, held in self.inventory.pop_expired(now_ms)]
 
 
 def test_reservations_end_in_the_order_of_their_time_and_once() -> None:

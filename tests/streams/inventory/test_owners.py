@@ -5,10 +5,10 @@ from schemas.messages.pods import OwnerReference
 from streams.inventory.full_lists import find_unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
+from streams.inventory.pod_index import Owners
 from streams.placement.placer import Placer
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
-from streams.pods.owners import Owners
 from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy, replica
 
 
