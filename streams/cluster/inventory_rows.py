@@ -107,7 +107,7 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
             pod = share_parts(item.pod, kind)
             held = HeldPod(
                 pod=pod,
-                demand=kind.demand,
+                kind=kind,
                 assigned_at_ms=item.assigned_at_ms,
                 decision_id=item.decision_id,
                 expires_at_ms=item.expires_at_ms,

@@ -385,7 +385,7 @@ class Placement:
         )
         held = HeldPod(
             pod=share_parts(request.pod, waiting.kind),
-            demand=waiting.kind.demand,
+            kind=waiting.kind,
             assigned_at_ms=cause.now_ms,
             decision_id=decision.fields["decision_id"],
             expires_at_ms=expires_at_ms,

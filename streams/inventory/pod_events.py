@@ -91,7 +91,7 @@ def _hold(
     kind = kind_of(pod)
     held = HeldPod(
         pod=share_parts(pod, kind),
-        demand=kind.demand,
+        kind=kind,
         assigned_at_ms=inventory.now_ms if before is None else before.assigned_at_ms,
         decision_id=None if before is None else before.decision_id,
         expires_at_ms=expires_at_ms,

@@ -66,7 +66,7 @@ class ReplacementRooms:
         template = build_placeholder(pod, row.migration_id)
         held = HeldPod(
             pod=template,
-            demand=kind_of(template).demand,
+            kind=kind_of(template),
             assigned_at_ms=now_ms,
             expires_at_ms=row.deadline_ms,
             sequence=self.inventory.numbers.sequence,

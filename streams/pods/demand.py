@@ -198,6 +198,13 @@ def resolve_demand(resource: str, demand: PodDemand, of_class: PriorityClass) ->
     return amount or DEFAULT_DEMAND.get(translate_resource(resource, of_class) or "", 0)
 
 
+def resolve_demands(demand: PodDemand, of_class: PriorityClass) -> dict[str, int]:
+    """Return `resolve_demand` of each resource for which it is not 0."""
+    names = dict.fromkeys((*DEFAULT_DEMAND, *demand.requests, *demand.limits))
+    resolved = {name: resolve_demand(name, demand, of_class) for name in names}
+    return {name: amount for name, amount in resolved.items() if amount}
+
+
 def find_request(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
     """Return a pod's request of a resource, else its limit, else 0.
 

@@ -4,8 +4,8 @@ A kind has all properties of a pod that filters and scores depend on, so pods of
 Names, uids and times are not part of a kind.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -18,6 +18,7 @@ from streams.pods.demand import (
     PriorityClass,
     compute_demand,
     priority_class,
+    resolve_demands,
 )
 from streams.stage.sized_cache import SizedCache
 
@@ -54,15 +55,14 @@ class Kind:
     pod: Pod
     """A pod with the common properties only."""
     demand: PodDemand
+    resolved: Mapping[str, int]
+    """Request of each resource, else limit, else default; other resources have none (`resolve_demand`)."""
     priority_class: PriorityClass
+    prod: bool
     daemon: bool
     """Whether a DaemonSet owns the pods."""
     size: int = 0
     """Approximate size in bytes."""
-
-    @cached_property
-    def prod(self) -> bool:
-        return self.priority_class == "prod"
 
 
 #: Kinds by the properties as they are written: several spellings may mean one kind.
@@ -114,7 +114,9 @@ def _build_kind(pod: Pod, daemon: bool) -> Kind:
         key=blake2b(text, digest_size=16).digest(),
         pod=common,
         demand=demand,
+        resolved=resolve_demands(demand, of_class),
         priority_class=of_class,
+        prod=of_class == "prod",
         daemon=daemon,
         size=_BYTES_PER_CHARACTER * len(text),
     )

@@ -113,7 +113,7 @@ class LoadAwareFilter(Filter):
                     column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
 
     def prepare(self, kind: Kind) -> Prepared:
-        estimate = self.estimator.estimate_kind(kind) if self._counts_pod else self._nothing
+        estimate = self.estimator.estimate(kind).expected if self._counts_pod else self._nothing
         return Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
     def mask(self, prepared: Prepared) -> BoolArray | None:

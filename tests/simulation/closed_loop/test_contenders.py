@@ -45,7 +45,7 @@ def test_pods_of_the_contender_without_estimation_say_so_themselves(
     key = "scheduling.koordinator.sh/load-estimated-scaling-factors"
     assert {held.pod.annotations.get(key) for held in pods} == {factors}
     estimator = Estimator(inventory.context.policy.load_aware)
-    estimates = {estimator.estimate(held.pod, held.demand, "prod").expected for held in pods}
+    estimates = {estimator.estimate(held.kind).expected for held in pods}
     assert (estimates == {(0, 0)}) is (factors is not None)
 
 

@@ -46,7 +46,7 @@ def test_only_a_reference_that_controls_is_the_controller() -> None:
 def test_the_inventory_counts_pods_as_they_come_and_go() -> None:
     inventory = Inventory(policy())
     made = replica("a")
-    held = HeldPod(made, kind_of(made).demand, 0)
+    held = HeldPod(made, kind_of(made), 0)
     inventory.hold("node-1", held, first_seen=True)
     assert list(inventory.owners.pods("web")) == ["a"]
     inventory.release("a")
@@ -73,7 +73,7 @@ def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
     inventory.apply_node(node("node-1"))
     for uid, ends in (("room", 10), ("bound", None)):
         made = pod(uid)
-        held = HeldPod(made, kind_of(made).demand, 0, expires_at_ms=ends)
+        held = HeldPod(made, kind_of(made), 0, expires_at_ms=ends)
         inventory.hold("node-1", held, first_seen=True)
     inventory.numbers.sequence = 5
     inventory.lists.begin(

@@ -1,8 +1,8 @@
 from typing import Any
 
 from streams.inventory.inventory import Inventory
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
+from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import node, pod, policy
 
 
@@ -15,7 +15,7 @@ class World:
 
     def reserve(self, uid: str, until_ms: int | None, decision: str | None = "decision-1") -> None:
         of = pod(uid)
-        held = HeldPod(of, compute_demand(of), 0, decision_id=decision, expires_at_ms=until_ms)
+        held = HeldPod(of, kind_of(of), 0, decision_id=decision, expires_at_ms=until_ms)
         self.inventory.release(uid)
         self.inventory.hold("node-1", held, first_seen=True)
 

@@ -15,7 +15,6 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import NodeRequirement, Pod, Toleration
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.node import Node
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from streams.usage.estimate import Estimator
@@ -83,7 +82,7 @@ def offering(allocatable: dict[str, str], *held: Pod) -> Node:
 def hold(node: Node, *pods: Pod, at_ms: int = 0) -> None:
     """Let pods take room on a node."""
     for each in pods:
-        node.hold(HeldPod(pod=each, demand=compute_demand(each), assigned_at_ms=at_ms), at_ms)
+        node.hold(HeldPod(pod=each, kind=kind_of(each), assigned_at_ms=at_ms), at_ms)
 
 
 def loaded_node(

@@ -16,7 +16,6 @@ from streams.placement import registry
 from streams.placement.placer import Placer
 from streams.placement.plugin import Filter, Score
 from streams.placement.ranking import REFUSED, Ranking
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from streams.stage.arrays import BoolArray
@@ -125,7 +124,7 @@ class World:
 
     def hold(self, name: str, uid: str = "held") -> None:
         of = pod(uid)
-        self.nodes[name].hold(HeldPod(of, compute_demand(of), 0), 0)
+        self.nodes[name].hold(HeldPod(of, kind_of(of), 0), 0)
         self.index.touch(self.nodes[name], Change.PODS)
 
     def release(self, name: str, uid: str = "held") -> None:
