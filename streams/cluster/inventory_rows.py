@@ -17,7 +17,7 @@ from schemas.topics.codec import encode
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import GonePod, Node, RestoredPod
 from streams.pods.held import HeldPod
-from streams.pods.kind import kind_of, share_parts
+from streams.pods.kind import intern_pod
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.node_usage import AssignedPod
@@ -103,8 +103,7 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
         """Restore all pods of a node."""
         pods = []
         for item in row.pods:
-            kind = kind_of(item.pod)
-            pod = share_parts(item.pod, kind)
+            pod, kind = item.pod, intern_pod(item.pod)
             held = HeldPod(
                 pod=pod,
                 kind=kind,

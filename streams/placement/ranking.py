@@ -271,12 +271,18 @@ class Ranking:
 
     # --- answers --------------------------------------------------------------------------------
 
-    def best(self) -> int | None:
-        """Return the row with the highest total, the first by name among equals; None if none passes."""
+    def best(self, without: Collection[int] = ()) -> int | None:
+        """Return the row with the highest total, the first by name among equals; None if none passes.
+
+        Rows in `without` do not count.
+        """
         if self._best == _UNKNOWN:
             row = int(self.totals.argmax()) if self.totals.size else None
             self._best = None if row is None or self._totals_buffer[row] == self._refused else row
-        return self._best
+        if self._best not in without:
+            return self._best
+        next_best = self.runners_up(1, without)
+        return next_best[0] if next_best else None
 
     def runners_up(self, count: int, without: Collection[int]) -> list[int]:
         """Return the rows of the best nodes, best first, without the given rows."""

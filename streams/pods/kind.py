@@ -139,12 +139,16 @@ def _common(pod: Pod) -> Pod:
     )
 
 
-def share_parts(pod: Pod, kind: Kind) -> Pod:
-    """Replace large fields of a pod by equal ones that other pods share, and return the pod.
+def intern_pod(pod: Pod) -> Kind:
+    """Return the kind of a pod that is kept, and replace large fields of the pod by equal ones of other pods.
 
     Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few kinds and
     owners. The pod is changed in place, because a copy would cost more than everything else.
+
+    Raises:
+        QuantityError: a quantity of the pod cannot be read.
     """
+    kind = kind_of(pod)
     fields, shared = pod.__dict__, kind.pod.__dict__
     for field in _SHARED:
         fields[field] = shared[field]
@@ -154,7 +158,7 @@ def share_parts(pod: Pod, kind: Kind) -> Pod:
     fields["owners"] = _intern(("owners", *pod.owners), pod.owners)
     if not pod.annotations:
         fields["annotations"] = _NO_ANNOTATIONS
-    return pod
+    return kind
 
 
 def _intern(key: tuple[object, ...], value: Any) -> Any:
