@@ -3,7 +3,7 @@
 Ids are derived from the input that caused the decision, so a replay produces the same ids.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,7 +125,9 @@ def build_placed(
 ) -> OutputMessage:
     """Build the decision for a pod; call before its room is reserved, which changes the ranking."""
     without = {row} if excluded is None else {row, *excluded.rows}
-    runner_up_rows = ranking.runners_up(RUNNERS_UP_MAX, without)
+    winner, *runners_up = _node_scores(
+        placer, ranking, [row, *ranking.runners_up(RUNNERS_UP_MAX, without)]
+    )
     missing = count_missing(placer, ranking.kind)
     notes = [describe_missing(missing)] if missing else []
     if ranking.strict is not None:
@@ -144,8 +146,8 @@ def build_placed(
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
         refused_by=_refused_by(ranking.strict or ranking, excluded),
-        winner=_node_score(placer, ranking, row),
-        runners_up=[_node_score(placer, ranking, other) for other in runner_up_rows],
+        winner=winner,
+        runners_up=runners_up,
         load_thresholds=placer.inventory.filter_thresholds.reported,
         **_missing_fields(missing),
     )
@@ -218,13 +220,16 @@ def _refused_by(ranking: Ranking, excluded: ExcludedNodes | None = None) -> dict
     return counts
 
 
-def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]:
-    """Build the fields of a `NodeScore`."""
-    terms = ranking.terms(row)
-    return {
-        "node": placer.index.nodes[row].name,
-        "total": sum(term.score * term.weight for term in terms),
-        "terms": [
-            {"plugin": term.plugin, "score": term.score, "weight": term.weight} for term in terms
-        ],
-    }
+def _node_scores(placer: Placer, ranking: Ranking, rows: Sequence[int]) -> list[dict[str, object]]:
+    """Build the fields of a `NodeScore` for each row."""
+    return [
+        {
+            "node": placer.index.nodes[row].name,
+            "total": sum(term.score * term.weight for term in terms),
+            "terms": [
+                {"plugin": term.plugin, "score": term.score, "weight": term.weight}
+                for term in terms
+            ],
+        }
+        for row, terms in zip(rows, ranking.terms(rows), strict=True)
+    ]

@@ -18,9 +18,8 @@ from schemas.policy import LOAD_AWARE
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.avoided_nodes import PreferNoSchedule
-from streams.placement.filters.load_aware import LoadAwareFilter
-from streams.placement.least_overloaded import LeastOverloaded
+from streams.placement.filters.load_aware import LeastOverloaded, LoadAwareFilter
+from streams.placement.filters.taints import PreferNoSchedule
 from streams.placement.plugin import Filter, Plugin, Score
 from streams.placement.ranking import Ranking
 from streams.placement.registry import build_filters, build_scores

@@ -11,7 +11,7 @@ which happens with each placement. The best node is the same in both ways, becau
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -339,10 +339,13 @@ class Ranking:
             return int(self._totals_buffer[row])
         if not self.passes(row):
             return REFUSED
-        return sum(term.score * term.weight for term in self.terms(row))
+        return sum(term.score * term.weight for term in self._terms(row))
 
-    def terms(self, row: int) -> tuple[Term, ...]:
-        """Return the scores of a node that passes."""
+    def terms(self, rows: Iterable[int]) -> list[tuple[Term, ...]]:
+        """Return the scores of nodes that pass."""
+        return [self._terms(row) for row in rows]
+
+    def _terms(self, row: int) -> tuple[Term, ...]:
         if self._totals_are_raw:
             return (self._stretch_raw(row),)
         terms = []
