@@ -348,23 +348,13 @@ class Placement:
 
     def _place(self, waiting: WaitingRequest, choice: Choice, cause: Cause) -> OutputMessage:
         """Reserve room on the node, and report the decision; wait alone if all nodes are excluded."""
-        row = choice.row
-        if row is None:
+        if choice.row is None:
             return self.excluded_requests.wait(waiting, choice, self.inventory.policy, cause)
         request = waiting.request
         expires_at_ms = min(
             cause.now_ms + self.inventory.policy.reservation_seconds * 1000, EPOCH_MS_MAX
         )
-        decision = explain.build_placed(
-            cause,
-            request.pod,
-            row,
-            choice.ranking,
-            self.placer,
-            attempt=waiting.attempt,
-            expires_at_ms=expires_at_ms,
-            excluded=choice.excluded,
-        )
+        decision = explain.build_placed(cause, waiting, choice, self.placer, expires_at_ms)
         held = HeldPod(
             pod=request.pod,
             kind=waiting.kind,
@@ -376,7 +366,7 @@ class Placement:
             sequence=self.inventory.numbers.sequence,
             arrival=self.inventory.numbers.next_arrival(),
         )
-        self.inventory.hold(self.inventory.index.nodes[row].name, held, first_seen=True)
+        self.inventory.hold(self.inventory.index.nodes[choice.row].name, held, first_seen=True)
         return decision
 
     # --- waiting --------------------------------------------------------------------------------
