@@ -88,7 +88,10 @@ class Gates:
         protection = self.protections.explain(held)
         if protection is not None:
             return Gate("Protection", protection)
-        pod = held.pod
+        return self.check_unprotected(held.pod, node, now_ms)
+
+    def check_unprotected(self, pod: Pod, node: str, now_ms: int) -> Gate | None:
+        """Return the lasting gate besides protections."""
         if self.protections.has_evict_annotation(pod):
             return None
         replicas = self.workloads.find_replicas(pod)

@@ -102,8 +102,12 @@ class Moving(Run):
             },
         )
         migrations, cause = self.state.migrations, self.cause()
-        answer = migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
-        answer = answer or migrations.propose(candidate, cause)
+        protected = migrations.lifecycle.gates.protections.explain(found[1])
+        answer = (
+            (None if protected is None else Gate("Protection", protected))
+            or migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
+            or migrations.propose(candidate, cause)
+        )
         self.collect()
         return answer
 
