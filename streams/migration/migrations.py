@@ -128,7 +128,7 @@ class Migrations:
             return Gate("MigrationsMax", text, "round")
         pod = node_and_held[1].pod
         return (
-            lifecycle.gates.check_unprotected(pod, proposal.node, now_ms)
+            lifecycle.gates.check_unprotected(node_and_held[1], proposal.node, now_ms)
             or self.round_limits.check(proposal.node, pod.namespace)
             or lifecycle.gates.check_temporary(pod, proposal, now_ms, waiting_too=True)
         )

@@ -104,6 +104,7 @@ def kind_of(pod: Pod) -> Kind:
 def _build_kind(pod: Pod, daemon: bool) -> Kind:
     demand = compute_demand(pod)
     of_class = priority_class(pod, demand)
+    resolved = resolve_demands(demand, of_class)
     common = _common(pod)
     described = common.model_dump(mode="json", include=_FIELDS, exclude_defaults=True)
     described["annotations"] = common.annotations
@@ -114,7 +115,7 @@ def _build_kind(pod: Pod, daemon: bool) -> Kind:
         key=blake2b(text, digest_size=16).digest(),
         pod=common,
         demand=demand,
-        resolved=resolve_demands(demand, of_class),
+        resolved=resolved,
         priority_class=of_class,
         prod=of_class == "prod",
         daemon=daemon,

@@ -88,10 +88,11 @@ class Gates:
         protection = self.protections.explain(held)
         if protection is not None:
             return Gate("Protection", protection)
-        return self.check_unprotected(held.pod, node, now_ms)
+        return self.check_unprotected(held, node, now_ms)
 
-    def check_unprotected(self, pod: Pod, node: str, now_ms: int) -> Gate | None:
+    def check_unprotected(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
         """Return the lasting gate besides protections."""
+        pod = held.pod
         if self.protections.has_evict_annotation(pod):
             return None
         replicas = self.workloads.find_replicas(pod)
