@@ -21,7 +21,7 @@ from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from streams.stage.arrays import BoolArray
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import load_args, node, pod
+from tests.streams.builders import load_args, node, pod
 
 
 class MadeUpFilter(Filter):

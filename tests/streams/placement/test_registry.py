@@ -19,10 +19,9 @@ from streams.placement.registry import FILTERS, SCORES, build_filters, build_sco
 from streams.pods.kind import Kind, kind_of
 from streams.risk.fleet_usage import Fleet, FleetUsage
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import at
-from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
+from tests.streams.builders import at, inventory_node
 from tests.streams.cluster.oracle import refresh_all
-from tests.streams.placement.builders import loaded_node
+from tests.streams.strategies import annotated_nodes, loading_pods, metrics, policies
 
 
 def test_the_policy_enables_orders_and_weighs() -> None:
@@ -60,7 +59,7 @@ def _nodes(estimator: Estimator, drawn: list[Any]) -> list[Node]:
     for number, (state, said, held) in enumerate(drawn):
         name = f"node-{number}"
         named = state.model_copy(update={"node": name})
-        node = loaded_node(name, named, estimator, held)
+        node = inventory_node(named, *held, estimator=estimator, at_ms=at(0))
         node.set_fleet(fleet)
         if not said.removed:
             node.set_metric(said)

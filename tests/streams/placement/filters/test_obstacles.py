@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from streams.placement.filters.unsupported import find_obstacle
-from tests.streams.cluster.builders import at, pod
+from tests.streams.builders import at, pod
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from streams.placement.filters.unsupported import explain_unsupported
-from tests.streams.cluster.builders import container, pod
-from tests.streams.placement.builders import bare_pod
+from tests.streams.builders import bare_pod, container, pod
 
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 
