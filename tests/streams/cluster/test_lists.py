@@ -3,7 +3,6 @@
 import pytest
 
 from schemas.messages.lists import ListBegin, ListEnd
-from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from streams.cluster import list_cleanup
 from tests.streams.builders import (
     big_pod,
@@ -142,13 +141,3 @@ def test_nodes_that_a_list_lacks_are_removed_over_several_ticks(
     world.send(tick(1), tick(2))
     assert [each.name for each in world.state.inventory.lay_out().nodes] == ["n1", "n5"]
     assert world.state.inventory.lists.ending == {}
-
-
-def test_volumes_and_claims_are_taken_in_and_passed_over() -> None:
-    world = World(tick(), node("a"))
-    made = world.full_list(
-        "pod-lifecycle",
-        PersistentVolumeState(cluster="test", name="v"),
-        PersistentVolumeClaimState(cluster="test", namespace="default", name="c"),
-    )
-    assert made == []
