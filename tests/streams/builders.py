@@ -62,7 +62,7 @@ AFTER_INITIALIZED = "scheduling.koordinator.sh/load-estimated-seconds-after-init
 
 def at(seconds: float) -> int:
     """Milliseconds of a time."""
-    return START_MS + int(seconds * 1000)
+    return START_MS + round(seconds * 1000)
 
 
 def tick(seconds: float = 0, partition: int = 0) -> ClockTick:
@@ -290,14 +290,18 @@ def aggregated(duration_s: int, **usage: dict[str, int]) -> AggregatedUsage:
 
 
 def sample(
-    at_ms: int, cpu: int = 1_000, node: str = "n0", cluster: str = CLUSTER, **fields: Any
+    seconds: float = 0,
+    cpu: int = 1_000,
+    node: str = "n0",
+    cluster: str = CLUSTER,
+    **fields: Any,
 ) -> dict[str, Any]:
     """A usage sample as its producer writes it."""
     return {
         "schema_version": 1,
         "cluster": cluster,
         "node": node,
-        "sampled_at_ms": at_ms,
+        "sampled_at_ms": at(seconds),
         "usage": {"cpu": cpu},
         **fields,
     }

@@ -98,7 +98,7 @@ def usage_sample(at_ms: int, node: str, seed: int) -> dict[str, Any]:
     chosen = Random(seed)
     return _without_none(
         sample(
-            at_ms,
+            sampled_at_ms=at_ms,
             node=node,
             usage=_usage(chosen),
             memory=_memory(chosen),
@@ -140,7 +140,9 @@ def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
             log.add_raw("node-usage", old.key, old.value, old.timestamp_ms)
             continue
         if what == "bad":
-            value = draw(st.sampled_from([None, b"", b"{", b"[1]", orjson.dumps(sample(5))]))
+            value = draw(
+                st.sampled_from([None, b"", b"{", b"[1]", orjson.dumps(sample(sampled_at_ms=5))])
+            )
             log.add_raw("node-usage", f"test/{node}".encode(), value)
             continue
         step_s = draw(st.integers(1, 40))

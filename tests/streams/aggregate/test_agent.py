@@ -21,7 +21,7 @@ def minutes(first: int, end: int) -> list[NodeUsage]:
     return [
         read_sample(
             sample(
-                START_MS + at_ms,
+                sampled_at_ms=START_MS + at_ms,
                 node=f"n{node}",
                 usage={"cpu": 1_000 + at_ms // SECOND * (node + 1) % 977, "memory": 2**30 + at_ms},
                 pods=[pod_usage(f"p{index}", (at_ms // SECOND + index) % 97) for index in range(5)],

@@ -34,7 +34,7 @@ def known_node() -> NodeWindows:
     first = by_contract(
         orjson.dumps(
             sample(
-                START_MS,
+                0,
                 usage={"cpu": 5, "memory": 9},
                 pods=pods,
                 host_applications=[{"name": "x", "usage": {"cpu": 1}}],
@@ -62,7 +62,7 @@ def common(**fields: Any) -> dict[str, Any]:
     """A sample of the common kind; `fields` are added or replace."""
     pods = [pod_usage(name, 0, usage={"cpu": 7, "memory": 30}, priority_class="") for name in "ab"]
     whole = {"usage": {"cpu": 20, "memory": 70}, "pods": pods, **fields}
-    return sample(START_MS + 1_000, **whole)
+    return sample(1, **whole)
 
 
 _ODD: Any = st.sampled_from(

@@ -37,7 +37,7 @@ class _Node(SampleWorld):
         """Pods by name, with their usage of a minute."""
         for minute in range(self.minute, self.minute + minutes):
             used = [pod_usage(name, of(minute), uid=uid) for name, of in pods.items()]
-            record = self.log.add(sample(START_MS + MINUTE * minute, pods=used))
+            record = self.log.add(sample(60 * minute, pods=used))
             self.said += read_metrics(self.apply(record).outputs)
         self.minute += minutes
 
@@ -99,13 +99,11 @@ def test_ended_lifetimes_are_not_reported_for_any_batch_sizes(
 ) -> None:
     node = SampleWorld(PoolRules(replace(QUICK, report_ms=5 * MINUTE)))
     records = [
-        *node.log.add(
-            *(sample(START_MS + at * MINUTE, pods=[pod_usage("a", 100)]) for at in (0, 1))
-        ),
-        *node.log.add(sample(START_MS + 5 * MINUTE - 5)),
+        *node.log.add(*(sample(60 * at, pods=[pod_usage("a", 100)]) for at in (0, 1))),
+        *node.log.add(sample(299.995)),
         # Late: it is in the averages, and begins no life.
-        *node.log.add(sample(START_MS + 5 * MINUTE - 10, pods=[pod_usage("a", 100)])),
-        *node.log.add(sample(START_MS + 5 * MINUTE)),
+        *node.log.add(sample(299.99, pods=[pod_usage("a", 100)])),
+        *node.log.add(sample(300)),
     ]
     said = [
         metric
@@ -119,7 +117,7 @@ def test_ended_lifetimes_are_not_reported_for_any_batch_sizes(
 def test_a_late_sample_does_not_count_in_a_lifetime() -> None:
     node = _Node()
     node.measure(6, a=lambda _: 100)
-    late = node.log.add(sample(START_MS + 3 * MINUTE + 1, pods=[pod_usage("a", 60_000)]))
+    late = node.log.add(sample(180 + 0.001, pods=[pod_usage("a", 60_000)]))
     apply_changes(node.table, node.stage.apply(late).rows)
     node.measure(6, a=lambda _: 100)
     assert {life[3:] for life in _lifetimes(node)} == {(100, 0)}
@@ -140,7 +138,7 @@ def test_a_resource_without_measurements_for_a_window_starts_again() -> None:
         used = pod_usage("a", 100)
         if not 4 < minute < 12:
             used["usage"]["gpu"] = minute
-        record = node.log.add(sample(START_MS + MINUTE * minute, pods=[used]))
+        record = node.log.add(sample(60 * minute, pods=[used]))
         result = node.stage.apply(record)
         node.said += read_metrics(result.outputs)
         apply_changes(node.table, result.rows)
@@ -179,9 +177,7 @@ def test_lifetimes_are_not_written_again_with_each_small_batch() -> None:
     for minute in range(30):
         used = [pod_usage(f"p{number}", 100 + number) for number in range(30)]
         for node in range(20):
-            record = world.log.add(
-                sample(START_MS + MINUTE * minute + node, node=f"n{node}", pods=used)
-            )
+            record = world.log.add(sample(60 * minute + node / 1000, node=f"n{node}", pods=used))
             for row in world.apply(record).rows:
                 if row.value is not None and "/pod_samples/" in row.key:
                     columns = orjson.loads(row.value)

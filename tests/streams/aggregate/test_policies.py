@@ -52,9 +52,7 @@ class PolicyRun(SampleWorld):
         return self.apply(
             self.log.add(
                 *(
-                    sample(
-                        START_MS + at * SECOND, at, cluster=cluster, pods=[pod_usage(f"p{at}", at)]
-                    )
+                    sample(at, at, cluster=cluster, pods=[pod_usage(f"p{at}", at)])
                     for at in range(first_s, last_s + 1, step_s)
                 )
             )
@@ -132,7 +130,7 @@ def test_a_policy_belongs_to_the_partition_of_its_number_only() -> None:
         result = subject.apply(
             [
                 log.record(collect_policy_record(LONG, partition=partition, partitions=4)),
-                *log.add(sample(START_MS, node=node_in(partition, 4))),
+                *log.add(sample(0, node=node_in(partition, 4))),
             ]
         )
         assert result.dead_letters == ()

@@ -12,7 +12,7 @@ from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable, OutputRecord, StageResult, read_row
 from tests.streams.aggregate.content import content
 from tests.streams.aggregate.histories import batches, histories
-from tests.streams.builders import MINUTE, QUICK, SECOND, START_MS, pod_usage, sample
+from tests.streams.builders import MINUTE, QUICK, pod_usage, sample
 from tests.streams.world import Log, aggregate_stage, read_metrics
 
 #: Limits that short histories reach.
@@ -84,11 +84,11 @@ def test_a_refused_sample_takes_no_resource_from_those_before_it() -> None:
     log, table = Log(), dict[str, bytes]()
     running = aggregate_stage(collecting=POLICIES, limits=TIGHT)
     on_disk = {**pod_usage("a", 1), "usage": {"disk": 5}}
-    first = sample(START_MS, usage={"cpu": 9}, pods=[on_disk])
+    first = sample(0, usage={"cpu": 9}, pods=[on_disk])
     many = [
         {**pod_usage(f"p{number}", 1), "usage": {}} for number in range(TIGHT.pods_per_node + 1)
     ]
-    late = START_MS + POLICIES.average_horizon_ms + SECOND
+    late = POLICIES.average_horizon_ms / 1000 + 1
     second = sample(late, usage={"cpu": 9, "memory": 1, "gpu": 1}, pods=many)
     for each in (first, second):
         result = running.apply(log.add(each))
@@ -103,9 +103,7 @@ def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
     subject = aggregate_stage()
     for at in range(count):
         pods = [pod_usage(f"p{index}", index) for index in range(5)]
-        samples = (
-            sample(START_MS + at * SECOND, node=f"n{each}", pods=pods) for each in range(nodes)
-        )
+        samples = (sample(at, node=f"n{each}", pods=pods) for each in range(nodes))
         apply_changes(table, subject.apply(log.add(*samples)).rows)
     return table
 
@@ -116,7 +114,7 @@ def test_written_bytes_grow_with_new_samples_and_not_with_the_window() -> None:
     written = []
     for at in range(4_800):
         pods = [pod_usage(f"p{index}", index) for index in range(5)]
-        rows = subject.apply(log.add(sample(START_MS + at * SECOND, pods=pods))).rows
+        rows = subject.apply(log.add(sample(at, pods=pods))).rows
         apply_changes(table, rows)
         written.append(sum(len(row.value or b"") for row in rows))
     # Each batch writes its open rows, which begin empty again and again, each kind at its own pace.
@@ -130,7 +128,7 @@ def test_rows_of_samples_that_no_window_needs_are_removed() -> None:
     size = sum(map(len, table.values()))
     subject = aggregate_stage(table)
     for at in range(100, 1_000):
-        samples = (sample(START_MS + at * SECOND, node=f"n{each}") for each in range(3))
+        samples = (sample(at, node=f"n{each}") for each in range(3))
         apply_changes(table, subject.apply(log.add(*samples)).rows)
     assert sum(map(len, table.values())) < 2 * size
 
@@ -148,10 +146,10 @@ def test_a_forgotten_node_leaves_no_row() -> None:
     log = Log()
     table = many(log, 5, nodes=1)
     subject = aggregate_stage(table)
-    later_ms = START_MS + 24 * 60 * MINUTE
-    samples = (sample(later_ms + at, node="other") for at in range(2 * SWEEP))
+    later = 86_400
+    samples = (sample(later + at / 1000, node="other") for at in range(2 * SWEEP))
     apply_changes(table, subject.apply(log.add(*samples)).rows)
-    apply_changes(table, subject.apply(log.add(sample(later_ms + MINUTE, node="other"))).rows)
+    apply_changes(table, subject.apply(log.add(sample(later + 60, node="other"))).rows)
     assert not [
         key for key, value in table.items() if b"test/n0" in value or "test/members/n0" in key
     ]
@@ -186,7 +184,7 @@ def test_a_pod_whose_name_was_lost_to_a_former_owner_is_left_out() -> None:
     row = orjson.loads(table[named])
     lost = row["members"].pop()
     table[named] = orjson.dumps(row)
-    result = aggregate_stage(table).apply(log.add(sample(START_MS + 70 * SECOND)))
+    result = aggregate_stage(table).apply(log.add(sample(70)))
     (metric,) = read_metrics(result.outputs)
     assert [each.name for each in metric.pods] == ["p0", "p1", "p2", "p3"]
     assert lost["name"] == "p4"
@@ -196,7 +194,7 @@ def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_wa
     None
 ):
     log = Log()
-    batch = log.add(*(sample(START_MS + at * SECOND, node=f"n{at}") for at in range(5)))
+    batch = log.add(*(sample(at, node=f"n{at}") for at in range(5)))
     first = aggregate_stage()
     rows = first.apply(batch).rows
     for kept in range(len(rows) + 1):
@@ -205,7 +203,7 @@ def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_wa
         again = aggregate_stage(table)
         apply_changes(table, again.apply(batch).rows)
         assert content(again) == content(first) == content(aggregate_stage(table))
-    more = log.add(*(sample(START_MS + MINUTE + at * SECOND, node=f"n{at}") for at in range(5)))
+    more = log.add(*(sample(60 + at, node=f"n{at}") for at in range(5)))
     apply_changes(table, again.apply(more).rows)
     progress = [name for name in table if "/progress/" in name]
     assert len(progress) == 1

@@ -67,18 +67,14 @@ def test_a_stage_without_a_table_gives_the_same_outputs_and_no_rows(
 
 def test_a_sample_older_than_the_longest_window_is_refused_as_late() -> None:
     world = SampleWorld()
-    world.send(sample(START_MS), sample(START_MS + 200 * SECOND))
-    old_enough, too_old = world.log.add(
-        sample(START_MS + 80 * SECOND), sample(START_MS + 80 * SECOND - 1)
-    )
+    world.send(sample(0), sample(200))
+    old_enough, too_old = world.log.add(sample(80), sample(79.999))
     assert refusals(world.stage, old_enough, too_old) == [(3, "late")]
 
 
 def test_counts_are_reported_once_and_refusals_by_topic_and_category() -> None:
     world = SampleWorld()
-    world.send(
-        sample(START_MS), sample(START_MS), sample(START_MS + 200 * SECOND), sample(START_MS)
-    )
+    world.send(sample(0), sample(0), sample(200), sample(0))
     counts = world.stage.take_counts()
     assert counts.results["taken"] == 2
     assert counts.results["duplicate"] == 1
@@ -89,9 +85,9 @@ def test_counts_are_reported_once_and_refusals_by_topic_and_category() -> None:
 def test_the_first_of_two_samples_with_the_same_time_counts() -> None:
     world = SampleWorld()
     records = world.log.add(
-        sample(START_MS, cpu=100),
-        sample(START_MS, cpu=900),
-        sample(START_MS + 30 * SECOND, cpu=100),
+        sample(0, cpu=100),
+        sample(0, cpu=900),
+        sample(30, cpu=100),
     )
     result = world.apply(records)
     assert read_metrics(result.outputs)[0].usage == {"cpu": 100}
@@ -102,7 +98,7 @@ def test_the_first_of_two_samples_with_the_same_time_counts() -> None:
 
 def test_a_sample_from_the_future_of_its_own_record_is_refused() -> None:
     world = SampleWorld()
-    value = orjson.dumps(sample(START_MS + MINUTE))
+    value = orjson.dumps(sample(60))
     at_the_limit = world.log.add_raw("node-usage", b"test/n0", value, START_MS)
     beyond = world.log.add_raw("node-usage", b"test/n0", value, START_MS - 1)
     without_a_time = world.log.add_raw("node-usage", b"test/n0", value, -1)
@@ -117,10 +113,10 @@ def test_a_sample_from_the_future_of_its_own_record_is_refused() -> None:
         (b"\xff\xfe", "unreadable"),
         (b"{", "unreadable"),
         (b"[]", "invalid"),
-        (orjson.dumps({**sample(START_MS), "usage": {"cpu": -1}}), "invalid"),
-        (orjson.dumps({**sample(START_MS), "schema_version": 2}), "invalid"),
-        (orjson.dumps(sample(START_MS, node="another")), "misplaced"),
-        (orjson.dumps(sample(5)), "invalid"),
+        (orjson.dumps({**sample(0), "usage": {"cpu": -1}}), "invalid"),
+        (orjson.dumps({**sample(0), "schema_version": 2}), "invalid"),
+        (orjson.dumps(sample(0, node="another")), "misplaced"),
+        (orjson.dumps(sample(sampled_at_ms=5)), "invalid"),
     ],
 )
 def test_unusable_records_go_whole_to_dead_letters(value: bytes | None, category: Category) -> None:
@@ -137,17 +133,17 @@ def test_unusable_records_go_whole_to_dead_letters(value: bytes | None, category
 def test_a_record_in_the_wrong_partition_is_refused() -> None:
     ours, theirs = node_in(1, 4), node_in(2, 4)
     log, subject = Log(1), aggregate_stage(partition=1, partitions=4)
-    records = log.add(sample(START_MS, node=ours), sample(START_MS, node=theirs))
-    keyless = log.add_raw("node-usage", None, orjson.dumps(sample(START_MS, node=ours)))
+    records = log.add(sample(0, node=ours), sample(0, node=theirs))
+    keyless = log.add_raw("node-usage", None, orjson.dumps(sample(0, node=ours)))
     assert refusals(subject, *records, keyless) == [(1, "misplaced"), (2, "misplaced")]
 
 
 def test_a_node_that_vanished_is_forgotten_by_the_samples_of_others() -> None:
     world = SampleWorld(limits=AggregateLimits(forget_after_ms=5 * MINUTE))
-    world.send(sample(START_MS, node="gone"))
+    world.send(sample(0, node="gone"))
     limit_ms = QUICK_HORIZON_MS + 5 * MINUTE
     records = world.log.add(
-        *(sample(START_MS + limit_ms + at, node="here") for at in range(2 * SWEEP))
+        *(sample((limit_ms + at) / 1000, node="here") for at in range(2 * SWEEP))
     )
     result = world.apply(records)
     assert set(world.stage.state.nodes) == {"test/here"}
@@ -157,10 +153,10 @@ def test_a_node_that_vanished_is_forgotten_by_the_samples_of_others() -> None:
 
 def test_a_node_is_kept_until_the_limit() -> None:
     world = SampleWorld(limits=AggregateLimits(forget_after_ms=5 * MINUTE))
-    world.send(sample(START_MS, node="quiet"))
+    world.send(sample(0, node="quiet"))
     at_ms = START_MS + QUICK_HORIZON_MS + 5 * MINUTE
     times = (at_ms - index for index in range(2 * SWEEP))
-    world.send(*(sample(each, node="here") for each in times))
+    world.send(*(sample(sampled_at_ms=each, node="here") for each in times))
     assert "test/quiet" in world.stage.state.nodes
 
 
@@ -170,8 +166,8 @@ def test_a_clock_that_is_wrong_by_years_forgets_no_other_node() -> None:
     for at in range(0, 10 * SWEEP, 10):
         wrong = year_ms if at % 20 else -year_ms
         world.send(
-            *(sample(START_MS + at * SECOND, node=node) for node in ("n0", "n1", "n2")),
-            sample(START_MS + at * SECOND + wrong, node="broken"),
+            *(sample(at, node=node) for node in ("n0", "n1", "n2")),
+            sample(at + wrong / 1000, node="broken"),
         )
     assert {"test/n0", "test/n1", "test/n2"} <= set(world.stage.state.nodes)
     assert world.stage.counts["forgotten"] == 0 or "test/broken" not in world.stage.state.nodes
@@ -181,8 +177,8 @@ def test_a_node_whose_clock_was_set_back_reports_again_soon() -> None:
     world = SampleWorld()
     ahead_ms = 365 * 24 * 60 * MINUTE
     records = world.log.add(
-        *(sample(START_MS + ahead_ms + at * SECOND) for at in range(0, 50, 10)),
-        *(sample(START_MS + at * SECOND, cpu=7) for at in range(0, 400, 10)),
+        *(sample(ahead_ms / 1000 + at) for at in range(0, 50, 10)),
+        *(sample(at, cpu=7) for at in range(0, 400, 10)),
     )
     result = world.apply(records)
     after = [
@@ -200,11 +196,11 @@ def test_a_sample_of_more_than_the_node_has_is_refused() -> None:
     world = SampleWorld()
     eight: dict[str, Any] = {"capacity": {"cpu": 8_000}}
     records = world.log.add(
-        sample(START_MS, cpu=8_400, **eight),
-        sample(START_MS + SECOND, cpu=8_401, **eight),
-        sample(START_MS + 2 * SECOND, cpu=154_000, **eight),
-        sample(START_MS + 3 * SECOND, cpu=10, pods=[pod_usage("a", 9_000)], **eight),
-        sample(START_MS + 4 * SECOND, cpu=10, capacity={"cpu": 0}),
+        sample(0, cpu=8_400, **eight),
+        sample(1, cpu=8_401, **eight),
+        sample(2, cpu=154_000, **eight),
+        sample(3, cpu=10, pods=[pod_usage("a", 9_000)], **eight),
+        sample(4, cpu=10, capacity={"cpu": 0}),
     )
     result = world.apply(records)
     refused = [read_letter(each) for each in result.dead_letters]
@@ -217,12 +213,9 @@ def test_a_sample_of_more_than_the_node_has_is_refused() -> None:
 
 def test_a_node_that_was_added_again_starts_without_samples() -> None:
     log = Log()
-    old = [sample(START_MS + at * SECOND, cpu=9_000) for at in range(0, 100, 10)]
+    old = [sample(at, cpu=9_000) for at in range(0, 100, 10)]
     created_ms = START_MS + 101 * SECOND
-    new = [
-        sample(START_MS + at * SECOND, cpu=10, node_created_at_ms=created_ms)
-        for at in range(110, 200, 10)
-    ]
+    new = [sample(at, cpu=10, node_created_at_ms=created_ms) for at in range(110, 200, 10)]
     records = log.add(*old, *new)
     whole = aggregate_stage().apply(records)
     last = read_metrics(whole.outputs)[-1]
@@ -236,16 +229,16 @@ def test_old_samples_of_a_node_do_not_reset_other_nodes() -> None:
     """A connector that was down for hours sends what it has kept, faster than live samples come."""
     world = SampleWorld()
     for at in range(0, 100, 10):
-        world.send(sample(START_MS + at * SECOND, node="live"))
+        world.send(sample(at, node="live"))
         backlog = (START_MS - 180 * MINUTE + (at * 10 + each) * SECOND for each in range(30))
-        world.send(*(sample(each, node="backlog") for each in backlog))
+        world.send(*(sample(sampled_at_ms=each, node="backlog") for each in backlog))
     assert world.stage.counts["set_back"] == 0
     assert len(world.stage.state.nodes["test/live"].samples) == 10
 
 
 def test_many_nodes_are_bounded_by_a_named_limit() -> None:
     world = SampleWorld(limits=AggregateLimits(nodes_per_partition=2))
-    records = world.log.add(*(sample(START_MS, node=f"n{index}") for index in range(3)))
+    records = world.log.add(*(sample(0, node=f"n{index}") for index in range(3)))
     (refused,) = (read_letter(each) for each in world.apply(records).dead_letters)
     assert refused.category == "limit"
     assert "nodes_per_partition" in refused.reason
@@ -253,7 +246,7 @@ def test_many_nodes_are_bounded_by_a_named_limit() -> None:
 
 def test_samples_of_a_node_are_bounded_until_the_oldest_have_left_the_window() -> None:
     world = SampleWorld(limits=AggregateLimits(samples_per_node=3))
-    samples = [sample(START_MS + at * SECOND) for at in (0, 1, 2, 3, 119, 120, 121, 122)]
+    samples = [sample(at) for at in (0, 1, 2, 3, 119, 120, 121, 122)]
     assert refusals(world.stage, *world.log.add(*samples)) == [
         (3, "limit"),
         (4, "limit"),
@@ -264,10 +257,10 @@ def test_samples_of_a_node_are_bounded_until_the_oldest_have_left_the_window() -
 def test_resources_of_a_node_are_bounded_until_none_of_its_samples_has_them() -> None:
     world = SampleWorld(limits=AggregateLimits(resources_per_node=2))
     records = world.log.add(
-        sample(START_MS, usage={"cpu": 1, "a": 1}),
-        sample(START_MS + 1, usage={"cpu": 1, "b": 1}),
-        sample(START_MS + 2, usage={"cpu": 1}, pods=[pod_usage("p", 1, usage={"c": 1})]),
-        sample(START_MS + QUICK_HORIZON_MS + 1, usage={"cpu": 1, "b": 1}),
+        sample(0, usage={"cpu": 1, "a": 1}),
+        sample(0.001, usage={"cpu": 1, "b": 1}),
+        sample(0.002, usage={"cpu": 1}, pods=[pod_usage("p", 1, usage={"c": 1})]),
+        sample((QUICK_HORIZON_MS + 1) / 1000, usage={"cpu": 1, "b": 1}),
     )
     assert refusals(world.stage, *records) == [(1, "limit"), (2, "limit")]
     assert set(world.stage.state.nodes["test/n0"].samples.resources) == {"cpu", "b"}
@@ -286,9 +279,9 @@ def test_pods_of_a_node_are_bounded_until_they_have_left_the_average_window(
 ) -> None:
     world = SampleWorld(limits=limits)
     records = world.log.add(
-        sample(START_MS, pods=[pod_usage("a", 1), pod_usage("b", 1)]),
-        sample(START_MS + SECOND, pods=[pod_usage("c", 1)]),
-        sample(START_MS + QUICK.average_ms + 1, pods=[pod_usage("c", 1)]),
+        sample(0, pods=[pod_usage("a", 1), pod_usage("b", 1)]),
+        sample(1, pods=[pod_usage("c", 1)]),
+        sample((QUICK.average_ms + 1) / 1000, pods=[pod_usage("c", 1)]),
     )
     (refused,) = (read_letter(each) for each in world.apply(records).dead_letters)
     assert (refused.offset, refused.category) == (1, "limit")
@@ -301,12 +294,17 @@ def test_figures_of_pods_are_bounded_by_resources_that_the_windows_have(restarts
     subject = aggregate_stage(limits=limits)
     later = START_MS + QUICK_HORIZON_MS + 1
     for record in log.add(
-        sample(START_MS, usage=dict.fromkeys("abcd", 1)),
-        *(sample(later + at, pods=[pod_usage("a", 1), pod_usage("b", 1)]) for at in range(3)),
-        sample(
-            later + QUICK.average_ms + 3, usage={"cpu": 1, "e": 1}, pods=[pod_usage("a", 1)] * 2
+        sample(0, usage=dict.fromkeys("abcd", 1)),
+        *(
+            sample(sampled_at_ms=later + at, pods=[pod_usage("a", 1), pod_usage("b", 1)])
+            for at in range(3)
         ),
-        sample(later + QUICK.average_ms + 4, pods=[pod_usage("a", 1)]),
+        sample(
+            sampled_at_ms=later + QUICK.average_ms + 3,
+            usage={"cpu": 1, "e": 1},
+            pods=[pod_usage("a", 1)] * 2,
+        ),
+        sample(sampled_at_ms=later + QUICK.average_ms + 4, pods=[pod_usage("a", 1)]),
     ):
         result = subject.apply([record])
         apply_changes(table, result.rows)
@@ -321,15 +319,15 @@ def test_figures_of_pods_are_bounded_by_resources_that_the_windows_have(restarts
 def test_host_applications_of_a_node_are_bounded() -> None:
     world = SampleWorld(limits=AggregateLimits(host_applications_per_node=1))
     applications = [{"name": name, "usage": {"cpu": 1}} for name in ("a", "b")]
-    assert refusals(
-        world.stage, *world.log.add(sample(START_MS, host_applications=applications))
-    ) == [(0, "limit")]
+    assert refusals(world.stage, *world.log.add(sample(0, host_applications=applications))) == [
+        (0, "limit")
+    ]
 
 
 def test_a_metric_without_its_pods_has_no_lifetimes() -> None:
     world = SampleWorld(limits=AggregateLimits(metric_bytes=2_000))
     pods = [pod_usage(f"pod-{index}", index) for index in range(20)]
-    world.log.add(*(sample(START_MS + second * SECOND, pods=pods) for second in range(0, 91, 30)))
+    world.log.add(*(sample(second, pods=pods) for second in range(0, 91, 30)))
     said = read_metrics(world.apply(world.log.records).outputs)
     assert said
     assert all(not each.pods and each.lifetimes is None for each in said)
@@ -338,7 +336,7 @@ def test_a_metric_without_its_pods_has_no_lifetimes() -> None:
 def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> None:
     world = SampleWorld(limits=AggregateLimits(metric_bytes=1_000))
     pods = [pod_usage(f"pod-{index}", index) for index in range(20)]
-    result = world.send(sample(START_MS), sample(START_MS + 30 * SECOND, pods=pods))
+    result = world.send(sample(0), sample(30, pods=pods))
     (metric,) = read_metrics(result.outputs)
     assert metric.usage == {"cpu": 1_000}
     assert metric.pods == ()
@@ -420,16 +418,12 @@ def test_a_defect_affects_only_the_node_of_the_sample(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(NodeWindows, "take", failing)
     log, subject, table = Log(), aggregate_stage(), dict[str, bytes]()
-    samples = [
-        sample(START_MS + at * SECOND, node=name)
-        for at in range(0, 50, 10)
-        for name in ("bad", "good")
-    ]
+    samples = [sample(at, node=name) for at in range(0, 50, 10) for name in ("bad", "good")]
     result = subject.apply(log.add(*samples))
     apply_changes(table, result.rows)
     assert [read_letter(each).category for each in result.dead_letters] == ["internal"]
     assert [each.node for each in read_metrics(result.outputs)] == ["good"]
-    more = log.add(*(sample(START_MS + at * SECOND, node="bad") for at in (50, 60)))
+    more = log.add(*(sample(at, node="bad") for at in (50, 60)))
     reported = subject.apply(more).outputs
     assert [each.updated_at_ms for each in read_metrics(reported)] == [START_MS + 50 * SECOND]
     assert aggregate_stage(table).apply(more).outputs == reported

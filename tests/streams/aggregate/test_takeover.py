@@ -21,14 +21,14 @@ from streams.worker.tables import RowTable
 from tests.conftest import RunningBroker
 from tests.streams.aggregate.observer import AggregateWorker, observer
 from tests.streams.aggregate.test_agent import NODES, assert_complete, minutes, settled
-from tests.streams.builders import MINUTE, SECOND, START_MS, pod_usage, sample
+from tests.streams.builders import MINUTE, pod_usage, sample
 from tests.streams.world import Log, aggregate_stage
 
 pytestmark = pytest.mark.timeout(400)
 
 #: A node is looked for after every record, and forgotten soon.
 LIMITS = AggregateLimits(sweep_records=1, forget_after_ms=MINUTE)
-DAY = 24 * 60 * MINUTE
+DAY_S = 86_400
 
 
 class Owner:
@@ -82,20 +82,14 @@ def history() -> tuple[Log, list[InputRecord], list[InputRecord], list[InputReco
     """A node is there; it is forgotten, and rows with it; it comes back with other pods."""
     log = Log()
     first = log.add(
-        *(
-            sample(START_MS + at * SECOND, node="n0", pods=[pod_usage("old", at)])
-            for at in range(10)
-        ),
-        *(
-            sample(START_MS + DAY + at * SECOND, node="n1", pods=[pod_usage("p", at)])
-            for at in range(5)
-        ),
+        *(sample(at, node="n0", pods=[pod_usage("old", at)]) for at in range(10)),
+        *(sample(DAY_S + at, node="n1", pods=[pod_usage("p", at)]) for at in range(5)),
     )
-    gone = log.add(*(sample(START_MS + DAY + at * SECOND, node="n1") for at in range(10, 30)))
+    gone = log.add(*(sample(DAY_S + at, node="n1") for at in range(10, 30)))
     back = log.add(
         *(
             sample(
-                START_MS + DAY + at * SECOND,
+                DAY_S + at,
                 node=node,
                 pods=[pod_usage("new", at), pod_usage("other", 1)],
             )
@@ -126,7 +120,7 @@ async def test_the_broker_refuses_writes_of_a_replaced_worker(
             await stalled.durability.commit([AppliedBatch(0, gone, StageResult((), rows))])
         await third.open()
         assert nodes_of(third.stage) == nodes_of(successor.stage) == nodes_of(straight)
-        more = log.add(sample(START_MS + DAY + 2 * MINUTE, node="n0", pods=[pod_usage("new", 7)]))
+        more = log.add(sample(DAY_S + 120, node="n0", pods=[pod_usage("new", 7)]))
         assert (await third.go_on(more)).outputs == straight.apply(more).outputs != ()
 
 

@@ -73,8 +73,7 @@ def report(world: World, seconds: int) -> None:
 
 def test_one_round_is_made_in_each_interval_however_often_the_clock_ticks() -> None:
     world = cluster()
-    for second in range(1, 61):
-        world.send(tick(second))
+    world.send(*map(tick, range(1, 61)))
     times = [each.decided_at_ms for each in world.rounds]
     assert len(times) == 7
     assert all(later - earlier == 10_000 for earlier, later in pairwise(times[1:]))
@@ -90,8 +89,7 @@ def test_one_round_follows_an_outage() -> None:
 
 def test_pods_leave_a_hot_node_in_the_configured_round_and_the_record_explains_it() -> None:
     world = cluster()
-    for second in range(1, 25):
-        world.send(tick(second))
+    world.send(*map(tick, range(1, 25)))
     first, second_round = [each for each in world.rounds if each.pools[0].hot][:2]
     assert first.pools[0].hot[0].gate == "hot for 1 of 2 rounds in a row"
     assert not any(pool.leaving for pool in first.pools)
@@ -119,8 +117,7 @@ def test_a_new_node_with_an_old_name_starts_its_own_count_of_rounds(*, listed: b
     assert world.keys("hotspot_counters") == []
     world.send(node("hot-0", cpu="10"))
     report(world, 1)
-    for second in range(2, 12):
-        world.send(tick(second))
+    world.send(*map(tick, range(2, 12)))
     (hot,) = world.rounds[-1].pools[0].hot
     assert (hot.abnormal_rounds, hot.gate) == (1, "hot for 1 of 2 rounds in a row")
 
@@ -128,8 +125,7 @@ def test_a_new_node_with_an_old_name_starts_its_own_count_of_rounds(*, listed: b
 def test_a_paused_cluster_reports_that_it_makes_no_rounds() -> None:
     world = cluster()
     world.send(policy_record(POLICY, paused=True))
-    for second in range(1, 40):
-        world.send(tick(second))
+    world.send(*map(tick, range(1, 40)))
     assert {each.gate for each in world.rounds[1:]} == {"the cluster is paused"}
     assert world.evictions == []
 
@@ -163,8 +159,7 @@ def test_preparing_a_round_does_not_change_its_result() -> None:
 
 def test_a_waiting_migration_is_aborted_when_its_node_has_cooled() -> None:
     world = cluster(document=POLICY + "  evictQPS: 0.01\n")
-    for second in range(1, 25):
-        world.send(tick(second))
+    world.send(*map(tick, range(1, 25)))
     assert len(world.evictions) == 1
     assert len(world.state.migrations.lifecycle.registry) == 2
     for name, known in world.state.inventory.nodes.items():
@@ -175,8 +170,7 @@ def test_a_waiting_migration_is_aborted_when_its_node_has_cooled() -> None:
         world.send(
             metric(name, cpu=900, seconds=25, pods=share, system_usage={"cpu": 600, "memory": 0})
         )
-    for second in range(25, 40):
-        world.send(tick(second))
+    world.send(*map(tick, range(25, 40)))
     (ended,) = [each for each in world.migrations if each.reason == "NodeCooled"]
     assert ended.message == "node hot-0 is no longer hot: cpu 9.00 %, not above 60.00 %"
 
@@ -263,18 +257,20 @@ def measured_by_risk(world: World, seconds: int) -> None:
         world.send(metric(name, cpu=whole, seconds=seconds, pods=pods, system_usage={"cpu": 300}))
 
 
-def test_a_move_by_risk_reserves_room_and_its_command_names_the_costs() -> None:
-    world = by_risk()
-    restarted = False
-    for second in range(0, 1_260, 10):
+def tick_by_risk(world: World, first: int, end: int) -> None:
+    """A tick every ten seconds, and metrics every minute."""
+    for second in range(first, end, 10):
         if second % 60 == 0:
             measured_by_risk(world, second)
         world.send(tick(second))
-        if second == 600:
-            world.restart()
-            restarted = True
+
+
+def test_a_move_by_risk_reserves_room_and_its_command_names_the_costs() -> None:
+    world = by_risk()
+    tick_by_risk(world, 0, 610)
+    world.restart()
+    tick_by_risk(world, 610, 1_260)
     commands = world.evictions
-    assert restarted
     assert commands
     assert commands[0].node == "risky"
     assert commands[0].trigger == "rebalance"
@@ -349,10 +345,7 @@ def test_a_move_by_risk_fails_when_its_target_refuses_the_pod() -> None:
     world = risky_nodes(
         {"risky-1": "abc", "risky-2": "def", "other": "gh", "calm": ""}, ported="ad"
     )
-    for second in range(0, 900, 10):
-        if second % 60 == 0:
-            measured_by_risk(world, second)
-        world.send(tick(second))
+    tick_by_risk(world, 0, 900)
     states = world.migrations
     assert {each.target_node for each in states} == {"calm"}
     stays = next(each for each in states if each.phase == "Failed")
@@ -382,10 +375,7 @@ def test_a_node_at_risk_has_not_cooled_although_its_pods_were_not_compared(
 def at_risk() -> World:
     """Three nodes at risk and a calm one, by the last of some rounds."""
     world = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
-    for second in range(0, 430, 10):
-        if second % 60 == 0:
-            measured_by_risk(world, second)
-        world.send(tick(second))
+    tick_by_risk(world, 0, 430)
     return world
 
 
@@ -415,8 +405,7 @@ def test_no_node_counts_as_hot_after_a_round_that_finds_none(given: list[Any]) -
     before = len(world.rounds)
     world.send(*given)
     assert compute_figures(world.state).hot_nodes == 3
-    for second in range(430, 550, 10):
-        world.send(tick(second))
+    world.send(*map(tick, range(430, 550, 10)))
     assert len(world.rounds) > before
     assert compute_figures(world.state).hot_nodes == 0
     assert b'"hot_nodes":0' in world.rows[CLUSTER_ROW]
@@ -449,10 +438,7 @@ def test_a_waiting_move_by_risk_is_aborted_when_its_node_is_safe() -> None:
         held = world.state.inventory.find_held(uid)
         if held is not None and uid != row.pod.uid:
             world.send(lifecycle("deleted", held[1].pod, row.source_node))
-    for later in range(second + 10, second + 130, 10):
-        if later % 60 == 0:
-            measured_by_risk(world, later)
-        world.send(tick(later))
+    tick_by_risk(world, second + 10, second + 130)
     ended = [each for each in world.migrations if each.migration_id == row.migration_id][-1]
     assert (ended.phase, ended.reason) == ("Aborted", "NodeCooled")
     assert ended.message == (
