@@ -17,7 +17,7 @@ from streams.aggregate.partition import PartitionState
 from streams.aggregate.samples import SampleFigures
 from streams.aggregate.stage import AggregateStage
 from streams.stage.packing import apply_changes
-from streams.stage.records import InputRecord, OutputRecord
+from streams.stage.records import InputRecord
 from tests.streams.aggregate.histories import batches, histories
 from tests.streams.aggregate.oracle import NaiveNode
 from tests.streams.builders import (
@@ -373,25 +373,6 @@ def test_metrics_equal_those_of_the_plain_rules(data: st.DataObject) -> None:
         said = read_metrics(result.outputs)
         assert [each.value for each in result.outputs] == [encode(each) for each in said]
         assert [_without_lifetimes(each) for each in said] == expected
-
-
-@given(st.data())
-@settings(max_examples=100, deadline=None)
-def test_batch_sizes_do_not_change_any_output(data: st.DataObject) -> None:
-    records = data.draw(histories())
-    limits = AggregateLimits(
-        forget_after_ms=5 * MINUTE, sweep_records=3, samples_per_node=6, resources_per_node=3
-    )
-    whole = aggregate_stage(limits=limits).apply(records)
-    outputs: list[OutputRecord] = []
-    letters: list[OutputRecord] = []
-    subject = aggregate_stage(limits=limits)
-    for batch in data.draw(batches(records)):
-        result = subject.apply(batch)
-        outputs += result.outputs
-        letters += result.dead_letters
-    assert tuple(outputs) == whole.outputs
-    assert tuple(letters) == whole.dead_letters
 
 
 @given(st.lists(st.tuples(st.none() | st.binary(), st.none() | st.binary())))

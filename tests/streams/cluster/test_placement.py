@@ -216,11 +216,6 @@ def test_a_pod_with_an_unsupported_requirement_is_refused_by_its_name() -> None:
     assert world.waiting == []
 
 
-@pytest.mark.parametrize("fields", [{"node": "x"}, {"phase": "Failed"}, {"deleting_at_ms": at(0)}])
-def test_a_pod_that_wants_no_node_is_refused(fields: dict[str, Any]) -> None:
-    assert only(World(tick(), node()).send(request(pod(**fields)))).outcome == "refused"
-
-
 # --- before the clock ---------------------------------------------------------------------------
 
 

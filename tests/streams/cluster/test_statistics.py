@@ -60,12 +60,6 @@ def test_a_pod_that_had_to_wait_counts_with_its_wait_in_log_time() -> None:
     assert 60 <= wait_s < 200
 
 
-def test_a_refused_record_counts_under_its_topic_and_category() -> None:
-    world = World()
-    world.apply([world.log.add_raw("node-state", CLUSTER.encode(), b"{")])
-    assert world.stage.take_counts().refused == {("node-state", "unreadable"): 1}
-
-
 def test_nodes_without_a_fresh_metric_are_stale_and_nodes_that_nobody_named_are_none() -> None:
     world = World(
         tick(0), node("a"), node("b"), node("c"), metric("a"), metric("b", seconds=-10_000)
@@ -85,13 +79,6 @@ def test_a_deleted_metric_makes_nothing_look_fresh() -> None:
     world.send(metric("a", removed=True))
     (figures,) = world.stage.figures().clusters
     assert (figures.stale_nodes, figures.newest_metric_age_ms) == (1, None)
-
-
-def test_figures_look_the_same_after_a_restart() -> None:
-    world = World(tick(0), node("a"), node("b"), metric("a"), request())
-    before = world.stage.figures()
-    world.restart()
-    assert world.stage.figures() == before
 
 
 def test_a_stage_that_has_heard_nothing_has_no_time_and_no_clusters() -> None:

@@ -14,7 +14,7 @@ from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.replay.recorded import NotReplayable
 from streams.replay.verify import Window
 from streams.stage import journal
-from streams.stage.checkpoint import Checkpoint, matches_position
+from streams.stage.checkpoint import Checkpoint
 from streams.stage.journal import JournalDamaged
 from streams.stage.records import InputRecord, StageResult
 from tests.streams.builders import (
@@ -84,18 +84,6 @@ def _histories(draw: st.DrawFn) -> Journaled:
 
 
 @settings(max_examples=40)
-@given(_histories())
-def test_a_replayed_journal_equals_the_recorded_one(history: Journaled) -> None:
-    difference, verification = history.replay()
-    assert difference is None
-    assert verification.summary.inputs == len(history.topics)
-    batches = _batches(history)
-    assert verification.summary.batches == len(batches)
-    assert verification.summary.outputs == sum(len(batch["outputs"]) for batch in batches)
-    assert verification.summary.rows == sum(len(batch["rows"]) for batch in batches)
-
-
-@settings(max_examples=40)
 @given(_histories(), st.data())
 def test_a_changed_output_or_row_is_found(history: Journaled, data: st.DataObject) -> None:
     values = list(history.journal)
@@ -136,45 +124,6 @@ def test_a_changed_input_with_an_effect_is_found_and_named(
 
 
 # --- from a checkpoint ----------------------------------------------------------------------------
-
-
-@st.composite
-def _checkpointed(draw: st.DrawFn) -> tuple[Journaled, list[tuple[Checkpoint, int]]]:
-    """A history with checkpoints, each with how many batches had been journaled."""
-    records = draw(_records())
-    history, checkpoints, batches = Journaled(), [], 0
-    while records:
-        size = draw(st.integers(1, 8))
-        batch, records = records[:size], records[size:]
-        event = draw(st.sampled_from(("", "", "killed", "frozen")))
-        if event == "killed":
-            history.start()
-        if event == "frozen":
-            history.lost(batch[:2], StageResult())
-        if event == "killed" or draw(st.booleans()):
-            checkpoints.append((history.checkpoint, batches))
-        history.apply(batch)
-        batches += 1
-    checkpoints.append((history.checkpoint, batches))
-    return history, checkpoints
-
-
-@settings(max_examples=60)
-@given(_checkpointed(), st.data())
-def test_a_replay_from_a_checkpoint_equals_the_rest_of_the_journal(
-    history_with: tuple[Journaled, list[tuple[Checkpoint, int]]], data: st.DataObject
-) -> None:
-    history, checkpoints = history_with
-    checkpoint, batches = data.draw(st.sampled_from(checkpoints))
-    checkpoint = replace(checkpoint, rows=tuple(data.draw(st.permutations(checkpoint.rows))))
-    assert matches_position(checkpoint.position, history.journal[checkpoint.position.offset])
-    difference, verification = history.replay(checkpoint=checkpoint)
-    assert difference is None
-    whole = _batches(history)
-    assert verification.summary.batches == len(whole) - batches
-    assert verification.summary.outputs == sum(len(batch["outputs"]) for batch in whole[batches:])
-    assert verification.summary.rows == sum(len(batch["rows"]) for batch in whole[batches:])
-    assert verification.summary.first_batch == batches
 
 
 def _long() -> tuple[Journaled, Checkpoint, list[InputRecord]]:

@@ -32,43 +32,18 @@ _MEMORY = requesting_pod({"memory": "2000"}, {"memory": "3000"})
 _BOTH = requesting_pod(amounts("1000", "2000"), amounts("2000", "3000"))
 
 
+def offer(cpu: str, memory: str, *held: Pod) -> Node:
+    return offering_node(amounts(cpu, memory), *held)
+
+
 @pytest.mark.parametrize(
     ("asks", "nodes", "expected"),
     [
-        (
-            _BOTH,
-            [offering_node(amounts("4000", "10000")), offering_node(amounts("6000", "10000"))],
-            [68, 75],
-        ),
-        (
-            _BOTH,
-            [
-                offering_node(amounts("10000", "20000"), _CPU),
-                offering_node(amounts("10000", "20000"), _BOTH),
-            ],
-            [73, 74],
-        ),
-        (
-            _BOTH,
-            [
-                offering_node(amounts("10000", "20000"), _CPU),
-                offering_node(amounts("10000", "50000"), _BOTH),
-            ],
-            [73, 70],
-        ),
-        (
-            _MEMORY,
-            [offering_node(amounts("3000", "5000"), _CPU), offering_node(amounts("3000", "5000"))],
-            [100, 50],
-        ),
-        (
-            _CPU,
-            [
-                offering_node(amounts("6000", "10000"), _CPU),
-                offering_node(amounts("6000", "10000"), _BOTH),
-            ],
-            [62, 62],
-        ),
+        (_BOTH, [offer("4000", "10000"), offer("6000", "10000")], [68, 75]),
+        (_BOTH, [offer("10000", "20000", _CPU), offer("10000", "20000", _BOTH)], [73, 74]),
+        (_BOTH, [offer("10000", "20000", _CPU), offer("10000", "50000", _BOTH)], [73, 70]),
+        (_MEMORY, [offer("3000", "5000", _CPU), offer("3000", "5000")], [100, 50]),
+        (_CPU, [offer("6000", "10000", _CPU), offer("6000", "10000", _BOTH)], [62, 62]),
     ],
 )
 def test_scores_are_those_of_kube_schedulers_own_cases(

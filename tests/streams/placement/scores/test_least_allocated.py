@@ -27,51 +27,23 @@ _BOTH = requesting_pod(amounts("3000", "5000"))
 _NONE = pod("asking", containers=())
 
 
+def offer(cpu: str, memory: str, *held: Pod) -> Node:
+    return offering_node(amounts(cpu, memory), *held)
+
+
 @pytest.mark.parametrize(
     ("asks", "nodes", "expected"),
     [
+        (_NONE, [offer("4000", "10000"), offer("4000", "10000")], [100, 100]),
+        (_THREE, [offer("4000", "10000"), offer("6000", "10000")], [37, 50]),
         (
             _NONE,
-            [offering_node(amounts("4000", "10000")), offering_node(amounts("4000", "10000"))],
-            [100, 100],
-        ),
-        (
-            _THREE,
-            [offering_node(amounts("4000", "10000")), offering_node(amounts("6000", "10000"))],
-            [37, 50],
-        ),
-        (
-            _NONE,
-            [
-                offering_node(amounts("10000", "20000"), _CPU, _CPU),
-                offering_node(amounts("10000", "20000"), _CPU, _BOTH),
-            ],
+            [offer("10000", "20000", _CPU, _CPU), offer("10000", "20000", _CPU, _BOTH)],
             [70, 57],
         ),
-        (
-            _THREE,
-            [
-                offering_node(amounts("10000", "20000"), _CPU),
-                offering_node(amounts("10000", "20000"), _BOTH),
-            ],
-            [57, 45],
-        ),
-        (
-            _THREE,
-            [
-                offering_node(amounts("10000", "20000"), _CPU),
-                offering_node(amounts("10000", "50000"), _BOTH),
-            ],
-            [57, 60],
-        ),
-        (
-            _CPU,
-            [
-                offering_node(amounts("4000", "10000"), _CPU),
-                offering_node(amounts("4000", "10000"), _BOTH),
-            ],
-            [50, 25],
-        ),
+        (_THREE, [offer("10000", "20000", _CPU), offer("10000", "20000", _BOTH)], [57, 45]),
+        (_THREE, [offer("10000", "20000", _CPU), offer("10000", "50000", _BOTH)], [57, 60]),
+        (_CPU, [offer("4000", "10000", _CPU), offer("4000", "10000", _BOTH)], [50, 25]),
         (_NONE, [offering_node({}, _CPU), offering_node({}, _BOTH)], [0, 0]),
     ],
 )

@@ -261,13 +261,6 @@ def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -
     ).round()
 
 
-def test_a_round_by_risk_is_the_same_after_a_restart() -> None:
-    first, second = risky(), risky()
-    second.restart()
-    assert first.round() == second.round()
-    assert first.hot("risky").pods == second.hot("risky").pods
-
-
 @st.composite
 def clusters(draw: st.DrawFn) -> Rounds:
     """Some nodes with some pods that have been measured for a while."""

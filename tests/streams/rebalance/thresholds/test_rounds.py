@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.metrics import NodeMetric, PodMetric
@@ -169,20 +169,6 @@ def test_pods_leave_only_while_their_node_is_over(cluster: Cluster) -> None:
                 )
                 for resource, amount in move.usage.items():
                     gone[resource] = gone.get(resource, 0) + amount
-
-
-@given(st.sampled_from(["loadstream", "koordinator"]).flatmap(clusters), st.sets(st.integers(0, 3)))
-@settings(max_examples=60)
-def test_a_restart_between_two_rounds_changes_nothing(cluster: Cluster, restarts: set[int]) -> None:
-    steady, restarted = made(cluster), made(cluster)
-    for number in range(len(cluster.loads)):
-        if number in restarts:
-            restarted.restart()
-        load(steady, cluster, number)
-        load(restarted, cluster, number)
-        assert steady.round(gate=every_third) == restarted.round(gate=every_third)
-        assert content(steady.outcome) == content(restarted.outcome)
-        assert steady.rows == restarted.rows
 
 
 @pytest.mark.slow
