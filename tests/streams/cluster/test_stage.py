@@ -51,15 +51,6 @@ def test_a_request_is_answered_with_a_node() -> None:
     }
 
 
-def test_a_record_read_twice_changes_nothing() -> None:
-    run = Run()
-    run.say(tick(), node(), request("a"))
-    rows, said = dict(run.rows), len(run.outputs)
-    assert run.apply(run.log.records) == []
-    assert (run.rows, len(run.outputs)) == (rows, said)
-    assert run.stage.counts.results["repeated"] == len(run.log.records)
-
-
 def test_a_decision_writes_only_its_own_rows() -> None:
     run = Run()
     run.say(tick(), node("a"), node("b", cpu="2"), request("first"))
