@@ -91,6 +91,9 @@ class RuleContender(Observer):
             if at_ms > now_ms or not self._place(plan, now_ms):
                 self._waiting.append((at_ms if at_ms > now_ms else now_ms + RETRY_MS, plan))
 
+    def predict_hot(self) -> tuple[()]:
+        return ()
+
     def figures(self) -> dict[str, int]:
         """Return the number of bindings that the world refused, if there are any."""
         return {"bind_failed": self._failed} if self._failed else {}

@@ -11,6 +11,8 @@ The stages run in this process (`streams.in_process`) or in a worker (`simulatio
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import sqrt
+from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,11 +24,13 @@ from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
 from schemas.topics.catalog import key_of, node_key
 from schemas.topics.codec import decode, encode
+from simulation.closed_loop.measures import HOT_CPU
 from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World
 from simulation.cluster.connected import ConnectedCluster
 from simulation.cluster.pods import PROD
-from streams.in_process.pipeline import ProducedRecord
+from streams.in_process.pipeline import LocalPipeline, ProducedRecord
+from streams.risk.overutilization import NODE_DEVIATION
 
 
 class Samples:
@@ -177,6 +181,27 @@ class StageContender:
                 self._unread += self._late.popleft()[1]
             self._apply()
             self._carry_out(now_ms)
+
+    def predict_hot(self) -> list[float]:
+        """Return the probability of being hot that the risk score computes for each node.
+
+        Empty if the stages run in another process, or the policy does not use the risk score.
+        """
+        if not isinstance(self._stages, LocalPipeline):
+            return []
+        scenario = self._world.scenario
+        inventory = self._stages.cluster.clusters[scenario.cluster].inventory
+        if inventory.fleet is None or "cpu" not in inventory.fleet.resources:
+            return []
+        cpu = inventory.fleet.resources.index("cpu")
+        predicted = []
+        for machine in scenario.machines:
+            statistics = inventory.nodes[machine.name].statistics
+            mean, variance = statistics.figures()[cpu] if statistics else (0.0, 0.0)
+            capacity = machine.millicores
+            deviation = sqrt(variance + (NODE_DEVIATION * capacity) ** 2)
+            predicted.append(1.0 - NormalDist(mean, deviation).cdf(HOT_CPU * capacity))
+        return predicted
 
     def figures(self) -> dict[str, int]:
         """Return the numbers of records, command outcomes, decisions without a placement, and dead

@@ -4,7 +4,7 @@ Each contender has its own world, with the same pods and arrival times. In each 
 ask for nodes, and then the contender acts. The world is measured once a minute.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -66,6 +66,10 @@ class Contender(Protocol):
         """Act on everything that has happened in the world so far."""
         ...
 
+    def predict_hot(self) -> Sequence[float]:
+        """Return the probability that each node is hot; empty if the contender does not predict it."""
+        ...
+
     def figures(self) -> dict[str, int]:
         """Return numbers by name that only the contender knows, at the end."""
         ...
@@ -87,7 +91,7 @@ def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
         contender.step(now_ms)
         passed_ms = now_ms - scenario.begin_ms
         if passed_ms % MINUTE_MS == 0:
-            recorder.minute(world.usage.measure(now_ms))
+            recorder.minute(world.usage.measure(now_ms), contender.predict_hot())
         if passed_ms % HOUR_MS == 0:
             progress(passed_ms / HOUR_MS)
     return recorder.result(contender.figures())
