@@ -286,10 +286,10 @@ def _is_writable(file: Path) -> bool:
 
 
 def _write_report(path: Path, comparisons: "list[Comparison]") -> None:
-    from simulation.closed_loop.report import draw_bars, format_markdown
+    from simulation.closed_loop.report import draw_chart, format_markdown
 
     chart = path.with_suffix(".svg")
-    chart.write_text(draw_bars(comparisons), encoding="utf-8")
+    chart.write_text(draw_chart(comparisons), encoding="utf-8")
     path.write_text(format_markdown(comparisons, chart.name, sys.argv[1:]), encoding="utf-8")
 
 

@@ -39,7 +39,7 @@ class PredictionBin:
     expected: float = 0.0
     """Sum of the predicted probabilities."""
     hot: int = 0
-    """Number of predictions whose node was hot."""
+    """Number of predictions whose node was hot later."""
 
 
 @dataclass(frozen=True, slots=True)
