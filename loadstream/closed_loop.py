@@ -213,8 +213,6 @@ def _compare(
             else read_traces(trace, system=any(each.system_share for each in parameters))
         )
         traces = _choose_days(all_traces, days)
-        for complaint in dict.fromkeys(each for day in traces for each in day.complaints):
-            _print_message(f"left out: {complaint}")
         for factory in factories.values():
             if factory.remark:
                 _print_message(factory.remark)
