@@ -141,13 +141,9 @@ class Recorder(Observer):
             "hot_cpu_weighted_minutes": round(float((hot @ size).sum()), 1),
             "hot_memory_minutes": int((memory > HOT_MEMORY).sum()),
             "over_capacity_minutes": int((cpu > 1.0).sum()),
-            "p99_cpu": _percentile(cpu, 99.0),
-            "p999_cpu": _percentile(cpu, 99.9),
-            "mean_cpu": float(cpu.mean()),
-            "imbalance_cpu": float(cpu.std(axis=1).mean()),
+            "p99_cpu": round(float(np.percentile(cpu, 99.0)), 4),
             "placed_pods": self._placed,
             "waiting_pods": len(still_ms),
-            "refused_pods": counts.get("decision_refused", 0),
             "waiting_pod_minutes": (sum(self._waits_ms) + sum(still_ms)) / MINUTE_MS,
             "evictions": self._evictions,
             "bounces": self._bounces,
@@ -166,7 +162,3 @@ def _count_predictions(predicted: Array, hot: npt.NDArray[np.bool_]) -> tuple[Pr
         PredictionBin(int(number), round(float(expected), 3), int(came_true))
         for number, expected, came_true in zip(*columns, strict=True)
     )
-
-
-def _percentile(shares: Shares, percent: float) -> float:
-    return round(float(np.percentile(shares, percent)), 4)
