@@ -113,7 +113,7 @@ def test_results_do_not_depend_on_the_order_of_sets() -> None:
         ),
         (("--report", "page.pdf"), "found 'page.pdf'; expected a file with suffix .md"),
         (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
-        (("--interval", "15"), "--interval: found 15; expected a multiple of step_s, 10"),
+        (("--set", "sample_s=15"), "sample_s: found 15; expected a multiple of step_s, 10"),
         (("--nodes", "1"), "expected a whole number of nodes, 2 to 20000"),
     ],
 )
