@@ -176,9 +176,9 @@ async def evict(around: DutyContext, *, cordon: bool = True) -> Duty:
     )
 
     async def work_during(term: LeaderTerm) -> None:
-        jobs = MigrationJobs(server, around.cluster, sink.throttle)
+        jobs = MigrationJobs(server, around.cluster)
         refusals = JobRefusals(around.kafka, around.cluster, jobs)
-        cordons = Cordons(sink.throttle) if cordon else None
+        cordons = Cordons(server) if cordon else None
         try:
             await refusals.begin()
             async with asyncio.TaskGroup() as tasks:
