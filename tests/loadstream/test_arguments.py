@@ -26,7 +26,6 @@ def test_a_directory_that_cannot_be_created_is_an_error(
     "command",
     [
         ["cluster", "why-not"],
-        ["policy", "init"],
         ["policy", "check", "deploy/policies/observe.yaml", "--cluster"],
         ["topic", "tail", "node-state", "--cluster"],
     ],
