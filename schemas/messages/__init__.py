@@ -7,7 +7,6 @@ nodes          `node-state`
 pods           `pod-lifecycle`, and the pod itself
 pod_selectors  label selectors of pods
 namespaces     namespaces and priority classes, on `pod-lifecycle`
-volumes        persistent volumes and their claims, on `pod-lifecycle`
 workloads      workloads and disruption budgets, on `pod-lifecycle`
 lists          full lists, on `node-state` and `pod-lifecycle`
 requests       `scheduling-requests`

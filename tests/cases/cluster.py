@@ -12,7 +12,7 @@ import yaml
 from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
-from connectors.kubernetes.watch.requirements import Claims
+from connectors.kubernetes.watch.volumes import Claims
 from connectors.queries.whynot.evidence import Evidence
 from connectors.queries.whynot.node import about_node
 from schemas.messages.dead_letters import DeadLetter

@@ -4,7 +4,7 @@ from typing import Any
 
 from connectors.kubernetes.watch.pods import convert_pod as read_pod
 from connectors.kubernetes.watch.reporter import encode_values
-from connectors.kubernetes.watch.requirements import Claims
+from connectors.kubernetes.watch.volumes import Claims
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.migrations import MigrationStatus

@@ -3,7 +3,6 @@
 import pytest
 
 from schemas.messages.lists import ListBegin, ListEnd
-from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from streams.cluster import list_cleanup
 from tests.streams.cluster.builders import (
     full,
@@ -142,14 +141,3 @@ def test_nodes_that_a_list_lacks_are_removed_over_several_ticks(
     run.say(tick(1), tick(2))
     assert [each.name for each in run.state.inventory.lay_out().nodes] == ["n1", "n5"]
     assert run.state.inventory.lists.ending == {}
-
-
-def test_volumes_and_claims_are_taken_in_and_passed_over() -> None:
-    run = cluster(node("a"))
-    made = run.full_list(
-        "pod-lifecycle",
-        "1",
-        PersistentVolumeState(cluster="test", name="v"),
-        PersistentVolumeClaimState(cluster="test", namespace="default", name="c"),
-    )
-    assert made == []
