@@ -6,7 +6,7 @@ gone is not in the sample. The system part is computed later (see `schemas.messa
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import EIO
@@ -28,7 +28,6 @@ from connectors.process import wall_clock
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.messages.usage import (
     PODS_PER_SAMPLE_MAX,
-    HostApplicationUsage,
     MemoryReadings,
     NodeUsage,
     PodUsage,
@@ -56,7 +55,6 @@ class AgentSource(UsageSource):
         cluster: str,
         node: str,
         places: NodePaths | None = None,
-        host_applications: Mapping[str, str] | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Read all counters once, so that the first sample has rates.
@@ -65,7 +63,6 @@ class AgentSource(UsageSource):
             cluster: name of the cluster.
             node: name of the node.
             places: paths of the node's files.
-            host_applications: cgroup (below the root) by the name of the application.
             clock_ns: a monotonic clock.
 
         Raises:
@@ -75,14 +72,11 @@ class AgentSource(UsageSource):
         self.files = Files()
         self.unnamed = 0
         """Number of pods missing in the newest sample: they have no name, or there are too many."""
-        self.unmeasured: dict[str, str] = {}
-        """Host applications missing in the newest sample: cgroup by name."""
         self._cluster, self._node = cluster, node
         self._proc, self._clock_ns = str(places.proc), clock_ns
         self._trees = find_hierarchies(places.cgroup)
         self._pods = PodCgroups(self.files, self._trees.roots)
         self._names = PodNames(self.files, str(places.pod_logs))
-        self._applications = dict(host_applications or {})
         self._counters: dict[str, CpuReading] = {}
         self._current: dict[str, CpuReading] = {}
         self._node_counter: CpuReading | None = None
@@ -117,7 +111,6 @@ class AgentSource(UsageSource):
             capacity=capacity,
             pressure=read_node_pressure(self.files, self._proc),
             pods=self._measure_pods(),
-            host_applications=self._measure_applications(),
             source=self.name,
         )
         # Counters that were not read this time start again, because their rate would cover another interval.
@@ -158,17 +151,6 @@ class AgentSource(UsageSource):
                     PodUsage(namespace=namespace, name=name, uid=uid, usage=usage, memory=readings)
                 )
         return tuple(pods)
-
-    def _measure_applications(self) -> tuple[HostApplicationUsage, ...]:
-        applications = []
-        self.unmeasured = {}
-        for name, cgroup in self._applications.items():
-            usage, readings = self._measure(cgroup)
-            if usage:
-                applications.append(HostApplicationUsage(name=name, usage=usage, memory=readings))
-            else:
-                self.unmeasured[name] = cgroup
-        return tuple(applications)
 
     def _measure(self, cgroup: str) -> _Used:
         """Return the usage of a cgroup; empty if it is gone."""

@@ -60,8 +60,8 @@ def produce_lines(
 ) -> ProduceSummary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read` validates a line. Raises BrokerUnavailable if the topic does not exist, or with the numbers of the lines that are not
-    acknowledged within 30 s.
+    `read` validates a line. Raises BrokerUnavailable if the topic does not exist, or with the numbers of
+    the lines that are not acknowledged within 30 s.
     """
     partitions = count_partitions(connection, topic.name)
     summary = ProduceSummary()

@@ -23,5 +23,5 @@ def find_pod(connection: Connection, cluster: str, namespace: str, name: str) ->
         return PodRef(namespace=namespace, name=name, uid=pod.uid)
     where = "topic pod-lifecycle"
     if not looked.whole:
-        where = f"the newest {looked.records} records of {where}; if you know its uid, give --uid"
+        where = f"the newest {looked.records} records of {where}"
     return f"pod {namespace}/{name} of cluster {cluster} is not in {where}"

@@ -43,9 +43,9 @@ class _Node:
         self.files = NodeFiles(root, version, driver)
         self.clock = _Clock()
 
-    def agent(self, host_applications: dict[str, str] | None = None) -> AgentSource:
+    def agent(self) -> AgentSource:
         places = NodePaths(self.files.proc, self.files.cgroup, self.files.pod_logs)
-        return AgentSource("c", "n", places, host_applications, self.clock)
+        return AgentSource("c", "n", places, self.clock)
 
 
 def _pods(sample: NodeUsage) -> dict[str, PodUsage]:
@@ -121,17 +121,6 @@ def test_a_rate_is_over_the_time_between_the_two_readings_that_worked(tmp_path: 
     counter.write_text(text)
     node.clock.now_ns += _S
     assert "cpu" not in _pods(agent.sample())[UID_A].usage
-
-
-def test_host_applications_are_cgroups_by_name(tmp_path: Path) -> None:
-    node = _Node(tmp_path, "v1")
-    node.files.write("system.slice/proxy.service", _S, 8 * MIB, 4 * MIB)
-    agent = node.agent({"proxy": "system.slice/proxy.service", "gone": "system.slice/gone.service"})
-    node.clock.now_ns += _S
-    node.files.write("system.slice/proxy.service", _S + _S // 10, 8 * MIB, 4 * MIB)
-    (application,) = agent.sample().host_applications
-    assert (application.name, application.usage) == ("proxy", {"cpu": 100, "memory": 8 * MIB})
-    assert agent.unmeasured == {"gone": "system.slice/gone.service"}
 
 
 def test_unreadable_values_of_a_node_are_missing(tmp_path: Path) -> None:
