@@ -6,12 +6,11 @@ gone is not in the sample. The system part is computed later (see `schemas.messa
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import EIO
 from pathlib import Path
-from typing import ClassVar
 
 from connectors.agent.cpu import CpuReading, compute_millicores, parse_cpu_times
 from connectors.agent.files import Files, parse_pairs
@@ -23,7 +22,6 @@ from connectors.agent.memory import (
 )
 from connectors.agent.pods import PodCgroups, PodNames
 from connectors.agent.pressure import read_node_pressure
-from connectors.ports.usage_source import UsageSource
 from connectors.process import wall_clock
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.messages.usage import (
@@ -45,10 +43,8 @@ class NodePaths:
     pod_logs: Path = Path("/var/log/pods")
 
 
-class AgentSource(UsageSource):
-    """Yields one sample per reading."""
-
-    name: ClassVar[str] = "agent"
+class AgentSource:
+    """Measures one node."""
 
     def __init__(
         self,
@@ -82,10 +78,6 @@ class AgentSource(UsageSource):
         self._node_counter: CpuReading | None = None
         self.sample()
 
-    async def read(self) -> AsyncIterator[NodeUsage]:
-        """Yield one sample; raises OSError if nothing can be read."""
-        yield self.sample()
-
     def sample(self) -> NodeUsage:
         """Return the usage since the last call; raises OSError if nothing can be read."""
         now_ms = wall_clock.now_ms()
@@ -111,7 +103,7 @@ class AgentSource(UsageSource):
             capacity=capacity,
             pressure=read_node_pressure(self.files, self._proc),
             pods=self._measure_pods(),
-            source=self.name,
+            source="agent",
         )
         # Counters that were not read this time start again, because their rate would cover another interval.
         self._counters = self._current

@@ -34,8 +34,7 @@ from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.registry import create_sources
 from connectors.kubernetes.sources.settings import SourceSettings
-from connectors.kubernetes.watch.state_watch import KubernetesWatch
-from connectors.ports.state_watch import WatchBroken
+from connectors.kubernetes.watch.state_watch import KubernetesWatch, WatchBroken
 from connectors.process import wall_clock
 from schemas.base.message import Message
 from schemas.messages.clock import ClockTick

@@ -7,8 +7,6 @@
 Events and explanations are optional writes: `close` drops waiting ones.
 """
 
-from typing import ClassVar
-
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.answers import retry_pause_s
@@ -24,8 +22,6 @@ from schemas.messages.pods import PodRef
 
 
 class KubernetesSink(Sink):
-    name: ClassVar[str] = "kubernetes"
-
     def __init__(self, server: ApiServer) -> None:
         self.events = Events(server)
         self.explanations = Explanations(server, self.events)

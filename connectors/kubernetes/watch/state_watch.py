@@ -20,7 +20,6 @@ is reported once.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from collections.abc import Collection as Names
-from typing import ClassVar
 
 from connectors.kubernetes.api.list_watch import Event, ListWatch
 from connectors.kubernetes.api.server import ApiServer
@@ -30,10 +29,9 @@ from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
 from connectors.kubernetes.watch.reporter import Reported, Reporter
 from connectors.kubernetes.watch.volumes import CLAIMS, VOLUMES, Claims
-from connectors.ports.state_watch import LISTED, StateWatch, WatchBroken
 from connectors.process.wall_clock import now_ms as wall_clock_ms
 from schemas.base.message import Message
-from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.lists import LISTED_TOPICS, ListBegin, ListEnd
 
 #: Default scheduler names of pods that loadstream places.
 SCHEDULERS = frozenset({"loadstream"})
@@ -41,10 +39,12 @@ SCHEDULERS = frozenset({"loadstream"})
 QUEUE_MAX = 500
 
 
-class KubernetesWatch(StateWatch):
-    """Watches one cluster through its API server; call `close` at the end."""
+class WatchBroken(RuntimeError):
+    """Changes may have been lost, so a full list must follow. The message says why."""
 
-    name: ClassVar[str] = "kubernetes"
+
+class KubernetesWatch:
+    """Watches one cluster through its API server; call `close` at the end."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class KubernetesWatch(StateWatch):
         schedulers: scheduler names of pods that loadstream places.
         now_ms: returns the time of requests.
         """
-        super().__init__(cluster)
+        self.cluster = cluster
         self._server = server
         self._claims = Claims()
         self._pods = PodReporter(cluster, schedulers, self._claims, now_ms)
@@ -74,7 +74,7 @@ class KubernetesWatch(StateWatch):
         """Yield all objects between begin and end on both topics, and requests of waiting pods."""
         await self.close()
         self._begin()
-        for topic in LISTED:
+        for topic in LISTED_TOPICS:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
         collections = self._collections.values()
         while not all(collection.settled for collection in collections):
@@ -82,7 +82,7 @@ class KubernetesWatch(StateWatch):
             for item in self._unread:
                 yield item
             self._follow_pods()
-        for topic in LISTED:
+        for topic in LISTED_TOPICS:
             kinds = self._complete_kinds() if topic == "pod-lifecycle" else ()
             yield topic, ListEnd(cluster=self.cluster, list_id=list_id, kinds=kinds)
 

@@ -1,6 +1,5 @@
 """The agent on file trees of both cgroup versions and both drivers, and on this machine."""
 
-import asyncio
 import itertools
 from pathlib import Path
 from shutil import rmtree
@@ -21,7 +20,6 @@ from tests.connectors.agent.trees import (
     NodeFiles,
     Version,
 )
-from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
 
 _S = 1_000_000_000
 
@@ -189,21 +187,3 @@ def test_a_pod_has_cpu_only_between_two_looks_at_one_counter(
             if known:
                 assert abs(pod.usage["cpu"] - (spent_ns - before[uid]) / 1_000_000) <= 0.5
         before = {uid: spent_ns // 1_000 * 1_000 for uid, spent_ns in counters.items()}
-
-
-class _World(UsageSourceWorld):
-    cluster, nodes = "c", ("n",)
-
-    def __init__(self, root: Path) -> None:
-        self._node = _Node(root)
-        self.source = self._node.agent()
-
-    async def pass_time(self) -> None:
-        self._node.clock.now_ns += _S
-        await asyncio.sleep(0.002)
-
-
-class TestAgentSource(UsageSourceContract):
-    @pytest.fixture
-    def world(self, tmp_path: Path) -> UsageSourceWorld:
-        return _World(tmp_path)
