@@ -18,8 +18,7 @@ from loadstream.cli.arguments import (
     parse_length_ms,
     parse_pod_name,
 )
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.cli.command import NOTHING_FOUND, as_messages, command, connect_as_configured
 from loadstream.policy.records import (
     By,
     Cluster,

@@ -12,8 +12,15 @@ import typer
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, as_field
-from loadstream.cli.command import as_messages, command, connect_as_configured, print_table
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
+from loadstream.cli.command import (
+    NOTHING_FOUND,
+    as_messages,
+    command,
+    connect_as_configured,
+    print_table,
+    warn,
+    warn_about_cluster,
+)
 from loadstream.migration.requests import (
     Cluster,
     HowTo,

@@ -14,8 +14,14 @@ import typer
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.cli.arguments import Json, as_field, parse_length_ms, parse_pod_name
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
+from loadstream.cli.command import (
+    NOTHING_FOUND,
+    as_messages,
+    command,
+    connect_as_configured,
+    warn,
+    warn_about_cluster,
+)
 from loadstream.migration.requests import (
     Cluster,
     HowTo,
@@ -97,7 +103,7 @@ def start(
     Protections, limits and disruption budgets apply as to every migration. If the policy's mode is
     `observe`, the eviction is marked dry and not carried out.
     """
-    from connectors.queries.pod_search import find_pod
+    from connectors.queries.presence import find_pod
 
     named = parse_pod_name(pod)
     for value, field in zip(named, ("namespace", "name"), strict=True):

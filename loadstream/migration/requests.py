@@ -15,7 +15,7 @@ import typer
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import as_field
-from loadstream.cli.warnings import NOTHING_FOUND, warn_about_cluster
+from loadstream.cli.command import NOTHING_FOUND, warn_about_cluster
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection

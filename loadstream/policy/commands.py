@@ -11,8 +11,14 @@ import typer
 from connectors.policies.entries import newest_entry
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, check_cluster_name
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
+from loadstream.cli.command import (
+    NOTHING_FOUND,
+    as_messages,
+    command,
+    connect_as_configured,
+    warn,
+    warn_about_cluster,
+)
 from loadstream.policy.imports import import_
 from loadstream.policy.records import (
     By,

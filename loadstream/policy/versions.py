@@ -13,16 +13,23 @@ import typer
 from connectors.policies.entries import (
     TOPIC,
     PolicyEntry,
+    as_json,
+    as_line,
+    author_text,
     read_entries_of,
     read_valid_entries,
     split_present,
+    time_and_age,
 )
-from connectors.policies.history import as_json, as_line, author_text, time_and_age
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json
-from loadstream.cli.command import as_messages, connect_as_configured
+from loadstream.cli.command import (
+    NOTHING_FOUND,
+    as_messages,
+    connect_as_configured,
+    warn_about_cluster,
+)
 from loadstream.cli.files import print_problems
-from loadstream.cli.warnings import NOTHING_FOUND, warn_about_cluster
 from loadstream.policy.records import (
     By,
     Cluster,

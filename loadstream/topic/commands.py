@@ -13,8 +13,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, find_topic, topic_names
-from loadstream.cli.command import as_messages, command, connect_as_configured, print_table
-from loadstream.cli.warnings import warn
+from loadstream.cli.command import as_messages, command, connect_as_configured, print_table, warn
 from loadstream.topic.tail import tail
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from typing import Any
 
 from aiohttp import web
 
-from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.collector import drop_impossible
 from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth, SourceReport
-from connectors.kubernetes.sources.http import HttpAnswer
+from connectors.kubernetes.sources.http import AnswerTimes, HttpAnswer
 from connectors.kubernetes.sources.kubelet.requests import KubeletSettings
 from connectors.kubernetes.sources.kubelet.resource import KubeletResource
 from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings

@@ -11,8 +11,7 @@
     registry             all sources by name
     directory            nodes, their addresses, and uids of pods
     health               failures and notes of a source
-    clock_skew           time of a measurement if clocks differ
-    http                 one HTTP request, and its failures
+    http                 one HTTP request, its failures, and the time of its figures if clocks differ
     kubelet              polls kubelets
     metrics_api          metrics.k8s.io
     prometheus           Prometheus servers; promql: queries of exporters, and their answers

@@ -20,10 +20,10 @@ from pydantic import Field
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import SourceContext
-from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.directory import KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import (
+    AnswerTimes,
     HttpAnswer,
     build_tls_context,
     convert_server_error,

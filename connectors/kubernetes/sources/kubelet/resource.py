@@ -19,10 +19,9 @@ from connectors.kubernetes.sources.base import (
     SourceContext,
     explain_error,
 )
-from connectors.kubernetes.sources.clock_skew import AnswerTimes, choose_sample_time
 from connectors.kubernetes.sources.directory import NodePods
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import HttpAnswer
+from connectors.kubernetes.sources.http import AnswerTimes, HttpAnswer, choose_sample_time
 from connectors.kubernetes.sources.kubelet.counters import (
     RATE_MAX_MS,
     UNTIMED,

@@ -9,11 +9,10 @@ from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import HttpAnswer
+from connectors.kubernetes.sources.http import AnswerTimes, HttpAnswer
 from connectors.kubernetes.sources.kubelet.requests import KubeletSettings
 from connectors.kubernetes.sources.kubelet.resource import KubeletResource
 from connectors.kubernetes.sources.registry import create_sources
