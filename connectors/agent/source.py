@@ -12,16 +12,17 @@ from datetime import UTC, datetime
 from errno import EIO
 from pathlib import Path
 
-from connectors.agent.cpu import CpuReading, compute_millicores, parse_cpu_times
+from connectors.agent.cgroups import PodCgroups, PodNames, find_hierarchies
 from connectors.agent.files import Files, parse_pairs
-from connectors.agent.hierarchies import find_hierarchies
-from connectors.agent.memory import (
+from connectors.agent.measures import (
+    CpuReading,
     build_cgroup_readings,
     build_node_readings,
+    compute_millicores,
+    parse_cpu_times,
     parse_memory,
+    read_node_pressure,
 )
-from connectors.agent.pods import PodCgroups, PodNames
-from connectors.agent.pressure import read_node_pressure
 from connectors.process import wall_clock
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.messages.usage import (
