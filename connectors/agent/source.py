@@ -1,6 +1,6 @@
-"""Measure this node: samples with the node, its pods, memory and pressure.
+"""Measure this node: samples with the node, its pods and their memory.
 
-CPU is the mean since the previous sample; memory and pressure are current values. A pod has no CPU
+CPU is the mean since the previous sample; memory is the current value. A pod has no CPU
 in a sample if it is new, its counter was reset, or its file could not be read. A pod whose cgroup is
 gone is not in the sample. The system part is computed later (see `schemas.messages.usage`).
 """
@@ -21,7 +21,6 @@ from connectors.agent.measures import (
     compute_millicores,
     parse_cpu_times,
     parse_memory,
-    read_node_pressure,
 )
 from connectors.process import wall_clock
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
@@ -102,7 +101,6 @@ class AgentSource:
             memory=memory,
             memory_is="notAvailable",
             capacity=capacity,
-            pressure=read_node_pressure(self.files, self._proc),
             pods=self._measure_pods(),
             source="agent",
         )
