@@ -21,7 +21,7 @@ from schemas.topics.codec import decode, encode
 from schemas.topics.records import RecordPlace, place_record
 from schemas.topics.unknown_fields import UnknownField, find_unknown_fields
 
-_LINES_PER_REPORT = 500
+_LINES_PER_CHECK = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +57,20 @@ def produce_lines(
     read: Callable[[str, bytes], Any | Refusal] = decode,
     on_error: Literal["stop", "skip"] = "stop",
     on_rejection: Callable[[Rejection], None] = lambda rejection: None,
-    on_progress: Callable[[int, int], None] = lambda lines, bytes_read: None,
 ) -> ProduceSummary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read` validates a line. `on_progress` gets the lines and bytes read so far. Raises
-    BrokerUnavailable if the topic does not exist, or with the numbers of the lines that are not
-    acknowledged within 30 s.
+    `read` validates a line. Raises BrokerUnavailable if the topic does not exist, or with the numbers of
+    the lines that are not acknowledged within 30 s.
     """
     partitions = count_partitions(connection, topic.name)
     summary = ProduceSummary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
-    bytes_read = sent = 0
+    sent = 0
     waiting: list[OutgoingRecord] = []
     with Sender(connection) as sender:
         for number, line in read_lines(stream):
-            bytes_read += len(line)
             value = line.strip()
             if value:
                 summary.lines += 1
@@ -93,15 +90,13 @@ def produce_lines(
                     summary.expired += (
                         target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
                     )
-            if number % _LINES_PER_REPORT == 0:
-                on_progress(number, bytes_read)
+            if number % _LINES_PER_CHECK == 0:
                 sent += len(sender.send_records(waiting))
                 waiting = []
                 if sender.has_failed:
                     break
         sent += len(sender.send_records(waiting))
         sender.flush("line")
-    on_progress(summary.lines, bytes_read)
     summary.seconds = time.monotonic() - began
     summary.produced = sent
     return summary
