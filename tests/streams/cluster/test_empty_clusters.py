@@ -1,7 +1,5 @@
 """Empty clusters use no slot, no row and no journal records."""
 
-from collections.abc import Callable
-
 import pytest
 
 from schemas.base.message import Message
@@ -51,16 +49,6 @@ def test_a_record_without_an_effect_creates_no_cluster(nothing: Message) -> None
     world = World(tick(), nothing)
     assert not world.stage.clusters
     assert world.kinds == {"partitions"}
-
-
-def test_records_without_an_effect_use_no_memory(
-    inventories: Callable[[], int],
-) -> None:
-    world = World(tick())
-    before = inventories()
-    for number in range(10):
-        world.send(request(pod(f"p{number}", unsupported=("x",))))
-    assert inventories() == before
 
 
 def test_an_empty_cluster_is_forgotten_at_the_next_tick() -> None:
