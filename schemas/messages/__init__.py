@@ -1,6 +1,6 @@
 """All messages, one module per topic or group of objects.
 
-usage          `node-usage`, with pressure (share of time in which tasks waited)
+usage          `node-usage`
 collect        the collect policy of a cluster, between the samples of `node-usage`
 metrics        `node-metrics`
 nodes          `node-state`

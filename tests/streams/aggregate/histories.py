@@ -74,22 +74,6 @@ def _applications(chosen: Random) -> list[dict[str, Any]]:
     ]
 
 
-def _stalled(chosen: Random) -> dict[str, int]:
-    names = ("avg10_bp", "avg60_bp", "avg300_bp")
-    total = {"total_us": _amount(chosen)} if chosen.random() < 0.5 else {}
-    return {**{name: chosen.randint(0, 10_000) for name in names}, **total}
-
-
-def _pressure(chosen: Random) -> dict[str, Any] | None:
-    if chosen.random() < 0.5:
-        return None
-    return {
-        name: {kind: _stalled(chosen) for kind in ("some", "full")[: chosen.randint(1, 2)]}
-        for name in ("cpu", "memory", "io")
-        if chosen.random() < 0.5
-    }
-
-
 def usage_sample(at_ms: int, node: str, seed: int) -> dict[str, Any]:
     """A sample of this node and time; the rest follows from the seed.
 
@@ -106,7 +90,6 @@ def usage_sample(at_ms: int, node: str, seed: int) -> dict[str, Any]:
             pool=chosen.choice((None, None, "slow")),
             pods=_pods(chosen),
             host_applications=_applications(chosen),
-            pressure=_pressure(chosen),
             source=chosen.choice((None, "kubelet", "agent")),
         )
     )

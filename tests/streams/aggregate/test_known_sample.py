@@ -19,11 +19,6 @@ _PODS = ("a", "b", "c")
 _MEMORY = {_MEMORY_FIELD: 44, "usage_with_page_cache_bytes": 66}
 #: Without the reading that counts.
 _OTHER = {"usage_with_page_cache_bytes": 66}
-_STALLED = {"avg10_bp": 10_000, "avg60_bp": 2, "avg300_bp": 0}
-_PRESSURE = {
-    "cpu": {"some": {**_STALLED, "total_us": 2**40}},
-    "io": {"some": _STALLED, "full": {**_STALLED, "total_us": 0}},
-}
 
 
 def known_node() -> NodeWindows:
@@ -90,13 +85,6 @@ def _some_pod(draw: st.DrawFn) -> Any:
 
 
 _some_memory = st.dictionaries(st.sampled_from([*_MEMORY, "x"]), st.integers(0, 99) | _ODD)
-_some_stalled = st.dictionaries(
-    st.sampled_from([*_STALLED, "total_us", "x"]), st.integers(0, 10_001) | _ODD, max_size=5
-) | st.just(_STALLED)
-_some_pressure = st.dictionaries(
-    st.sampled_from(["cpu", "memory", "io", "irq"]),
-    st.dictionaries(st.sampled_from(["some", "full", "x"]), _some_stalled | _ODD) | _ODD,
-)
 
 
 @st.composite
@@ -113,8 +101,6 @@ def odd_samples(draw: st.DrawFn) -> bytes:
                 each["memory"] = draw(_some_memory | st.just(_MEMORY))
     if draw(st.booleans()):
         made["memory"] = draw(_some_memory)
-    if draw(st.booleans()):
-        made["pressure"] = draw(_some_pressure)
     if draw(st.booleans()):
         made["source"] = draw(st.sampled_from(["kubelet", "", "a:b", None]) | _ODD)
     for part in ("usage", "system_usage"):
@@ -162,15 +148,12 @@ def test_a_sample_that_is_decoded_is_the_one_that_its_class_makes(value: bytes) 
         {"memory": {}, "usage": {"cpu": 3}},
         {"memory": _MEMORY, "usage": {"cpu": 3}},
         {"pods": [pod_usage("c", 1, priority_class="koord-prod", memory=_MEMORY)]},
-        {"pressure": _PRESSURE},
-        {"pressure": {}},
         {"source": "kubelet_resource"},
         {"source": "Zähler der GPUs"},
         {"pods": [pod_usage("a", 1, memory=_MEMORY), pod_usage("b", 1)]},
         {"pods": [pod_usage("a", 1, memory=_MEMORY), pod_usage("b", 1, memory=_OTHER)]},
         {"pods": [pod_usage("a", 1, memory={})]},
         {"memory": None},
-        {"pressure": None},
         {"source": "gpus: of the team"},
         {"host_applications": [{"name": "x", "usage": {"cpu": 1}}]},
     ],
@@ -192,11 +175,6 @@ def test_samples_of_known_names_are_decoded(fields: dict[str, Any]) -> None:
         {"pods": [pod_usage("a", 1, memory={_MEMORY_FIELD: True})]},
         {"memory": {**_MEMORY, "extra": 5}},
         {"memory": {_MEMORY_FIELD: -1}},
-        {"pressure": {"cpu": {"full": _STALLED}}},
-        {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": 10_001}}}},
-        {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": True}}}},
-        {"pressure": {"cpu": {"some": {"avg10_bp": 1, "avg60_bp": 1}}}},
-        {"pressure": {"irq": {"some": _STALLED}}},
         {"pods": [pod_usage("a", 1, usage={"gpu": 1})]},
         {"pods": [pod_usage("a", 1, usage={"cpu": True})]},
         {"pods": [pod_usage("a", 1, usage={"cpu": 1.0})]},

@@ -51,14 +51,6 @@ def test_a_request_is_answered_with_a_node() -> None:
     }
 
 
-def test_a_record_read_twice_changes_nothing() -> None:
-    world = World(tick(), node(), request("a"))
-    rows, said = dict(world.rows), len(world.outputs)
-    assert world.apply(world.log.records) == []
-    assert (world.rows, len(world.outputs)) == (rows, said)
-    assert world.stage.counts.results["repeated"] == len(world.log.records)
-
-
 def test_a_decision_writes_only_its_own_rows() -> None:
     world = World(tick(), node("a"), node("b", cpu="2"), request("first"))
     result = world.stage.apply([world.log.record(request("second"))])
