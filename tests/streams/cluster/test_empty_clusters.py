@@ -18,9 +18,12 @@ from tests.streams.builders import (
 from tests.streams.world import World
 
 
-def test_an_idle_tick_writes_only_the_row_of_the_partition() -> None:
-    world = World(tick(), policy_record(), node("a"), request("p"))
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_idle_tick_writes_only_the_row_of_the_partition(restarts: bool) -> None:
+    world = World(tick(), policy_record(), node("a"), metric("a"), request("p"))
     world.send(tick(1))
+    if restarts:
+        world.restart()
     result = world.stage.apply([world.log.record(tick(2))])
     assert [row.key for row in result.rows] == ["0//partitions/"]
 

@@ -200,7 +200,7 @@ def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
         assert sum(packed) >= 8
 
 
-def test_at_the_peak_a_batch_pod_is_evicted_within_all_limits_without_reserved_room() -> None:
+def test_a_batch_pod_is_evicted_at_the_peak_within_all_limits_without_reserved_room() -> None:
     peak = POLICY.replace("defaultJobMode: EvictDirectly", "maxMigratingGlobally: 1") + (
         "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
     )
