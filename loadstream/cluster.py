@@ -16,7 +16,7 @@ from loadstream.cli.arguments import (
     check_cluster_name,
     check_node_name,
     parse_length_ms,
-    parse_pod_name,
+    parse_object_name,
 )
 from loadstream.cli.command import NOTHING_FOUND, as_messages, command, connect_as_configured
 from loadstream.policy.records import (
@@ -59,7 +59,7 @@ def why_not(
     """
     if node is not None and pod is not None:
         raise typer.BadParameter("found --node and --pod; expected at most one of them")
-    named = None if pod is None else parse_pod_name(pod, "--pod")
+    named = None if pod is None else parse_object_name(pod, "--pod")
     back_ms = parse_length_ms(back, "--back")
     with as_messages():
         from connectors.queries.whynot.cluster import about_cluster

@@ -150,8 +150,8 @@ def number(
     return read
 
 
-def parse_pod_name(text: str, option: str | None = None) -> tuple[str, str]:
-    """Return namespace and name of a pod; an error names the option."""
+def parse_object_name(text: str, option: str | None = None) -> tuple[str, str]:
+    """Return namespace and name of a pod or a Helm release; an error names the option."""
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
         raise typer.BadParameter(

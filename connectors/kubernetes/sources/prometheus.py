@@ -81,8 +81,6 @@ class PrometheusSettings(SourceSettings):
     """Label with a pod's name; replaces `{pod}`."""
     timeout_ms: PositiveDuration = Field(20_000, alias="timeout")
     """Longest time of one query."""
-    use_partial: bool = False
-    """Accept partial answers."""
     token_file: str | None = None
     """File with a bearer token; needs https."""
     ca_file: str | None = None
@@ -336,11 +334,8 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             partial = [
                 each for each in read.get("warnings") or () if not each.startswith(_ABOUT_QUERY)
             ]
-            if partial and not self.settings.use_partial:
+            if partial:
                 raise SourceFailed("incomplete", f"{query}: a partial answer: {'; '.join(partial)}")
-            self.health.set_note(
-                "partial", f"partial answers are used: {partial[0]}" if partial else None
-            )
             data = read["data"]
             if data["resultType"] != "vector":
                 kind = data["resultType"]

@@ -23,7 +23,7 @@ from loadstream.cli.arguments import (
     read_source_file,
 )
 from loadstream.cli.command import command
-from loadstream.kubernetes.demo import demo
+from loadstream.kubernetes_demo import demo
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
