@@ -197,11 +197,10 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                     SourceFailed("incomplete", f"no query returned its {what}"), node
                 )
                 continue
+            self.health.record_success(node)
             if at_ms <= self._sampled_at_ms.get(node, 0):
-                self.health.record_success(node)
                 continue
             self._sampled_at_ms[node] = at_ms
-            self.health.record_success(node, at_ms)
             self.health.counts["samples"] += 1
             yield NodeUsage(
                 cluster=self.cluster,
