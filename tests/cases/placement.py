@@ -13,7 +13,7 @@ from schemas.messages.pods import Pod
 from streams.pods.demand import compute_demand
 from tests.cases.case import case, cases
 from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
-from tests.streams.cluster.builders import container, tick
+from tests.streams.builders import container, tick
 
 # --- what a pod counts for -----------------------------------------------------------------------
 
