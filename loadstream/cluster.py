@@ -12,8 +12,8 @@ from connectors.policies.entries import is_set_apart, newest_entry
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import (
+    Cluster,
     Json,
-    check_cluster_name,
     check_node_name,
     parse_length_ms,
     parse_object_name,
@@ -21,7 +21,6 @@ from loadstream.cli.arguments import (
 from loadstream.cli.command import NOTHING_FOUND, as_messages, command, connect_as_configured
 from loadstream.policy.records import (
     By,
-    Cluster,
     New,
     Reason,
     Wait,
@@ -40,9 +39,7 @@ app = typer.Typer(
 
 @command(app, "cluster why-not prod-eu-1 --node node-17", name="why-not")
 def why_not(
-    cluster: Annotated[
-        str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)
-    ],
+    cluster: Cluster,
     node: Annotated[
         str | None, typer.Option(help="Ask about this node.", callback=check_node_name)
     ] = None,

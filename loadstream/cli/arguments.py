@@ -59,6 +59,12 @@ def check_node_name(name: str | None) -> str | None:
     return name if name is None else as_field(_usage, "node")(name)
 
 
+Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)]
+ClusterOption = Annotated[
+    str, typer.Option("--cluster", help="Name of the cluster.", callback=check_cluster_name)
+]
+
+
 def check_metrics(host: str, port: int) -> None:
     """Refuse an address without a port, which has no effect."""
     if host and not port:

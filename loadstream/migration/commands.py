@@ -13,7 +13,7 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import Json, as_field, parse_length_ms, parse_object_name
+from loadstream.cli.arguments import Cluster, Json, as_field, parse_length_ms, parse_object_name
 from loadstream.cli.command import (
     NOTHING_FOUND,
     as_messages,
@@ -23,7 +23,6 @@ from loadstream.cli.command import (
     warn_about_cluster,
 )
 from loadstream.migration.requests import (
-    Cluster,
     HowTo,
     Wait,
     Why,
