@@ -213,8 +213,9 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
         chart: name of the chart's file, in the folder of the page.
         arguments: of the command that made the page.
     """
+    given = comparisons[0].parameters
     parts = [
-        "# Closed loop: the report",
+        f"# Closed loop: {count_text(given.nodes, 'node')} for {given.hours:g} h",
         f"This command wrote the page:\n\n    loadstream {shlex.join(arguments)}",
         "[closed-loop.md](closed-loop.md) explains the simulation and the figures, "
         "[compare-policies.md](../how-to/compare-policies.md)\nthe scenarios and contenders.",
