@@ -21,7 +21,9 @@ from schemas.topics.codec import decode, encode
 from schemas.topics.records import RecordPlace, place_record
 from schemas.topics.unknown_fields import UnknownField, find_unknown_fields
 
-_LINES_PER_REPORT = 500
+#: Lines, or bytes of values, that are handed over at once: a call per line is slower.
+_LINES_PER_CALL = 500
+_BYTES_PER_CALL = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,14 @@ def produce_lines(
     """Send the lines of a stream and wait until all are acknowledged.
 
     `read` validates a line. `on_progress` gets the lines and bytes read so far. Raises
-    BrokerUnavailable if the topic does not exist, or with the numbers of the lines that are not
-    acknowledged within 30 s.
+    BrokerUnavailable if the topic does not exist, or with the first line that is not acknowledged
+    within 30 s.
     """
     partitions = count_partitions(connection, topic.name)
     summary = ProduceSummary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
-    bytes_read = sent = 0
+    bytes_read = sent = sent_bytes = 0
     waiting: list[OutgoingRecord] = []
     with Sender(connection) as sender:
         for number, line in read_lines(stream):
@@ -77,8 +79,11 @@ def produce_lines(
             value = line.strip()
             if value:
                 summary.lines += 1
-                too_long = len(line) > VALUE_BYTES_MAX + 1
-                target = _too_long() if too_long else _target(topic, value, partitions, read)
+                if len(line) > VALUE_BYTES_MAX + 1:
+                    reason = f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes"
+                    target: RecordPlace | Refusal = Refusal("limit", reason)
+                else:
+                    target = _target(topic, value, partitions, read)
                 if isinstance(target, Refusal):
                     summary.rejected += 1
                     on_rejection(Rejection(number, target.reason))
@@ -93,10 +98,11 @@ def produce_lines(
                     summary.expired += (
                         target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
                     )
-            if number % _LINES_PER_REPORT == 0:
+            waiting_bytes = summary.value_bytes - sent_bytes
+            if number % _LINES_PER_CALL == 0 or waiting_bytes > _BYTES_PER_CALL:
                 on_progress(number, bytes_read)
                 sent += len(sender.send_records(waiting))
-                waiting = []
+                waiting, sent_bytes = [], summary.value_bytes
                 if sender.has_failed:
                     break
         sent += len(sender.send_records(waiting))
@@ -153,7 +159,3 @@ def _target(
             f"partition: found {target.partition}; expected 0 to {partitions - 1}",
         )
     return target
-
-
-def _too_long() -> Refusal:
-    return Refusal("limit", f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes")
