@@ -26,8 +26,7 @@ from loadstream import (
     worker,
 )
 from loadstream.cli.arguments import Json
-from loadstream.cli.command import command
-from loadstream.cli.exit_codes import EXIT_CODES
+from loadstream.cli.command import EXIT_CODES, command
 from loadstream.doctor import command as doctor
 from loadstream.kubernetes import duties as kubernetes
 from loadstream.migration import commands as migration

@@ -59,23 +59,20 @@ def produce_lines(
     read: Callable[[str, bytes], Any | Refusal] = decode,
     on_error: Literal["stop", "skip"] = "stop",
     on_rejection: Callable[[Rejection], None] = lambda rejection: None,
-    on_progress: Callable[[int, int], None] = lambda lines, bytes_read: None,
 ) -> ProduceSummary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read` validates a line. `on_progress` gets the lines and bytes read so far. Raises
-    BrokerUnavailable if the topic does not exist, or with the first line that is not acknowledged
-    within 30 s.
+    `read` validates a line. Raises BrokerUnavailable if the topic does not exist, or with the first
+    line that is not acknowledged within 30 s.
     """
     partitions = count_partitions(connection, topic.name)
     summary = ProduceSummary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
-    bytes_read = sent = sent_bytes = 0
+    sent = sent_bytes = 0
     waiting: list[OutgoingRecord] = []
     with Sender(connection) as sender:
         for number, line in read_lines(stream):
-            bytes_read += len(line)
             value = line.strip()
             if value:
                 summary.lines += 1
@@ -100,14 +97,12 @@ def produce_lines(
                     )
             waiting_bytes = summary.value_bytes - sent_bytes
             if number % _LINES_PER_CALL == 0 or waiting_bytes > _BYTES_PER_CALL:
-                on_progress(number, bytes_read)
                 sent += len(sender.send_records(waiting))
                 waiting, sent_bytes = [], summary.value_bytes
                 if sender.has_failed:
                     break
         sent += len(sender.send_records(waiting))
         sender.flush("line")
-    on_progress(summary.lines, bytes_read)
     summary.seconds = time.monotonic() - began
     summary.produced = sent
     return summary

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, check_cluster_name
+from loadstream.cli.arguments import Context, Json, Kubeconfig, check_cluster_name, read_source_file
 from loadstream.cli.command import command
 from loadstream.doctor.findings import Finding, error
-from loadstream.kubernetes.arguments import Context, Kubeconfig, read_source_file
 from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:

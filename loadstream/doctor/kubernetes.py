@@ -16,10 +16,9 @@ import yaml
 import connectors.kubernetes
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sources.clock_skew import AnswerTimes, estimate_skew_ms
 from connectors.kubernetes.sources.health import SKEW_MAX_MS
-from connectors.kubernetes.watch.state_watch import KubernetesWatch
-from connectors.ports.state_watch import WatchBroken
+from connectors.kubernetes.sources.http import AnswerTimes, estimate_skew_ms
+from connectors.kubernetes.watch.state_watch import KubernetesWatch, WatchBroken
 from connectors.process import wall_clock
 from connectors.units import ago_text
 from loadstream.doctor.findings import Finding, error, ok, warning

@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import MetricsHost, MetricsPort, as_field, check_metrics
+from loadstream.cli.arguments import (
+    Context,
+    Kubeconfig,
+    MetricsHost,
+    MetricsPort,
+    Sources,
+    as_field,
+    check_metrics,
+    read_source_file,
+)
 from loadstream.cli.command import command
-from loadstream.kubernetes.arguments import Context, Kubeconfig, Sources, read_source_file
 from loadstream.kubernetes.demo import demo
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from loadstream.cli.arguments import (
     parse_pod_name,
     topic_names,
 )
-from loadstream.cli.command import as_messages, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.cli.command import NOTHING_FOUND, as_messages, connect_as_configured
 from schemas.base.printable import escape_json, to_one_line
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_names
 from connectors.process import wall_clock
 from connectors.process.local_ports import find_free_port
-from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.cli.command import NOTHING_FOUND
 from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.messages.migrations import MigrationRequest

@@ -16,7 +16,6 @@ from typing import Any
 
 import yaml
 
-from connectors.kubernetes.api import plugin
 from connectors.kubernetes.api.client_parts import (
     SERVICE_CERT_FILENAME,
     SERVICE_HOST_ENV_NAME,
@@ -110,8 +109,6 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
         if not os.environ.get(SERVICE_HOST_ENV_NAME):
             raise AccessError(f"no kubeconfig was found, and this is not a pod; {_ADVICE}")
         return Access(_from_service_account, "the pod's service account")
-
-    plugin.install()
 
     async def from_kubeconfig(configuration: Configuration) -> None:
         kubeconfigs = _read(paths)

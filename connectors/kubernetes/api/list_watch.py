@@ -21,7 +21,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +81,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An object was deleted, or no longer matches the selectors; this is its last state."""
+    """An object was deleted; this is its last state."""
 
     object: dict[str, Any]
 
@@ -107,16 +107,8 @@ def _is_temporary(error: ApiError | ApiUnreachable | AccessError) -> bool:
 class ListWatch:
     """Follows one collection; `events` is read by one reader."""
 
-    def __init__(
-        self,
-        server: ApiServer,
-        path: str,
-        *,
-        selectors: Mapping[str, str] | None = None,
-        page_objects: int = PAGE_OBJECTS,
-    ) -> None:
-        """`path` of the collection, such as `/api/v1/pods`; `selectors`: `fieldSelector` and
-        `labelSelector`."""
+    def __init__(self, server: ApiServer, path: str, *, page_objects: int = PAGE_OBJECTS) -> None:
+        """`path` of the collection, such as `/api/v1/pods`."""
         self.path = path
         self.failing_since_s: float | None = None
         """Since when requests fail, by the monotonic clock; None: the last request succeeded."""
@@ -125,7 +117,6 @@ class ListWatch:
         self.lists = 0
         """Number of completed lists."""
         self._server = server
-        self._selectors = dict(selectors or {})
         self._page_objects = page_objects
         self._version: str | None = None
         self._pause_s = PAUSE_FIRST_S
@@ -186,9 +177,7 @@ class ListWatch:
         after, attempts = "", 0
         while True:
             try:
-                async for page in self._server.pages(
-                    self.path, self._page_objects, self._selectors, after
-                ):
+                async for page in self._server.pages(self.path, self._page_objects, after):
                     self._succeeded()
                     after, attempts = page["metadata"].get("continue") or "", 0
                     yield page
@@ -203,7 +192,6 @@ class ListWatch:
     async def _find_version(self, version: str) -> None:
         """Check that the server has reached this version; raises _Outdated if it has not."""
         asked = {
-            **self._selectors,  # perhaps other objects of the collection must not be read
             "resourceVersion": version,
             "resourceVersionMatch": "NotOlderThan",
             "limit": "1",
@@ -219,7 +207,6 @@ class ListWatch:
     async def _watch(self) -> AsyncGenerator[Event, None]:
         """Yield changes until the watch ends; then it can continue from `_version`."""
         query = {
-            **self._selectors,
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version or "",

@@ -11,7 +11,7 @@ from prometheus_client import Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from connectors.kubernetes.sources.health import SourceReport
-from connectors.kubernetes.watch.collection import CollectionHealth
+from connectors.kubernetes.watch.state_watch import CollectionHealth
 from connectors.process.metrics_endpoint import create_process_registry
 from schemas.messages.outcomes import CommandOutcome
 

@@ -36,7 +36,6 @@ from connectors.kubernetes.sinks.migration_job import (
     read_job,
 )
 from connectors.kubernetes.sinks.pods import read_pod
-from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.migrations import LIVE, MigrationRequest, MigrationStatus
 from schemas.messages.pods import PodRef
 
@@ -63,11 +62,10 @@ WRITE_S = 10.0
 class MigrationJobs:
     """The PodMigrationJobs of one cluster."""
 
-    def __init__(self, server: ApiServer, cluster: str, throttle: Throttle | None = None) -> None:
-        """`throttle`: shared with the sink of the process."""
+    def __init__(self, server: ApiServer, cluster: str) -> None:
         self.installed = False
         """The resource is installed, by the last check."""
-        self._server = throttle or Throttle(server)
+        self._server = server
         self._watch = ListWatch(server, COLLECTION)
         self._cluster = cluster
         self._jobs: dict[str, tuple[Job, PodRef]] = {}

@@ -26,10 +26,15 @@ import orjson
 from pydantic import Field
 
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
-from connectors.kubernetes.sources.clock_skew import AnswerTimes, estimate_skew_ms
 from connectors.kubernetes.sources.directory import PodName
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
-from connectors.kubernetes.sources.http import build_tls_context, fetch, read_secret
+from connectors.kubernetes.sources.http import (
+    AnswerTimes,
+    build_tls_context,
+    estimate_skew_ms,
+    fetch,
+    read_secret,
+)
 from connectors.kubernetes.sources.precedence import REQUIRED
 from connectors.kubernetes.sources.promql import PRESETS, Preset, SeriesByKey
 from connectors.kubernetes.sources.settings import Interval, SourceSettings

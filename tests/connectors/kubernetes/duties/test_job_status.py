@@ -15,7 +15,6 @@ from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStat
 from connectors.kubernetes.sinks import migration_jobs
 from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
-from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.base.refusals import Refusal
 from schemas.messages.dead_letters import DeadLetter, build_dead_letter
 from schemas.messages.migrations import MigrationRequest
@@ -127,11 +126,10 @@ async def test_a_drain_cordons_its_node_once_the_api_server_answers(
     )
     fake_server.set_answers("PATCH", path, Answer())
     async with fake_server.serve() as client:
-        throttle = Throttle(client)
         jobs = MigrationJobs(client, CLUSTER)
 
         async def work(term: LeaderTerm) -> None:
-            await JobStatus(CLUSTER, jobs, Cordons(throttle))(term)
+            await JobStatus(CLUSTER, jobs, Cordons(client))(term)
 
         of_another = drain(NODE, "Undrained").model_copy(update={"cluster": "another"})
         begun = [of_another, drain(NODE, "Draining")]

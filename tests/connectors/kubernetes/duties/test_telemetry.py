@@ -4,7 +4,7 @@ import pytest
 
 from connectors.kubernetes.duties.telemetry import BLOCKED_S, DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
-from connectors.kubernetes.watch.collection import CollectionHealth
+from connectors.kubernetes.watch.state_watch import CollectionHealth
 
 _PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 2)
 
