@@ -13,7 +13,7 @@ from streams.placement.placer import Placer
 from streams.placement.scores.overutilization_risk import OverutilizationRiskScore
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
-from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, at, metric, node, pod
+from tests.streams.builders import GI, RAW_ALLOCATABLE, at, metric, node, pod
 from tests.streams.cluster.oracle import refresh_all
 
 _CPU = "overutilizationRisk: {resources: [{name: cpu}]}\n"
