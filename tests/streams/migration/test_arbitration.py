@@ -7,7 +7,15 @@ import pytest
 from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.messages.pods import Pod
 from streams.migration.gates.protections import MIRROR_ANNOTATION
-from tests.streams.cluster.builders import ask, at, lifecycle, policy_record, policy_text, replica
+from tests.streams.cluster.builders import (
+    ask,
+    at,
+    lifecycle,
+    policy_record,
+    policy_text,
+    replica,
+    workload,
+)
 from tests.streams.migration.harness import cluster
 
 
@@ -16,6 +24,7 @@ def order(*pods: Pod) -> list[str]:
     moving = cluster(
         policy_text(defaultJobMode="EvictDirectly"), *((each, "node-1") for each in pods)
     )
+    moving.say(workload("job-1", owner_kind="Job"), workload("job-2", owner_kind="Job"))
     for each in pods:
         moving.propose(each.uid)
     moving.later()
@@ -54,6 +63,7 @@ def test_a_job_of_which_pods_are_moving_already_goes_on_first() -> None:
         (replica("a", "job-1", kind="Job", priority=1), "node-1"),
         (replica("k2", "job-2", kind="Job", priority=5), "node-1"),
     )
+    moving.say(workload("job-1", owner_kind="Job"), workload("job-2", owner_kind="Job"))
     moving.propose("k1")
     moving.later()
     moving.propose("a")
