@@ -72,6 +72,16 @@ def test_without_taints_in_the_cluster_nothing_is_computed() -> None:
     assert nodes.plugin.mask(nodes.plugin.prepare(tolerating())) is None
 
 
+def test_the_cost_counts_taints_and_not_only_the_nodes_that_have_them() -> None:
+    def units(count: int) -> int:
+        taints = tuple(Taint(key=f"k{at}", effect="NoSchedule") for at in range(count))
+        named = [new_node(node_state(f"n{number}", taints=(*taints, Taint(key=f"own-{number}", effect="NoSchedule")))) for number in range(50)]  # fmt: skip
+        nodes = Follower(TaintToleration(), *named)
+        return nodes.plugin.count_units(nodes.plugin.prepare(tolerating()))
+
+    assert units(200) > 20 * units(1)
+
+
 def covers(toleration: Toleration, taint: Taint) -> bool:
     """The documented rules, one by one."""
     right_effect = toleration.effect in ("", taint.effect)
