@@ -129,11 +129,11 @@ def _find_arguments_without_effect(policy: Policy) -> Iterator[Finding]:
                 yield ("loadAware", "aggregated", alias), f"has no effect without {lacks}"
     if policy.plugins.scores(LOAD_AWARE) or not policy.plugins.filters(LOAD_AWARE):
         return
-    for alias, given in (
-        ("dominantResourceWeight", args.dominant_resource_weight),
+    for alias, used in (
+        ("dominantResourceWeight", args.dominant_resource_weight > 0),
         ("scoreAccordingProdUsage", args.score_according_prod_usage),
     ):
-        if given:
+        if used:
             text = f"has no effect, because {LOAD_AWARE} is not enabled in plugins.score"
             yield ("loadAware", alias), text
 

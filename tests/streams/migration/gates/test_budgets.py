@@ -9,8 +9,8 @@ from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget
 from streams.migration.gates import budgets as budgets_module
 from streams.migration.gates.budgets import (
-    SELECTOR_VALUES_MAX,
     ALIKE_BUDGETS_MAX,
+    SELECTOR_VALUES_MAX,
     BudgetIndex,
     Budgets,
 )
