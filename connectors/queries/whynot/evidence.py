@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.queries.presence import describe_silence
 from connectors.units import ago_text, time_text
@@ -15,6 +15,9 @@ from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle, PodRef
 from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
+
+if TYPE_CHECKING:
+    from schemas.policy.selectors import LabelSelector
 
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 
@@ -68,6 +71,8 @@ class Evidence:
     """Whether impossible metrics are refused, as in all modes except `compat: koordinator`."""
     min_samples: int = 3
     """Samples that a metric needs before thresholds judge its node."""
+    included: "LabelSelector | None" = None
+    """Nodes that rounds look at (`descheduling.nodeSelector`); None: all."""
     paused: bool = False
     """Whether the newest policy record that no worker refused pauses the cluster."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)

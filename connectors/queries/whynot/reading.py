@@ -80,6 +80,7 @@ def _read_rules(evidence: Evidence, document: str) -> None:
         rules = read.rebalance
         evidence.metric_max_age_ms = 1_000 * rules.node_metric_expiration_seconds
         evidence.min_samples = rules.min_samples or 0
+        evidence.included = read.descheduling.node_selector
 
 
 _Newest = Callable[..., Iterator[Any]]
