@@ -8,7 +8,7 @@ import gc
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,7 +19,6 @@ from pathlib import Path
 from signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGINT, pthread_sigmask, signal
 from tempfile import NamedTemporaryFile
 from threading import Thread
-from typing import Protocol
 
 from simulation.closed_loop.contenders import ContenderFactory, make_contenders
 from simulation.closed_loop.finished_runs import Calibration, Run, Task
@@ -36,10 +35,8 @@ Progress = Callable[[str], None]
 """Called with each line of progress."""
 
 
-class Runs(Protocol):
-    def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
-        """Yield each task with its run, in the order in which runs end."""
-        ...
+Runs = Callable[[Sequence[Task]], Iterator[tuple[Task, Run]]]
+"""Yields each task with its run, in the order in which runs end."""
 
 
 class RunDied(RuntimeError):
@@ -64,7 +61,7 @@ class SequentialRuns:
             lambda parameters, day, seed: draw_scenario(parameters, seed, traces_of_day[day])
         )
 
-    def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Run]]:
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
         """Yield each task with its run, in their order."""
         for task in tasks:
             scenario = self._scenario(task.parameters, task.day, task.seed)

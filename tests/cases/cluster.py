@@ -12,7 +12,7 @@ import yaml
 from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
-from connectors.kubernetes.watch.requirements import Claims
+from connectors.kubernetes.watch.volumes import Claims
 from connectors.queries.whynot.evidence import Evidence
 from connectors.queries.whynot.node import about_node
 from schemas.messages.dead_letters import DeadLetter
@@ -30,7 +30,7 @@ from schemas.policy import read_policy
 from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import encode
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     CLUSTER,
     START_MS,
     at,
@@ -42,7 +42,7 @@ from tests.streams.cluster.builders import (
     policy_record,
     tick,
 )
-from tests.streams.outputs import read_output
+from tests.streams.world import read_output
 
 CPU, MEMORY = 100, 40 * 1024**3 // 100
 """One percent of a node, in millicores and bytes."""
@@ -304,7 +304,7 @@ class Cluster:
             metrics=dict(self.metrics),
             nodes=dict(self.nodes),
             migrations=tuple(reversed(self.of(MigrationStatus))),
-            included=self.policy.descheduling.node_selector,
+            policy=self.policy,
         )
         return list(about_node(evidence, node).sentences)
 

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
 from connectors.kafka.leadership import Beginning
-from connectors.kafka.outbox import Outbox
+from connectors.kafka.producer import Producer
 from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.server import ApiServer
@@ -34,8 +34,7 @@ from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.registry import create_sources
 from connectors.kubernetes.sources.settings import SourceSettings
-from connectors.kubernetes.watch.state_watch import KubernetesWatch
-from connectors.ports.state_watch import WatchBroken
+from connectors.kubernetes.watch.state_watch import KubernetesWatch, WatchBroken
 from connectors.process import wall_clock
 from schemas.base.message import Message
 from schemas.messages.clock import ClockTick
@@ -55,9 +54,9 @@ class DutyContext:
     kafka: KafkaSettings
     cluster: str
     access: Access
-    outbox: Outbox
-    outcomes: Outbox
-    """Outbox for outcomes, which sends larger batches."""
+    producer: Producer
+    outcomes: Producer
+    """Producer for outcomes, which sends larger batches."""
     telemetry: DutyTelemetry
     stack: AsyncExitStack
     """Cleans up when the process ends."""
@@ -95,7 +94,7 @@ async def watch(around: DutyContext, schedulers: Collection[str]) -> Duty:
         finally:
             await watched.close()
 
-    produce = MessageProducer(around.outbox, messages)
+    produce = MessageProducer(around.producer, messages)
 
     async def work_during(term: LeaderTerm) -> None:
         while not term.over.is_set():
@@ -144,7 +143,7 @@ async def collect(around: DutyContext, sources: Sequence[SourceSettings]) -> Dut
             async for item in collector.messages():
                 yield item
 
-    return Duty("collect", MessageProducer(around.outbox, messages))
+    return Duty("collect", MessageProducer(around.producer, messages))
 
 
 async def bind(around: DutyContext) -> Duty:
@@ -176,16 +175,16 @@ async def evict(around: DutyContext, *, cordon: bool = True) -> Duty:
     )
 
     async def work_during(term: LeaderTerm) -> None:
-        jobs = MigrationJobs(server, around.cluster, sink.throttle)
+        jobs = MigrationJobs(server, around.cluster)
         refusals = JobRefusals(around.kafka, around.cluster, jobs)
-        cordons = Cordons(sink.throttle) if cordon else None
+        cordons = Cordons(server) if cordon else None
         try:
             await refusals.begin()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
                 tasks.create_task(JobStatus(around.cluster, jobs, cordons)(term))
-                tasks.create_task(MessageProducer(around.outbox, lambda: _requests(jobs))(term))
+                tasks.create_task(MessageProducer(around.producer, lambda: _requests(jobs))(term))
         finally:
             await sink.close()
 

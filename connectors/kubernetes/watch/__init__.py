@@ -1,14 +1,14 @@
 """Watch the nodes, pods and workloads of a cluster, and the pods that need a node.
 
     state_watch       all collections together, as a state watch
-    collection        one collection: its list and watch, its reporter, its health
     kinds             all collections, and the records of their objects
     reporter          reports differences from what was reported before, as validated messages
     objects           one record per object
     pod_reporter      records and scheduling requests of pods
     pods              converts pods; containers: their resources
-    requirements      requirements of pods that loadstream does not support; volumes of claims
-    conversions       converts nodes, namespaces, priority classes, budgets, volumes and selectors
+    requirements      requirements of pods that loadstream does not support
+    volumes           volumes and claims, which pods depend on
+    conversions       converts nodes, namespaces, priority classes, budgets and selectors
     workloads         converts workloads
     metadata          names, labels, relevant annotations, times
 

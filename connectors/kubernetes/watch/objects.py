@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from connectors.kubernetes.watch.metadata import Json
-from connectors.kubernetes.watch.reporter import Reported, Reporter, encode_values, require_message
+from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
 from schemas.base.message import Message
 from schemas.messages.nodes import NodeState
 from schemas.topics.catalog import TOPIC_OF
-
-ChangeListener = Callable[[Json, Json | None], None]
-"""Called with the identity and the values of a changed object; without values if it was deleted."""
+from schemas.topics.codec import decode_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,10 @@ class Objects(Reporter):
 
     known: dict[str, int]
 
-    def __init__(
-        self, cluster: str, kind: ObjectKind, on_change: ChangeListener | None = None
-    ) -> None:
-        super().__init__(cluster)
+    def __init__(self, cluster: str, kind: ObjectKind) -> None:
+        super().__init__()
+        self.cluster = cluster
         self._kind = kind
-        self._on_change = on_change
         self._topic = TOPIC_OF[kind.message]
         self._fields: tuple[str, ...] = ()
         """Names of the identity's fields, in order."""
@@ -52,20 +50,16 @@ class Objects(Reporter):
             if key in self.known:
                 yield from self.removed(key, list_id)
             return
-        digest = encode_values(self._kind.message, values).digest
+        digest = hash(orjson.dumps(values))
         before = self.known.get(key)
         if digest == before:
             return
         message = self._message(key, {**values, **self._event(before)}, list_id)
         self.known[key] = digest
-        if self._on_change is not None:
-            self._on_change(self._identity(key), values)
         yield self._topic, message
 
     def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
         del self.known[key]
-        if self._on_change is not None:
-            self._on_change(self._identity(key), None)
         gone = {"event": "removed"} if self._kind.message is NodeState else {"removed": True}
         yield self._topic, self._message(key, gone, list_id)
 
@@ -83,5 +77,5 @@ class Objects(Reporter):
             fields["list_id"] = list_id
             if "event" in fields and fields["event"] == "changed":
                 fields["event"] = "added"
-        message: Message = require_message(encode_values(self._kind.message, fields).read())
+        message: Message = require_message(decode_as(self._kind.message, orjson.dumps(fields)))
         return message

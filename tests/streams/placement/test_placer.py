@@ -8,7 +8,7 @@ from hypothesis.strategies import SearchStrategy
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from schemas.policy import Policy
+from schemas.policy import Policy, read_policy
 from streams.inventory import node_index
 from streams.inventory.inventory import Inventory
 from streams.placement import placer
@@ -16,19 +16,16 @@ from streams.placement.placer import Placer
 from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
-from tests.streams.cluster.builders import (
-    GI,
-    at,
-    container,
-    metric,
-    node,
-    node_gone,
-    pod,
-    policy,
-)
-from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
+from tests.streams.builders import GI, at, container, metric, node, pod, removed_node
 from tests.streams.cluster.oracle import check, verdict
-from tests.streams.cluster.strategies import UIDS, node_names
+from tests.streams.strategies import (
+    UIDS,
+    annotated_nodes,
+    loading_pods,
+    metrics,
+    node_names,
+    policies,
+)
 
 #: A node goes; a pod is held on a node; a pod leaves; it is later; the policy is another one.
 Event = NodeState | NodeMetric | tuple[Pod, str] | str | int | Policy
@@ -65,11 +62,20 @@ class Cluster:
     def check(self, kind: Kind) -> None:
         check(self.placer.rank(kind), verdict(self.policy, self.inventory, kind))
 
+    def follow(
+        self, nodes: list[NodeState], history: list[tuple[Event, bool]], kinds: list[Kind]
+    ) -> None:
+        """Apply events; check the rankings after some of them and at the end."""
+        for event, ask in [*((state, False) for state in nodes), *history, (0, True)]:
+            self.apply(event)
+            for kind in kinds if ask else ():
+                self.check(kind)
+
 
 def events() -> SearchStrategy[Event]:
     return st.one_of(
         annotated_nodes(),
-        node_names().map(node_gone),
+        node_names().map(removed_node),
         metrics(),
         metrics(),
         st.tuples(loading_pods(), node_names()),
@@ -94,16 +100,7 @@ kinds = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 def test_an_updated_ranking_equals_a_new_one(
     by: Policy, nodes: list[NodeState], history: list[tuple[Event, bool]], asked: list[Kind]
 ) -> None:
-    cluster = Cluster(by)
-    for state in nodes:
-        cluster.apply(state)
-    for event, ask in history:
-        cluster.apply(event)
-        if ask:
-            for kind in asked:
-                cluster.check(kind)
-    for kind in asked:
-        cluster.check(kind)
+    Cluster(by).follow(nodes, history, asked)
 
 
 _NAMES = st.sampled_from("abcde")
@@ -143,7 +140,7 @@ def ordinary_events() -> SearchStrategy[Event]:
 def test_every_small_change_of_an_ordinary_cluster_is_followed(
     weight: int, usage: list[int], history: list[Event]
 ) -> None:
-    by = policy(f"plugins: {{score: [{{name: LoadAwareScheduling, weight: {weight}}}, NodeResourceLimitsAware]}}")  # fmt: skip
+    by = read_policy(f"plugins: {{score: [{{name: LoadAwareScheduling, weight: {weight}}}, NodeResourceLimitsAware]}}")  # fmt: skip
     cluster = Cluster(by)
     for name, cpu in zip("abcde", usage, strict=True):
         cluster.apply(node(name, cpu="32", memory="64Gi"))
@@ -170,11 +167,4 @@ def test_small_memories_change_no_answer(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, limit, amount)
-        cluster = Cluster()
-        for state in nodes:
-            cluster.apply(state)
-        for event, ask in history:
-            cluster.apply(event)
-            if ask:
-                for kind in asked:
-                    cluster.check(kind)
+        Cluster().follow(nodes, history, asked)

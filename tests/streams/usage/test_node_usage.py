@@ -12,16 +12,8 @@ from schemas.policy import LoadAwareSchedulingArgs
 from streams.pods.demand import compute_demand
 from streams.usage.estimate import Estimator
 from streams.usage.node_usage import ExpectedNodeUsage
-from tests.streams.cluster.builders import (
-    aggregated,
-    at,
-    load_args,
-    metric,
-    pod,
-    pod_metric,
-)
-from tests.streams.cluster.loads import load_aware_arguments, loading_pods, metrics
-from tests.streams.cluster.strategies import UIDS
+from tests.streams.builders import aggregated, at, load_args, metric, pod, pod_metric
+from tests.streams.strategies import UIDS, load_aware_arguments, loading_pods, metrics
 
 
 def load(**args: Any) -> ExpectedNodeUsage:
@@ -57,7 +49,7 @@ def test_the_time_outlives_the_metric_while_pods_are_counted() -> None:
     assert here.metric_time_ms is None
 
 
-def test_to_koordinator_a_pod_without_a_class_is_not_prod() -> None:
+def test_a_pod_without_a_class_is_not_prod_with_koordinators_rules() -> None:
     args = load_args(prodUsageThresholds={"cpu": 50})
     here = assigned(ExpectedNodeUsage(Estimator(args, "koordinator")), pod(cpu="1"))
     here.set_metric(metric(pods=(pod_metric("pod-1", "", cpu=200, memory=2**40),)))

@@ -9,9 +9,10 @@ from schemas.policy.selectors import LabelSelector
 from streams.rebalance.differences import LOADSTREAM
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.pools import Pools
-from tests.streams.cluster.builders import by_thresholds, condition
-from tests.streams.rebalance.harness import (
+from tests.streams.builders import anomaly_condition
+from tests.streams.rebalance.rounds import (
     acting_rounds,
+    by_thresholds,
     change_policy,
     counted_world,
     counter_rows,
@@ -82,7 +83,7 @@ SAME_COUNTS = [
     ("rebalance", {"node_fit": False, "number_of_nodes": 0}),
     ("rebalance", {"resource_weights": {"cpu": 2, "memory": 1}}),
     ("rebalance", {"detector_cache_timeout_ms": 600_000}),
-    ("rebalance", {"anomaly_condition": condition(1, 4)}),
+    ("rebalance", {"anomaly_condition": anomaly_condition(1, 4)}),
 ]
 OTHER_COUNTS = [
     ("rebalance", {"high_thresholds": {"cpu": 69.0}}),
@@ -164,7 +165,7 @@ def test_changed_thresholds_of_a_pool_keep_the_counts_of_other_pools() -> None:
 def test_a_raised_number_of_rounds_applies_to_abnormal_nodes() -> None:
     made = counted_world(counting_policy(1, 3))
     assert acting_rounds(made, [True]) == [1]
-    change_policy(made, anomaly_condition=condition(3, 3))
+    change_policy(made, anomaly_condition=anomaly_condition(3, 3))
     assert acting_rounds(made, [True, True]) == [2]
 
 

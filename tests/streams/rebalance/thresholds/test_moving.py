@@ -5,8 +5,7 @@ import pytest
 from schemas.base.message import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
 from streams.usage.moving_thresholds import MEAN_PERCENT_MAX
-from tests.streams.cluster.builders import PERCENT, by_thresholds
-from tests.streams.rebalance.harness import World, targets
+from tests.streams.rebalance.rounds import PERCENT, Rounds, by_thresholds, targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
 MONDAY_MS = 1_794_787_200_000
@@ -38,7 +37,7 @@ movingThresholds:
 def test_the_open_window_applies_and_is_reported(
     hour: int, leaves: bool, high: int, source: str
 ) -> None:
-    world = World(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world = Rounds(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
     world.node("hot", system=60)
     world.pod("a", "hot", 15)
     targets(world, ["calm"])
@@ -58,9 +57,9 @@ movingThresholds:
 """
 
 
-def _recent(loads: list[int]) -> World:
+def _recent(loads: list[int]) -> Rounds:
     """Two nodes that use so much on average in each round; one of them is above it."""
-    world = World(_RECENT)
+    world = Rounds(_RECENT)
     world.node("a", system=0)
     world.node("b", system=0)
     for load in loads:
@@ -82,7 +81,7 @@ def test_the_threshold_follows_mean_and_deviation_of_the_newest_rounds() -> None
 
 def test_usage_above_capacity_leaves_a_valid_row() -> None:
     """The smallest node there is, and the most that a metric may say: thousandths of a percent are many."""
-    world = World(_RECENT)
+    world = Rounds(_RECENT)
     world.node("a", cpu="1m")
     world.system["a"] = {"cpu": AMOUNT_MAX, "memory": 0}
     for _ in range(3):
@@ -93,7 +92,7 @@ def test_usage_above_capacity_leaves_a_valid_row() -> None:
 
 
 def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
-    world = World(_RECENT)
+    world = Rounds(_RECENT)
     world.node("a")
     for number in range(9):
         world.pod(f"pod-{number}", "a", usage={"cpu": 2**60, "memory": 2**62})
@@ -142,7 +141,7 @@ def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
 
 def test_a_round_by_deviation_reports_its_percentages() -> None:
     for compat in ("loadstream", "koordinator"):
-        world = World(
+        world = Rounds(
             f"""
 compat: {compat}
 rebalance:
@@ -218,9 +217,9 @@ movingThresholds:
 """
 
 
-def _peak(hour: int, document: str = _PEAK) -> World:
+def _peak(hour: int, document: str = _PEAK) -> Rounds:
     """A node at 90 % by a pod of each class; no other node is a target."""
-    world = World(document, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world = Rounds(document, now_ms=MONDAY_MS + hour * HOUR_MS)
     world.node("hot", system=30)
     for uid, priority in (("free", 3_500), ("batch", 5_500), ("mid", 7_500), ("prod", 9_500)):
         world.pod(uid, "hot", 15, priority=priority)
@@ -269,7 +268,7 @@ def test_at_the_peak_targets_are_preferred_and_gates_apply() -> None:
 
 
 def test_a_window_moves_thresholds_of_prod_pods_by_themselves() -> None:
-    world = World(
+    world = Rounds(
         """
 rebalance:
   highThresholds: {cpu: 90}

@@ -1,0 +1,204 @@
+"""The commands `loadstream kubernetes ...`: one process between a real cluster and Kafka.
+
+Exit codes: 0 stopped; 1 no broker or API server is available at the start, or a duty failed; 2 an option
+or a file is wrong. A running process waits for an unavailable broker or API server. If the same command
+runs twice, one process is the standby of the other.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.process.terminal import echo
+from loadstream.cli.arguments import (
+    ClusterOption,
+    Context,
+    Kubeconfig,
+    MetricsHost,
+    MetricsPort,
+    Sources,
+    check_metrics,
+    read_source_file,
+)
+from loadstream.cli.command import command
+from loadstream.kubernetes_demo import demo
+
+if TYPE_CHECKING:
+    from connectors.kubernetes.duties.process import DutyFactory
+
+app = typer.Typer(
+    name="kubernetes",
+    no_args_is_help=True,
+    help="Watch, measure, bind and evict on a real cluster: one process per cluster and task.",
+)
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    if given and not all(given):
+        raise typer.BadParameter("found an empty name; expected the name of a scheduler")
+    return given
+
+
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler",
+        metavar="NAME",
+        callback=_names,
+        help="loadstream places pods with this spec.schedulerName; can be repeated.",
+        show_default="loadstream",
+    ),
+]
+
+
+Cordon = Annotated[
+    bool,
+    typer.Option(
+        "--cordon/--no-cordon",
+        help="Cordon the Kubernetes node during `loadstream node drain`.",
+    ),
+]
+
+
+@command(app, "kubernetes watch --cluster prod-eu-1")
+def watch(
+    cluster: ClusterOption,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler: Schedulers = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Report nodes, pods, workloads, budgets and pending pods, until Ctrl-C."""
+    _run(cluster, kubeconfig, context, [_watch(scheduler)], metrics_host, metrics_port)
+
+
+@command(app, "kubernetes collect --cluster prod-eu-1")
+def collect(
+    cluster: ClusterOption,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    sources: Sources = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Measure what nodes and pods use, until Ctrl-C."""
+    _run(cluster, kubeconfig, context, [_collect(sources)], metrics_host, metrics_port)
+
+
+@command(app, "kubernetes bind --cluster prod-eu-1")
+def bind(
+    cluster: ClusterOption,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Bind pods to the nodes that were chosen for them, until Ctrl-C."""
+    from connectors.kubernetes.duties import kinds
+
+    _run(cluster, kubeconfig, context, [kinds.bind], metrics_host, metrics_port)
+
+
+@command(app, "kubernetes evict --cluster prod-eu-1")
+def evict(
+    cluster: ClusterOption,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    cordon: Cordon = True,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Carry out eviction commands, until Ctrl-C; dry commands are only reported."""
+    _run(cluster, kubeconfig, context, [_evict(cordon)], metrics_host, metrics_port)
+
+
+@command(app, "kubernetes all --cluster prod-eu-1", name="all")
+def all_duties(
+    cluster: ClusterOption,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler: Schedulers = None,
+    sources: Sources = None,
+    cordon: Cordon = True,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Watch, collect, bind and evict in one process, until Ctrl-C."""
+    from connectors.kubernetes.duties import kinds
+
+    makes = [_watch(scheduler), _collect(sources), kinds.bind, _evict(cordon)]
+    _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
+
+
+command(app, "kubernetes demo --nodes 40", kafka=False)(demo)
+
+
+def _watch(schedulers: list[str] | None) -> "DutyFactory":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+    from connectors.kubernetes.watch.state_watch import SCHEDULERS
+
+    return partial(kinds.watch, schedulers=schedulers or SCHEDULERS)
+
+
+def _collect(file: Path | None) -> "DutyFactory":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+
+    return partial(kinds.collect, sources=read_source_file(file))
+
+
+def _evict(cordon: bool) -> "DutyFactory":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+
+    return partial(kinds.evict, cordon=cordon)
+
+
+def _run(
+    cluster: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    makes: "Sequence[DutyFactory]",
+    metrics_host: str,
+    metrics_port: int,
+) -> None:
+    """Run the duties until the process is stopped."""
+    check_metrics(metrics_host, metrics_port)
+    from loadstream.cli.command import as_messages
+
+    with as_messages():
+        from connectors.kafka.client import connect
+        from connectors.kafka.extents import check_partitions
+        from connectors.kafka.term import LOCK
+        from connectors.kubernetes.api.access import access
+        from connectors.kubernetes.api.errors import AccessError
+        from connectors.kubernetes.duties.process import run
+        from connectors.kubernetes.duties.telemetry import DutyTelemetry
+        from connectors.process import event_loop, logs
+        from connectors.process.metrics_endpoint import PortUnusable, serve_while_open
+        from connectors.process.settings import read_settings
+        from schemas.settings.connection import KafkaSettings
+
+        kafka = KafkaSettings.from_environment()
+        (log,) = read_settings({logs.LogSettings: {}})
+        logs.configure(log, kafka.secrets())
+        # Checks the broker first. With another number of partitions, the process would be active for a
+        # partition of other clusters.
+        check_partitions(connect(kafka), LOCK)
+        telemetry = DutyTelemetry(cluster)
+        try:
+            with serve_while_open(
+                metrics_host, metrics_port, telemetry.registry, telemetry.problems
+            ):
+                work = run(kafka, cluster, access(kubeconfig, context), makes, telemetry)
+                event_loop.run(work)
+        except (AccessError, PortUnusable) as error:
+            echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None

@@ -1,0 +1,30 @@
+"""Run asynchronous code that never waits, without an event loop.
+
+Sinks and watches are asynchronous because of API servers. Simulated clusters answer immediately, and a
+simulation that advances in steps is simpler without an event loop.
+"""
+
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never waits; raises RuntimeError if it waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise RuntimeError("the work waits for something; it needs an event loop")
+
+
+def collect_at_once(items: AsyncIterator[T]) -> list[T]:
+    """Return all items of an iterator that never waits; raises RuntimeError if it waits."""
+
+    async def collect() -> list[T]:
+        return [item async for item in items]
+
+    return run_at_once(collect())

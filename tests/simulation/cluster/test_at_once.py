@@ -1,0 +1,29 @@
+"""Asynchronous work that never waits, without an event loop."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from simulation.cluster.at_once import collect_at_once, run_at_once
+
+
+async def _doubled(number: int) -> int:
+    return 2 * number
+
+
+async def _numbers() -> AsyncIterator[int]:
+    for number in range(3):
+        yield await _doubled(number)
+
+
+def test_work_that_never_waits_has_its_result_at_once() -> None:
+    assert run_at_once(_doubled(3)) == 6
+    assert collect_at_once(_numbers()) == [0, 2, 4]
+
+
+def test_errors_of_the_work_are_raised() -> None:
+    async def fails() -> None:
+        raise OSError("out of reach")
+
+    with pytest.raises(OSError, match="out of reach"):
+        run_at_once(fails())
