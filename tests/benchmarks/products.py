@@ -3,7 +3,7 @@
 Each pair names two lists that tenants or policies can make long, and applies valid records that let one
 meet the other on a dense cluster: `n` and `m` entries, then twice as many of both. A line has the CPU
 time of the longest record, of the longest tick without a round, and of the longest tick with one. Time
-that grows by the product of the lists grows 4 times.
+that grows by the product of the lists grows 4 times. `refused` counts records beyond a limit.
 """
 
 import gc
@@ -72,14 +72,17 @@ def main(word: str = "") -> int:
         small, large = (
             in_a_copy(partial(_measure, world, build, n * times, m * times)) for times in (1, 2)
         )
+        del small["refused"]
+        refused = int(large.pop("refused"))
         growth = {kind: round(large[kind] / max(1, small[kind]), 1) for kind in large}
         sizes = [2 * n, 2 * m]
-        print(json.dumps({"pair": pair, "sizes": sizes, "ms": large, "growth": growth}), flush=True)
+        line = {"pair": pair, "sizes": sizes, "ms": large, "growth": growth, "refused": refused}
+        print(json.dumps(line), flush=True)
     return 0
 
 
 def _measure(world: DenseCluster, build: Build, n: int, m: int) -> dict[str, float]:
-    """Return the longest CPU times in milliseconds, by kind."""
+    """Return the longest CPU times in milliseconds by kind, and the number of refused records."""
     longest = {"record": 0.0, "tick": 0.0, "round": 0.0, "refused": 0.0}
 
     def apply(record: InputRecord, kind: str) -> None:
