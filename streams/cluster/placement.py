@@ -150,7 +150,11 @@ class Placement:
         return self._report_withdrawn(cause, held.pod, reason, node.name)
 
     def report_rejection(self, pod: Pod, node: str, cause: Cause) -> list[OutputMessage]:
-        """Report that the kubelet rejected a pod that we placed, as pods of other schedulers cause."""
+        """Release a pod that we placed and the kubelet rejected, as pods of other schedulers cause.
+
+        The rejection may arrive before anything confirms the binding.
+        """
+        self.inventory.release(pod.uid)
         message = f"the kubelet of {node} rejected the pod: {pod.failure}"
         return [
             explain.build_ended(cause, pod, "withdrawn", message, node=node, rejected=pod.failure)

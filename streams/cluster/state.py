@@ -276,7 +276,6 @@ class ClusterState:
             and pod.failure in REJECTIONS
             and before is not None
             and before.decision_id is not None
-            and before.expires_at_ms is None
         ):
             return self.placement.report_rejection(pod, pod.node, cause)
         if change.over:

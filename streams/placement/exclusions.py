@@ -118,6 +118,8 @@ class Exclusions:
                 continue
             states = (nodes[name].state for name in names if name in nodes)
             values = {state.labels[key] for state in states if state and key in state.labels}
+            if not values:  # pods may name any key, but few keys are labels of nodes
+                continue
             for node in self._inventory.index.nodes:
                 if node.state is not None and node.state.labels.get(key) in values:
                     yield node.row

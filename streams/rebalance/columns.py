@@ -21,14 +21,6 @@ from streams.rebalance.node_arrays import NodeFigures, ReadingRules
 from streams.stage.arrays import BoolArray, IntArray
 
 
-class FreeAmounts(NodeResourcesFit):
-    """Allocatable less requests of each node, as placement's filter computes it."""
-
-    def column(self, resource: str) -> IntArray:
-        """Return the free amounts of all nodes, shape (nodes,)."""
-        return self._columns.get_or_build(resource, self._build)
-
-
 class Columns:
     """Capacity, usage and membership of all nodes."""
 
@@ -69,7 +61,7 @@ class Columns:
         self.included: BoolArray
         self.affinity = NodeAffinity()
         self.taints = TaintToleration()
-        self.free = FreeAmounts()
+        self.free = NodeResourcesFit()
         self._allocate(0)
 
     def row(self, name: str) -> int | None:

@@ -107,6 +107,13 @@ class Fit:
         if not self._as_koordinator:
             requests = {name: amount for name, amount in requests.items() if amount > 0}
             requests["pods"] = 1
-        for name in requests.keys() - self._free.keys():
-            self._free[name] = self._columns.free.column(name)[self._rows]
-        return TargetGroup(mask, [(amount, self._free[name]) for name, amount in requests.items()])
+        needed: list[tuple[int, IntArray]] = []
+        for name, amount in requests.items():
+            if name not in self._free:
+                column = self._columns.free.column(name)
+                if column is None:
+                    mask &= amount <= 0
+                    continue
+                self._free[name] = column[self._rows]
+            needed.append((amount, self._free[name]))
+        return TargetGroup(mask, needed)

@@ -91,7 +91,9 @@ class NodeStatistics:
     # --- pods -----------------------------------------------------------------------------------
 
     def add(self, held: HeldPod) -> None:
-        usage = None if held.pod.uid in self.lifetimes else self._find_usage(held.pod)
+        self._add(held, None if held.pod.uid in self.lifetimes else self._find_usage(held.pod))
+
+    def _add(self, held: HeldPod, usage: Sequence[int] | None) -> None:
         share, fleet_sums, tiny_request_sums = self._count(held, usage)
         self._sums = tuple(map(add, self._sums, share))
         if fleet_sums:
@@ -201,8 +203,9 @@ class NodeStatistics:
             for pod in young:
                 self.remove(pod)
             self._set_metric(metric)
+            usages = self._read_usages(young) if young else {}
             for pod in young:
-                self.add(pod)
+                self._add(pod, usages.get((pod.pod.namespace, pod.pod.name)))
         return extend
 
     def set_fleet(self, fleet: Fleet, metric: NodeMetric | None, held: Iterable[HeldPod]) -> bool:
@@ -233,8 +236,8 @@ class NodeStatistics:
         self._young = {}
         system = shares.compute_system_share(self._expect(SYSTEM), len(self.fleet.resources))
         pods = list(held)
-        young = any(pod.pod.uid not in self.lifetimes for pod in pods)
-        usages = self._read_usages() if young else {}
+        young = [pod for pod in pods if pod.pod.uid not in self.lifetimes]
+        usages = self._read_usages(young) if young else {}
         counts = [self._count(pod, usages.get((pod.pod.namespace, pod.pod.name))) for pod in pods]
         zeros = ZERO_SUMS * len(self.fleet.resources)
         self._sums = _add_up([system, *(share for share, _, _ in counts)])
@@ -258,12 +261,13 @@ class NodeStatistics:
         self._lacking = () if metric is None else find_lacking(metric, self.fleet.resources)
         self._metric_is_whole_node = _is_whole_node(metric)
 
-    def _read_usages(self) -> dict[_PodName, tuple[int, ...]]:
-        """Return the usage of all pods in the newest metric; the last one of equal names counts."""
+    def _read_usages(self, pods: Iterable[HeldPod]) -> dict[_PodName, tuple[int, ...]]:
+        """Return the usage of pods in the newest metric; the last one of equal names counts."""
+        wanted = {(held.pod.namespace, held.pod.name) for held in pods}
         return {
-            (pod.namespace, pod.name): self._read_usage(pod)
+            name: self._read_usage(pod)
             for pod in self._metric_pods
-            if pod.usage
+            if pod.usage and (name := (pod.namespace, pod.name)) in wanted
         }
 
     def _find_usage(self, pod: Pod) -> tuple[int, ...] | None:
@@ -304,7 +308,7 @@ class NodeStatistics:
         """Extend the lifetimes by the newest metric; `reported` are the lifetimes in it."""
         now_ms = metric.updated_at_ms or 0
         window = self._window_minutes(now_ms)
-        usages = self._read_usages()
+        usages = self._read_usages(held)
         lifetimes: dict[str, Lifetime] = {}
         for pod in held:
             uid, name = pod.pod.uid, (pod.pod.namespace, pod.pod.name)

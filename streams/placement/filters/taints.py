@@ -26,8 +26,8 @@ LEAVING = frozenset(
         "karpenter.sh/disrupted",
     }
 )
-#: Distinct lists of taints that are compared with tolerations for one unit of a budget.
-_LISTS_PER_UNIT = 40
+#: Distinct lists of taints, or taints in them, that are compared with tolerations for one unit of a budget.
+_LISTS_PER_UNIT, _TAINTS_PER_UNIT = 40, 200
 
 
 class Tolerations:
@@ -81,12 +81,16 @@ class TaintToleration(Filter):
 
     def __init__(self) -> None:
         self._taints = Interned[Taints](())
+        self._units: int | None = None
+        """Units for all distinct lists; None: to be counted."""
 
     def relayout(self, source: IntArray) -> None:
         self._taints.relayout(source)
+        self._units = None
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         self._taints.put(row, () if node.state is None else select_refusing(node.state.taints))
+        self._units = None
 
     def prepare(self, kind: Kind) -> Tolerations:
         return Tolerations(kind.pod.tolerations)
@@ -95,7 +99,10 @@ class TaintToleration(Filter):
         return self._taints.where(lambda taints: prepared.find_untolerated(taints) is None)
 
     def count_units(self, prepared: Tolerations) -> int:
-        return len(self._taints) // _LISTS_PER_UNIT
+        if self._units is None:
+            taints = sum(map(len, self._taints))
+            self._units = len(self._taints) // _LISTS_PER_UNIT + taints // _TAINTS_PER_UNIT
+        return self._units
 
     def reason(self, prepared: Tolerations, row: int) -> str | None:
         taint = prepared.find_untolerated(self._taints.value(row))

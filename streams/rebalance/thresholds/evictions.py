@@ -277,6 +277,8 @@ class _HotNode:
             return "unmeasured", "the pod's usage is unknown"
         amounts = self.pods.amounts[index]
         if not any(amount for amount, is_over in zip(amounts, over, strict=True) if is_over):
+            if any(self.pods.used[index, over] < 0):
+                return "unmeasured", "the pod's usage of an exceeded resource is unknown"
             return "uninvolved", "the pod uses none of the exceeded resources"
         return None
 

@@ -1,10 +1,11 @@
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes, PodMetric
 from schemas.messages.pods import Container
 from schemas.policy import OverutilizationRiskArgs
 from streams.pods.held import HeldPod
@@ -90,6 +91,28 @@ def test_a_young_pod_is_measured_by_the_newest_metric() -> None:
     (figures,) = statistics.figures()
     mean, variance = (500 * 3 + 100 * 4) / 7, 40_000 + 90_000 * 3 / 7
     assert figures == pytest.approx((mean, variance), abs=1)
+
+
+def test_a_metric_is_read_once_and_not_once_for_each_young_pod() -> None:
+    class Read(tuple[PodMetric, ...]):
+        reads = 0
+
+        def __iter__(self) -> Iterator[PodMetric]:
+            Read.reads += 1
+            return super().__iter__()
+
+        def __reversed__(self) -> Iterator[PodMetric]:
+            Read.reads += 1
+            return reversed(tuple(self))
+
+    names = [f"p{number}" for number in range(20)]
+    held, statistics = [_held(name) for name in names], _statistics()
+    statistics.sum_up(held)
+    read = Read(pod_metric(name, cpu=100) for name in names)
+    given = metric(cpu=3000).model_copy(update={"pods": read})
+    statistics.measure(given, held, extend=False)
+    assert Read.reads < len(names) / 2
+    assert statistics.figures()[0][0] >= 2000
 
 
 def test_mean_and_variance_are_worked_out_again_once_something_has_changed() -> None:

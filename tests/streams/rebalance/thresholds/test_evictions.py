@@ -52,11 +52,13 @@ def test_pods_that_cannot_help_or_are_unmeasured_stay() -> None:
     world = hot_world()
     world.pod("idle", "hot", usage={"cpu": 0, "memory": 5}, priority=5_500)
     world.pod("unmeasured", "hot", None, priority=5_500)
+    world.pod("partly", "hot", usage={"memory": 5}, priority=5_500)
     world.pod("terminating", "hot", 0, priority=5_500, deleting_at_ms=world.now_ms + 600_000)
     assert world.round() == ["a hot->calm"]
     assert world.gates("hot") == {
         "idle": "uninvolved",
         "unmeasured": "unmeasured",
+        "partly": "unmeasured",
         "terminating": "leaving",
         "a": "",
     }
