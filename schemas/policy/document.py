@@ -106,10 +106,9 @@ class Policy(PolicyPart):
     """Protection against pods that move in circles. Times are those of the log. A freeze doubles
     from its initial to its maximum length."""
     moving_thresholds: MovingThresholds = Field(default_factory=MovingThresholds)
-    """Thresholds that follow the time of the week or the recent past. An open window replaces the
-    configured threshold of the same resource; without one, the recent past does. A node's
-    annotation overrides both. `hotspots` is refused with `compat: koordinator`. Decisions and
-    rounds name the thresholds that applied."""
+    """Thresholds that follow the time of the week. The first open window replaces the configured
+    threshold of the same resource. A node's annotation overrides both. `hotspots` is refused with
+    `compat: koordinator`. Decisions and rounds name the thresholds that applied."""
 
     other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
     """Pods that loadstream did not place and whose scheduler is not in `migration.schedulerNames`.

@@ -83,7 +83,7 @@ class Rebalancer:
         self._preparation_failed = False
         dry_run = self._inventory.policy.dry_run
         if self._inventory.context.paused:
-            self.balancer.round(cause.now_ms, paused=True)
+            self.balancer.forget_hot_nodes()
             return [build_stopped_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
         self._record_hot_nodes(outcome, cause.now_ms)
@@ -159,7 +159,6 @@ class Rebalancer:
         """Continue after all rows are restored."""
         self.last_round_ms, self.preparation_ticks = last_round_ms, preparation_ticks
         self.balancer.hot_nodes = hot_nodes
-        self._inventory.move_thresholds()
         if preparation_ticks:
             # Earlier ticks did this before the restart.
             self._inventory.lay_out()

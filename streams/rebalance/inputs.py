@@ -23,8 +23,6 @@ class RoundInput:
     """Number of pods that may be checked."""
     reluctant_last: bool = False
     """Whether pods that prefer no eviction come last on their node (noEvictionPolicy Preferred)."""
-    paused: bool = False
-    """Only mean usage is recorded, for thresholds that follow the recent past."""
 
 
 class PodFilter:

@@ -41,7 +41,7 @@ class PoolThresholds:
     deviation: bool = False
     """Whether they are distances from the mean."""
     source: str = "policy"
-    """Origin of the thresholds: the policy, a weekly window, the recent past."""
+    """Origin of the thresholds: the policy or a weekly window."""
     without_target: bool = False
     """Whether batch and free pods of a hot node may leave without a target."""
 
@@ -182,12 +182,9 @@ class PoolOutcome:
 @dataclass(slots=True)
 class RoundOutcome:
     now_ms: int
-    paused: bool = False
     ended: str = ""
     """Text of the gate that ended the round."""
     pools: list[PoolOutcome] = field(default_factory=list)
-    means: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """Mean usage of the measured nodes of each pool in percent, also in paused rounds."""
 
     @property
     def hot_names(self) -> set[str]:

@@ -131,6 +131,6 @@ def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:
             for move in evicted
         ]
     }
-    if not outcome.paused:
+    if outcome.pools:
         result["pools"] = [{"name": pool.name, "nodes": pool.classes()} for pool in outcome.pools]
     return result

@@ -65,7 +65,7 @@ class RiskMoves:
 
     def round(self, inputs: RoundInput, outcome: RoundOutcome) -> None:
         """Plan moves after those that the round has already planned."""
-        if inputs.paused or outcome.ended:
+        if outcome.ended:
             return
         risk_round = _Round(self, inputs, outcome)
         outcome.pools.append(risk_round.record.outcome)

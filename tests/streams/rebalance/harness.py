@@ -135,12 +135,12 @@ class World:
         self.write()
         return left
 
-    def unwritten_round(self, *, paused: bool = False, **asked: Any) -> list[str]:
+    def unwritten_round(self, **asked: Any) -> list[str]:
         """A round whose batch is not over: its rows are not written yet."""
         self.now_ms += INTERVAL_MS
         self.inventory.advance(self.now_ms)
         self.measure()
-        self.outcome = self.balancer.round(self.now_ms, Asked(**asked), paused=paused)
+        self.outcome = self.balancer.round(self.now_ms, Asked(**asked))
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
 
     def rounds(self, count: int) -> list[bool]:
@@ -161,10 +161,8 @@ class World:
         """The balancer is made anew from its rows; nodes and pods are as they were."""
         self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
-        self.inventory.history.means = {}
         for table in self.balancer.tracked_rows:
             table.restore(self.read(table.kind))
-        self.inventory.move_thresholds()
 
     def read(self, kind: str) -> Iterator[Message]:
         """Rows of a kind, in the order of their keys."""
