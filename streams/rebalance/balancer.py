@@ -21,12 +21,6 @@ from streams.rebalance.inputs import RoundInput, list_selectors
 from streams.rebalance.outcome import RoundOutcome
 from streams.rebalance.risk.moves import RiskMoves
 from streams.rebalance.risk.nodes import risk_resources
-from streams.rebalance.thresholds.counters import (
-    CounterKey,
-    CountingRule,
-    carry_over,
-    list_counting_rules,
-)
 from streams.rebalance.thresholds.pools import ThresholdMapsTable
 from streams.rebalance.thresholds.rounds import ThresholdRounds
 from streams.stage.budget import Budget
@@ -55,12 +49,10 @@ class Balancer:
         """Nodes that the last round has found hot or at risk; 0 if it was paused."""
         self.hot_usage: dict[tuple[str, str], float] = {}
         """Usage of the hottest of them as a share of capacity, by node and resource; empty after a restart."""
-        self._counts: dict[CounterKey, CountingRule] = {}
-        """How rounds count hot nodes under the policy."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Apply a policy; counts of hot rounds are kept unless their meaning changes."""
+        """Apply a policy; if it changes rounds, hot rounds are counted from 0 again."""
         rounds_key = (
             policy.compat,
             policy.rebalance.model_dump_json(),
@@ -71,20 +63,17 @@ class Balancer:
             risk_resources(policy),
         )
         if rounds_key != self._rounds_key:
-            counts = list_counting_rules(policy)
             rounds = ThresholdRounds(self.cluster, policy)
             if self._rounds_key is None:
                 self.threshold_maps = ThresholdMapsTable(self.cluster, rounds.pools)
             else:
                 before = self.rounds.counters
-                for row in carry_over(before, self._counts, counts):
-                    rounds.counters.take(row)
                 # Counters that were dropped since the last write are only in `changed`.
                 rounds.counters.changed.update(dict.fromkeys((*before.rows, *before.changed)))
                 if policy.plugins.balance != self.policy.plugins.balance:
                     self.forget_hot_nodes()  # the last round used another strategy
                 self.threshold_maps.change_pools(rounds.pools)
-            self.rounds, self._counts = rounds, counts
+            self.rounds = rounds
         self._rounds_key = rounds_key
         self.policy = policy
         by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)

@@ -27,7 +27,6 @@ from schemas.messages.workloads import (
     WorkloadState,
 )
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
-from schemas.policy.sections.rebalance import AnomalyCondition
 from streams.stage.cause import build_as_of
 
 CLUSTER = "test"
@@ -360,12 +359,3 @@ def by_thresholds(document: str) -> str:
     """The policy where pods move by thresholds alone, unless it says by what."""
     named = "plugins:" in document or "compat: koordinator" in document
     return document if named else f"{document}\nplugins: {{balance: [LowNodeLoad]}}\n"
-
-
-def condition(abnormalities: int, normalities: int, timeout_ms: int = 60_000) -> AnomalyCondition:
-    """When a node is abnormal, and when it is normal again."""
-    return AnomalyCondition.model_construct(
-        timeout_ms=timeout_ms,
-        consecutive_abnormalities=abnormalities,
-        consecutive_normalities=normalities,
-    )
