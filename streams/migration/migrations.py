@@ -57,6 +57,7 @@ class Migrations:
             ReplacementRooms(inventory, placer, exclusions),
             MoveEvents(inventory, memory),
         )
+        self._moves = memory.moves
         self.round_limits = RoundLimits(inventory.policy)
         self.drains = Drains(self.lifecycle)
         self._arbitration = Arbitration(self.lifecycle)
@@ -105,6 +106,9 @@ class Migrations:
 
     def hold_back(self, held: HeldPod, node: str, pool: str, now_ms: int) -> Gate | None:
         """Return the first gate that stops a pod of a round, for any target; None if none does."""
+        frozen = self._moves.explain_freeze(held.pod.owner_key, now_ms)
+        if frozen is not None:
+            return Gate("RecentMoves", frozen)
         proposal = Proposal(held.pod, node, pool, reason="", trigger="rebalance")
         lifecycle = self.lifecycle
         if self.lifecycle.inventory.context.paused:

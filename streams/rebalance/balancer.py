@@ -4,8 +4,8 @@
     round(now_ms, …)  when a round is due: find hot nodes, and the pods that should leave them
     tracked_rows      counters of hot rounds, and threshold maps filled in by Koordinator's rules
 
-`Rules` decide which pods may leave, to which nodes, and which gate stops them. A gate may stop one pod, all
-pods of a node, or the round. A round changes counters, threshold maps and `hot_nodes`; `Rules` create
+`RoundRules` decide which pods may leave, and which gate stops them. A gate may stop one pod, all pods of a
+node, or the round. A round changes counters, threshold maps and `hot_nodes`; `RoundRules.propose` creates
 migrations.
 
 A planned target is not binding: placement chooses the node when the replacement requests one.
@@ -15,7 +15,8 @@ from typing import Any
 
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
-from streams.rebalance.candidates import Rules
+from streams.placement.exclusions import Exclusions
+from streams.rebalance.candidates import RoundRules
 from streams.rebalance.columns import Columns
 from streams.rebalance.inputs import RoundInput, list_selectors
 from streams.rebalance.outcome import RoundOutcome
@@ -33,9 +34,9 @@ HOT_NODES_SHOWN_MAX = 20
 
 
 class Balancer:
-    def __init__(self, cluster: str, policy: Policy, inventory: Inventory) -> None:
+    def __init__(self, cluster: str, inventory: Inventory, exclusions: Exclusions) -> None:
         self.cluster = cluster
-        self.inventory = inventory
+        self.inventory, self._exclusions = inventory, exclusions
         self._rounds_key: object = None
         """Parts of the policy that rounds depend on."""
         self._columns_key: object = None
@@ -49,7 +50,7 @@ class Balancer:
         """Nodes that the last round has found hot or at risk; 0 if it was paused."""
         self.hot_usage: dict[tuple[str, str], float] = {}
         """Usage of the hottest of them as a share of capacity, by node and resource; empty after a restart."""
-        self.set_policy(policy)
+        self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
         """Apply a policy; if it changes rounds, hot rounds are counted from 0 again."""
@@ -95,7 +96,7 @@ class Balancer:
         """Refresh at most `most` changed nodes, or all; return the number of nodes left."""
         return self.columns.refresh(self.inventory, most)
 
-    def round(self, now_ms: int, rules: Rules | None = None) -> RoundOutcome:
+    def round(self, now_ms: int, rules: RoundRules) -> RoundOutcome:
         if self.policy.rebalance.paused:
             self.forget_hot_nodes()
             return RoundOutcome(now_ms, "rebalancing is paused")
@@ -103,7 +104,8 @@ class Balancer:
         inputs = RoundInput(
             columns=self.columns,
             now_ms=now_ms,
-            rules=rules or Rules(),
+            rules=rules,
+            exclusions=self._exclusions,
             budget=Budget(PODS_PER_ROUND_MAX, now_ms),
             reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
         )

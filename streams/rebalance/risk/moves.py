@@ -95,7 +95,7 @@ class _Round:
         self.leaving = {*inputs.rules.leaving, *(move.held.pod.uid for move in outcome.moves)}
         cooling = [
             self.position_of[name]
-            for name in inputs.rules.list_cooling_nodes()
+            for name in inputs.exclusions.moves.list_cooling(inputs.now_ms)
             if name in self.position_of
         ]
         self.open: BoolArray = columns.schedulable[self.rows].copy()
@@ -305,8 +305,12 @@ class _Round:
         protected = inputs.rules.explain_protection(held)
         if protected is not None:
             return "filter", protected
-        resting = inputs.rules.explain_rest(
-            held, self.names[pod.source], self.args.rest_minutes * _MINUTE_MS
+        resting = inputs.exclusions.moves.explain_rest(
+            held.pod.owner_key,
+            self.names[pod.source],
+            held.assigned_at_ms,
+            self.args.rest_minutes * _MINUTE_MS,
+            inputs.now_ms,
         )
         return None if resting is None else ("resting", resting)
 
@@ -314,12 +318,10 @@ class _Round:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
         allowed = self.fit.group(pod.held, "node").fitting() & self.open
         allowed[pod.source] = False
-        avoided = self.inputs.rules.list_avoided_nodes(pod.held)
+        avoided = self.inputs.exclusions.list_names(pod.held.pod, self.inputs.now_ms)
         allowed[[self.position_of[name] for name in avoided if name in self.position_of]] = False
         refused = self.inputs.rules.find_refusing_nodes(pod.held)
-        if refused is not None:
-            allowed &= ~refused[self.rows]
-        return allowed
+        return allowed & ~refused[self.rows]
 
     def _reject(
         self,
@@ -341,7 +343,7 @@ class _Round:
         rules, source = self.inputs.rules, self.names[pod.source]
         refused = rules.hold_back(pod.held, source, POOL)
         candidate = self.record.build_candidate(pod, target, costs)
-        refused = refused or rules.gate(candidate)
+        refused = refused or rules.propose(candidate)
         if refused is not None:
             self._reject(pod, "gate", refused.text, costs, target)
             if refused.scope != "pod":

@@ -309,7 +309,7 @@ class _HotNode:
             mode=None if of_class is None else "EvictDirectly",
             source_hot=True,
         )
-        refused = rules.gate(candidate)
+        refused = rules.propose(candidate)
         if refused is not None:
             self._refuse(index, refused, candidate)
             return False
@@ -342,7 +342,7 @@ class _HotNode:
         best = evictions.targets.find_target(amounts, group, phase, prod=prod)
         if best is None:
             return None
-        avoided = self.inputs.rules.list_avoided_nodes(held)
+        avoided = self.inputs.exclusions.list_names(held.pod, self.inputs.now_ms)
         if evictions.names[best] not in avoided:
             return best
         positions = [position for position, name in enumerate(evictions.names) if name in avoided]

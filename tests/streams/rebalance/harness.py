@@ -1,7 +1,9 @@
 """A small cluster that makes rounds; cpu in percent of a node of ten cores."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from schemas.base.message import Message
 from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodMetric
@@ -11,8 +13,10 @@ from schemas.policy import Policy, read_policy
 from schemas.storage.tables import kind_of_key, parse_row_key, row_key
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
+from streams.moves.history import Moves
+from streams.placement.exclusions import Exclusions
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.candidates import Candidate, Gate, Rules
+from streams.rebalance.candidates import Candidate, Gate, RoundRules
 from streams.rebalance.outcome import HotNodeOutcome, PoolOutcome, RoundOutcome
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.stage.packing import apply_changes
@@ -32,22 +36,6 @@ from tests.streams.cluster.builders import (
 )
 
 
-class Asked(Rules):
-    """Rules of which a test gives some as functions; a gate may answer with a text alone."""
-
-    def __init__(self, gate: Any = None, leaving: Iterable[str] = (), **functions: Any) -> None:
-        self._gate = gate
-        self.leaving = frozenset(leaving)
-        for name, function in functions.items():
-            assert hasattr(Rules, name)
-            setattr(self, name, function)
-
-    def gate(self, candidate: Any) -> Gate | None:
-        """What the test says."""
-        stopped = None if self._gate is None else self._gate(candidate)
-        return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
-
-
 class World:
     """Nodes, pods and what they use, as given; a round sees exactly that."""
 
@@ -55,7 +43,8 @@ class World:
         self.policy: Policy = read_policy(by_thresholds(document))
         self.now_ms = now_ms
         self.inventory = Inventory(self.policy)
-        self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
+        self.moves = Moves(CLUSTER, self.policy)
+        self.balancer = Balancer(CLUSTER, self.inventory, Exclusions(self.moves, self.inventory))
         self.rows: dict[str, bytes] = {}
         self.used: dict[str, dict[str, dict[str, int]]] = {}
         """Usage by node and pod."""
@@ -103,6 +92,11 @@ class World:
             for pods in self.used.values():
                 pods.pop(uid, None)
 
+    def avoid(self, names: Iterable[str], owner: str = "web") -> None:
+        """Pods of an owner have just left nodes that were hot."""
+        for name in names:
+            self.moves.record_departure(owner, name, self.now_ms, "hot")
+
     # --- rounds ---------------------------------------------------------------------------------
 
     def measure(self) -> None:
@@ -140,8 +134,27 @@ class World:
         self.now_ms += INTERVAL_MS
         self.inventory.advance(self.now_ms)
         self.measure()
-        self.outcome = self.balancer.round(self.now_ms, Asked(**asked))
+        self.outcome = self.balancer.round(self.now_ms, self._rules(**asked))
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
+
+    def _rules(
+        self, gate: Any = None, leaving: Collection[str] = (), **functions: Any
+    ) -> RoundRules:
+        """Rules that a test gives in part as functions; a gate may answer with a text alone."""
+
+        def propose(candidate: Candidate) -> Gate | None:
+            stopped = None if gate is None else gate(candidate)
+            return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
+
+        return RoundRules(
+            leaving,
+            functions.get("explain_protection", lambda _: None),
+            functions.get(
+                "find_refusing_nodes", lambda _: np.zeros(len(self.inventory.nodes), np.bool_)
+            ),
+            functions.get("hold_back", lambda *_: None),
+            propose,
+        )
 
     def rounds(self, count: int) -> list[bool]:
         """A number of rounds; whether anything left in each."""
@@ -159,7 +172,7 @@ class World:
 
     def restart(self) -> None:
         """The balancer is made anew from its rows; nodes and pods are as they were."""
-        self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
+        self.balancer = Balancer(CLUSTER, self.inventory, Exclusions(self.moves, self.inventory))
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
         for table in self.balancer.tracked_rows:
             table.restore(self.read(table.kind))
