@@ -36,7 +36,7 @@ from streams.rebalance.outcome import (
 )
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import RiskPod, RiskPods, expect_life_minutes
-from streams.rebalance.risk.record import POOL, RiskReadings, RiskRecord
+from streams.rebalance.risk.record import POOL, RiskRecord, read_nodes
 from streams.risk.overutilization import TIE
 from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget, rotate
@@ -84,8 +84,9 @@ class _Round:
             columns, moves.rebalance, inputs.now_ms, self.resources
         )
         self.rows = np.flatnonzero(fresh)
-        self.readings = RiskReadings(columns, self.rows, moves.score.resources)
-        self.names, self.position_of = self.readings.names, self.readings.positions
+        self.readings = read_nodes(columns, self.rows, moves.score.resources)
+        self.names = self.readings.names
+        self.position_of = {name: position for position, name in enumerate(self.names)}
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
         pods = [columns.nodes[row].pods.held for row in self.rows.tolist()]

@@ -129,13 +129,13 @@ class Evictions:
             self.inputs.rules.leaving if subtracts_leaving else (),
             self.inputs.now_ms,
         )
-        used = self.pool.readings.used(phase)[:, chosen].copy()
+        used = self.pool.readings.used[phase][:, chosen].copy()
         if subtracts_leaving:
             for index, position in pods.leaving.items():
                 if phase == "node" or pods.prod[index]:
                     remaining = used[:, position] - pods.amounts[index]
                     used[:, position] = np.maximum(remaining, -TOTAL_MAX)
-        limits = self.pool.readings.high(phase)[:, chosen]
+        limits = self.pool.readings.limits[phase][:, chosen]
         order = pods.order((used - limits).astype(np.float64), self.weights)
         end = 0
         for position, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):

@@ -88,9 +88,8 @@ def test_reservations_are_not_counted_as_prod_pods() -> None:
         world.inventory.hold("few", held, first_seen=True)
     world.round()
     assert world.pool.counts()["bothLow"] == 1
-    reading = world.pool.readings
-    assert reading is not None
-    readings = reading("few", "prod")
+    assert world.pool.readings is not None
+    readings = world.pool.readings.find("few", "prod")
     assert readings is not None
     assert readings.used == {"pods": 1}
 
