@@ -19,7 +19,6 @@ from pathlib import Path
 from signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGINT, pthread_sigmask, signal
 from tempfile import NamedTemporaryFile
 from threading import Thread
-from typing import Protocol
 
 from simulation.closed_loop.contenders import ContenderFactory, make_contenders
 from simulation.closed_loop.finished_runs import Calibration, Run, Task
@@ -34,12 +33,6 @@ GC_THRESHOLDS = (400_000, 5, 20_000)
 
 Progress = Callable[[str], None]
 """Called with each line of progress."""
-
-
-class Runs(Protocol):
-    def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
-        """Yield each task with its run, in the order in which runs end."""
-        ...
 
 
 class RunDied(RuntimeError):
@@ -142,6 +135,9 @@ class ParallelRuns:
                 for child in active_children():  # after an error or Ctrl-C, runs are not needed
                     child.terminate()
                 pool.shutdown(cancel_futures=True)
+
+
+Runs = SequentialRuns | ParallelRuns
 
 
 def create_runs(
