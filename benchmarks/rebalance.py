@@ -61,7 +61,7 @@ def _rules(policy: Policy, nodes: int) -> RoundRules:
     """Rules by which as many pods leave as a round may move."""
     limits, refused = RoundLimits(policy), np.zeros(nodes, dtype=np.bool_)
 
-    def hold_back(held: HeldPod, node: str, _: str) -> Gate | None:
+    def hold_back(held: HeldPod, node: str) -> Gate | None:
         gate = limits.check(node, held.pod.namespace)
         if gate is None:
             limits.count(node, held.pod.namespace)

@@ -141,7 +141,7 @@ class Rebalancer:
             leaving=frozenset(row.pod.uid for row in lifecycle.registry if is_live(row)),
             explain_protection=lifecycle.gates.protections.explain,
             find_refusing_nodes=lambda held: lifecycle.rooms.find_refusing_nodes(held.pod),
-            hold_back=lambda held, node, pool: migrations.hold_back(held, node, pool, now_ms),
+            hold_back=lambda held, node: migrations.hold_back(held, node, now_ms),
             propose=lambda candidate: migrations.propose(candidate, cause),
         )
         return self.balancer.round(now_ms, rules)

@@ -51,7 +51,7 @@ class RoundRules:
     """Returns why a pod may never be evicted; None if it may be."""
     find_refusing_nodes: Callable[[HeldPod], BoolArray]
     """Returns a mask of the nodes that refuse a replacement of a pod, shape (nodes,)."""
-    hold_back: Callable[[HeldPod, str, str], Gate | None]
-    """Returns the gate that stops a pod of a node and pool for any target; called before a target is chosen."""
+    hold_back: Callable[[HeldPod, str], Gate | None]
+    """Returns the gate that stops a pod of a node for any target; called before a target is chosen."""
     propose: Callable[[Candidate], Gate | None]
     """Starts the migration of a candidate, or returns the gate that stops it."""

@@ -36,7 +36,7 @@ from streams.rebalance.outcome import (
 )
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import RiskPod, RiskPods, expect_life_minutes
-from streams.rebalance.risk.record import POOL, RiskRecord, read_nodes
+from streams.rebalance.risk.record import RiskRecord, read_nodes
 from streams.risk.overutilization import TIE
 from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget, rotate
@@ -342,7 +342,7 @@ class _Round:
         target, hot = pod.target, self.record.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
         rules, source = self.inputs.rules, self.names[pod.source]
-        refused = rules.hold_back(pod.held, source, POOL)
+        refused = rules.hold_back(pod.held, source)
         candidate = self.record.build_candidate(pod, target, costs)
         refused = refused or rules.propose(candidate)
         if refused is not None:

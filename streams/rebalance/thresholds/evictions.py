@@ -284,7 +284,7 @@ class _HotNode:
     def _move(self, index: int, used: list[int]) -> bool:
         """Plan the move of a pod, with a target by loadstream's rules; return False if it stays."""
         held, hot, rules = self.pods.held[index], self.hot, self.inputs.rules
-        refused = rules.hold_back(held, hot.name, self.pool.pool.name)
+        refused = rules.hold_back(held, hot.name)
         if refused is not None:
             self._refuse(index, refused)
             return False

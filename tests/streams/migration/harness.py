@@ -102,7 +102,7 @@ class Moving(Run):
             },
         )
         migrations, cause = self.state.migrations, self.cause()
-        answer = migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
+        answer = migrations.hold_back(found[1], candidate.node, cause.now_ms)
         answer = answer or migrations.propose(candidate, cause)
         self.collect()
         return answer

@@ -8,7 +8,6 @@ from tests.streams.cluster.builders import (
     budget,
     evicted,
     lifecycle,
-    node,
     node_gone,
     policy_record,
     policy_text,
@@ -106,32 +105,6 @@ def test_a_requested_migration_does_not_end_when_the_node_cools() -> None:
     moving = cluster(policy_text(), (A, "node-1"))
     moving.say(ask("migrate", pod=A))
     assert moving.state.migrations.list_uncommanded_moves() == []
-
-
-# --- windows ------------------------------------------------------------------------------------
-
-_WINDOWS = """
-rebalance: {{nodePools: [{{name: {pool}, nodeSelector: {{matchLabels: {{pool: web}}}}}}]}}
-maintenance: {{pools: [{{name: {pool}, windows: [{{days: [{day}]}}]}}]}}
-"""
-
-
-def test_a_renamed_pool_applies_its_window_to_waiting_migrations() -> None:
-    slow = {"evictQPS": 0.5, "evictBurst": 1, "defaultJobMode": "EvictDirectly"}
-    # The tests' log begins on a Thursday.
-    moving = cluster(policy_text(_WINDOWS.format(pool="web", day="thu"), **slow))
-    moving.say(node("node-1", labels={"pool": "web"}))
-    moving.say(lifecycle("seen", A, "node-1"), lifecycle("seen", B, "node-1"))
-    moving.say(ask("migrate", pod=A), ask("migrate", pod=B))
-    moving.later()
-    assert len(moving.commands) == 1
-    moving.say(policy_record(policy_text(_WINDOWS.format(pool="www", day="fri"), **slow)))
-    for _ in range(4):
-        moving.later()
-    assert len(moving.commands) == 1
-    assert moving.reports[-1].message.startswith(
-        "outside of the maintenance windows of pool www (fri"
-    )
 
 
 # --- the switches of LowNodeLoad ----------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_the_first_gate_that_stops_a_pod_is_reported() -> None:
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message) == ("gate", "not to calm")
     # What holds a pod back whatever its target is asked before one is looked for.
-    assert world.round(hold_back=lambda held, node, pool: Gate("Any", f"not from {node}")) == []
+    assert world.round(hold_back=lambda held, node: Gate("Any", f"not from {node}")) == []
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message, verdict.target) == ("gate", "not from hot", None)
 
