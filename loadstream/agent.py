@@ -125,9 +125,8 @@ def agent(
 ) -> None:
     """Measure this node and send the samples to the configured broker, until Ctrl-C.
 
-    Reads the usage of the node and its pods from /proc and the pods' cgroups, with pressure stall
-    information if the kernel has it. No API server is needed. While the broker is unavailable, up to 600
-    samples wait; then the oldest are dropped.
+    Reads the usage of the node and its pods from /proc and the pods' cgroups. No API server
+    is needed. While the broker is unavailable, up to 600 samples wait; then the oldest are dropped.
     """
     from connectors.agent.source import AgentSource, NodePaths
     from loadstream.cli.command import as_messages

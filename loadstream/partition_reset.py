@@ -19,7 +19,7 @@ from typing import Any
 from connectors.kafka.admin import find_topics, read_groups
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.extents import Extent, check_partitions, read_extents
-from connectors.kafka.producer import Sender
+from connectors.kafka.producer import OutgoingRecord, Sender
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name, expected_names
 from connectors.process import wall_clock
@@ -123,7 +123,7 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
     _delete_records(
         connection, {topic: ends[topic] for topic in (_JOURNAL, _CHECKPOINTS)}, partition
     )
-    with Sender(connection, keep_places=True) as sender:
+    with Sender(connection) as sender:
         writer = _Writer(sender, partition)
         opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
         opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
@@ -168,10 +168,10 @@ class _Writer:
 
     def write(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:
         """Write records in order and wait for them; return the last offset, -1 without records."""
-        for key, value in records:
-            self._sender.send_value(topic, value, RecordPlace(key or b"", self._partition, None))
-        self._sender.flush()
-        places, self._sender.places = self._sender.places, []
+        places = self._sender.deliver(
+            OutgoingRecord(topic, value, RecordPlace(key or b"", self._partition, None))
+            for key, value in records
+        )
         return max((offset for _, offset in places), default=-1)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.extents import read_topic_extents
-from connectors.kafka.producer import Sender
+from connectors.kafka.producer import OutgoingRecord, Sender
 from connectors.kafka.reader import Gap, Reader, Record
 from connectors.process.wall_clock import now_ms
 from schemas.settings.connection import KafkaSettings
@@ -118,9 +118,7 @@ class LockStepStages:
     def _apply(self, topic: str, records: list[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
         if topic == _SAMPLES:
             self._wait_for_collect_policies()
-        for written in records:
-            send(self._sender, written)
-        self._sender.flush()
+        self._sender.deliver(map(to_outgoing, records))
         count = len(records)
         if topic == _SAMPLES:
             topic, count = _METRICS, self._fold(records)
@@ -213,10 +211,10 @@ class LiveStages:
 
     def apply(self, records: Sequence[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
         """Send records, and yield the outputs for the cluster since the last call."""
-        for written in records:
-            if written.topic != "clock":
-                send(self._sender, written)
-                self.applied += 1
+        sent = self._sender.send_records(
+            to_outgoing(each) for each in records if each.topic != "clock"
+        )
+        self.applied += len(sent)
         if self._sender.has_failed:
             self._sender.flush()
         for record in self._reader.poll(_POLL_S):
@@ -226,7 +224,7 @@ class LiveStages:
                 yield record.topic, record.value
 
 
-def send(sender: Sender, written: ProducedRecord) -> None:
+def to_outgoing(written: ProducedRecord) -> OutgoingRecord:
     partition = int(written.key) if written.topic == "clock" else None
     place = RecordPlace(written.key.encode(), partition, written.written_ms)
-    sender.send_value(written.topic, written.value, place)
+    return OutgoingRecord(written.topic, written.value, place)

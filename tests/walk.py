@@ -20,7 +20,7 @@ from schemas.messages.policies import PolicyRecord
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import encode
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
-from tests.streams.builders import NOW_MS, nodes, pod, request
+from tests.streams.builders import CLUSTER, START_MS, nodes, numbered_pod, numbered_request
 
 _OURS = ("streams.", "schemas.")
 _LEFT_OUT = ("streams.placement.filters", "streams.placement.scores", "schemas.")
@@ -96,13 +96,13 @@ class Walk:
         return len(packages) - len(set(packages))
 
 
-def _written(topic: str, message: Any, at_ms: int = NOW_MS) -> ProducedRecord:
-    key = "0" if topic == "clock" else "c/n0" if topic == "node-usage" else "c"
+def _written(topic: str, message: Any, at_ms: int = START_MS) -> ProducedRecord:
+    key = "0" if topic == "clock" else f"{CLUSTER}/n0" if topic == "node-usage" else CLUSTER
     return ProducedRecord(topic, key, encode(message), at_ms)
 
 
 def _tick(seconds: int) -> ProducedRecord:
-    return _written("clock", ClockTick(partition=0, now_ms=NOW_MS + seconds * 1000))
+    return _written("clock", ClockTick(partition=0, now_ms=START_MS + seconds * 1000))
 
 
 def _metrics(seconds: int, cpus: Sequence[int], *pods: PodMetric) -> list[ProducedRecord]:
@@ -110,7 +110,7 @@ def _metrics(seconds: int, cpus: Sequence[int], *pods: PodMetric) -> list[Produc
         _written(
             "node-metrics",
             NodeMetric(
-                cluster="c", node=f"n{number}", updated_at_ms=NOW_MS + seconds * 1000,
+                cluster=CLUSTER, node=f"n{number}", updated_at_ms=START_MS + seconds * 1000,
                 average_ms=300_000, usage={"cpu": cpu}, pods=pods if number == 0 else (),
             ),
         )
@@ -120,7 +120,7 @@ def _metrics(seconds: int, cpus: Sequence[int], *pods: PodMetric) -> list[Produc
 
 def _cluster() -> LocalPipeline:
     pipeline = LocalPipeline()
-    policy = PolicyRecord(cluster="c", document=_POLICY, applied_at_ms=NOW_MS)
+    policy = PolicyRecord(cluster=CLUSTER, document=_POLICY, applied_at_ms=START_MS)
     records = [_written("policies", policy), *(_written("node-state", each) for each in nodes())]
     pipeline.apply([*records, *_metrics(0, [4_000] * 4), _tick(0)])
     return pipeline
@@ -129,7 +129,7 @@ def _cluster() -> LocalPipeline:
 def walk_request(*, everything: bool = False) -> Walk:
     """A request that is placed immediately."""
     pipeline = _cluster()
-    asking = _written("scheduling-requests", request(1))
+    asking = _written("scheduling-requests", numbered_request(1))
     walk = Walk(asking, asking.value, everything=everything)
     walk.trace(lambda: pipeline.apply([asking]))
     return walk
@@ -140,7 +140,7 @@ def walk_sample(*, everything: bool = False) -> Walk:
     pipeline = _cluster()
     for second in range(0, 600, 10):
         sample = NodeUsage(
-            cluster="c", node="n0", sampled_at_ms=NOW_MS + second * 1000, usage={"cpu": 1_000}
+            cluster=CLUSTER, node="n0", sampled_at_ms=START_MS + second * 1000, usage={"cpu": 1_000}
         )
         record = _written("node-usage", sample)
         walk = Walk(record, record.value, everything=everything)
@@ -154,11 +154,13 @@ def walk_eviction(*, everything: bool = False) -> Walk:
     """A pod of a hot node, at the ticks that create its migration and send its eviction command."""
     pipeline = _cluster()
     running = PodLifecycle(
-        cluster="c", event="bound", pod=pod(1, cpu="8").model_copy(update={"node": "n0"})
+        cluster=CLUSTER,
+        event="bound",
+        pod=numbered_pod(1, cpu="8").model_copy(update={"node": "n0"}),
     )
     usage = PodMetric(namespace="default", name="p1", usage={"cpu": 8_000})
     pipeline.apply([_written("pod-lifecycle", running)])
-    node = pipeline.cluster.clusters["c"].inventory.nodes["n0"]
+    node = pipeline.cluster.clusters[CLUSTER].inventory.nodes["n0"]
     walk = Walk(*node.held.values(), everything=everything)
     for minute in range(1, 30):
         pipeline.apply(_metrics(60 * minute, [15_000, 1_000, 1_000, 1_000], usage))

@@ -1,13 +1,12 @@
 """`loadstream agent`: measures its node from the kernel's files.
 
-    /proc/stat, meminfo, pressure ─▶ cpu, memory, pressure ─┐
-    pods' cgroups, v1 or v2 ───────▶ hierarchies, pods ─────┼─▶ source ─▶ delivery ─▶ node-usage
-    /var/log/pods ─────────────────▶ pods ──────────────────┘
+    /proc/stat, meminfo ──────▶ cpu, memory ───────┐
+    pods' cgroups, v1 or v2 ──▶ hierarchies, pods ─┼─▶ source ─▶ delivery ─▶ node-usage
+    /var/log/pods ────────────▶ pods ──────────────┘
 
     files         reads small files and counts failures
     cpu           CPU time, and the rate between two readings
     memory        memory in use, with and without page cache
-    pressure      pressure stall information
     hierarchies   finds mounted cgroup hierarchies: v2, v1, or both
     pods          finds the cgroups of pods, and their names by uid
     source        builds a sample of the node and its pods

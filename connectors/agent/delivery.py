@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.extents import count_partitions
-from connectors.kafka.producer import Sender
+from connectors.kafka.producer import OutgoingRecord, Sender
 from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import KafkaSettings, SettingsError
 from schemas.topics.catalog import TOPIC_BY_NAME
@@ -140,9 +140,9 @@ class Delivery:
             connection = connect(self._settings)
             count_partitions(connection, TOPIC)
             self._sender = Sender(connection)
-        for sample in self._batch:
-            self._sender.send_value(TOPIC, sample.value, sample.target)
-        self._sender.flush("sample")
+        self._sender.deliver(
+            (OutgoingRecord(TOPIC, sample.value, sample.target) for sample in self._batch), "sample"
+        )
 
     def _put_back(self) -> None:
         """Queue the failed batch again, and drop the sender, which keeps its failure."""

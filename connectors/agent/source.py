@@ -1,6 +1,6 @@
-"""Measure this node: samples with the node, its pods, memory and pressure.
+"""Measure this node: samples with the node, its pods and their memory.
 
-CPU is the mean since the previous sample; memory and pressure are current values. A pod has no CPU
+CPU is the mean since the previous sample; memory is the current value. A pod has no CPU
 in a sample if it is new, its counter was reset, or its file could not be read. A pod whose cgroup is
 gone is not in the sample. The system part is computed later (see `schemas.messages.usage`).
 """
@@ -22,7 +22,6 @@ from connectors.agent.memory import (
     parse_memory,
 )
 from connectors.agent.pods import PodCgroups, PodNames
-from connectors.agent.pressure import read_node_pressure
 from connectors.ports.usage_source import UsageSource
 from connectors.process import wall_clock
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
@@ -115,7 +114,6 @@ class AgentSource(UsageSource):
             memory=memory,
             memory_is="notAvailable",
             capacity=capacity,
-            pressure=read_node_pressure(self.files, self._proc),
             pods=self._measure_pods(),
             host_applications=self._measure_applications(),
             source=self.name,

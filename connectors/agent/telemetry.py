@@ -7,7 +7,7 @@ from prometheus_client import Counter, Gauge
 from connectors.process.metrics_endpoint import create_process_registry
 
 #: Purposes of reading files (`files.Files`).
-PURPOSES = ("node", "pods", "pressure", "names")
+PURPOSES = ("node", "pods", "names")
 
 
 class AgentTelemetry:
@@ -32,7 +32,7 @@ class AgentTelemetry:
         )
         self._errors = Counter(
             "loadstream_agent_read_errors",
-            "Existing files that could not be read or parsed, by purpose: `node`, `pods`, `pressure`, `names`.",
+            "Existing files that could not be read or parsed, by purpose: `node`, `pods`, `names`.",
             ["purpose"],
             registry=self.registry,
         )

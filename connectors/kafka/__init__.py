@@ -11,9 +11,8 @@ partition_records  reads a range of one partition, or its newest record, for asy
 cluster_records    reads the newest records and the rows of a cluster, for commands
 tail               reads or follows a whole topic, for commands
 applied            tells whether a worker has applied a record
-producer           the producer: compressed, idempotent; sends messages, for commands
+producer           the producer, for async code and for commands
 produce            sends JSON lines or messages to a topic, for commands
-outbox             sends messages without blocking, for duties
 leadership         elects the active process of a cluster by a consumer group
 term               when the active process may write
 """

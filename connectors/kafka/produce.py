@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal
 
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import count_partitions
-from connectors.kafka.producer import Sender
+from connectors.kafka.producer import OutgoingRecord, Sender
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal
 from schemas.topics.catalog import TOPIC_BY_NAME, Topic
@@ -70,6 +70,7 @@ def produce_lines(
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
     bytes_read = sent = 0
+    waiting: list[OutgoingRecord] = []
     with Sender(connection) as sender:
         for number, line in read_lines(stream):
             bytes_read += len(line)
@@ -87,16 +88,18 @@ def produce_lines(
                 else:
                     for unknown in find_unknown_fields(topic.name, value):
                         summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
-                    sender.send_value(topic.name, value, target, number)
-                    sent += 1
+                    waiting.append(OutgoingRecord(topic.name, value, target, number))
                     summary.value_bytes += len(value)
                     summary.expired += (
                         target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
                     )
             if number % _LINES_PER_REPORT == 0:
                 on_progress(number, bytes_read)
+                sent += len(sender.send_records(waiting))
+                waiting = []
                 if sender.has_failed:
                     break
+        sent += len(sender.send_records(waiting))
         sender.flush("line")
     on_progress(summary.lines, bytes_read)
     summary.seconds = time.monotonic() - began
@@ -111,16 +114,16 @@ def produce_messages(
 
     Raises BrokerUnavailable.
     """
-    partitions, refused = count_partitions(connection, topic), []
-    with Sender(connection, keep_places=True) as sender:
-        for value in map(encode, messages):
-            target = _target(TOPIC_BY_NAME[topic], value, partitions, decode)
-            if isinstance(target, Refusal):
-                refused.append(target.reason)
-            else:
-                sender.send_value(topic, value, target)
-        sender.flush()
-        return sender.places, refused
+    partitions = count_partitions(connection, topic)
+    records, refused = [], []
+    for value in map(encode, messages):
+        target = _target(TOPIC_BY_NAME[topic], value, partitions, decode)
+        if isinstance(target, Refusal):
+            refused.append(target.reason)
+        else:
+            records.append(OutgoingRecord(topic, value, target))
+    with Sender(connection) as sender:
+        return sender.deliver(records), refused
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

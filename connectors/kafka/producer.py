@@ -1,46 +1,47 @@
 """The producer: every record is compressed, acknowledged by all replicas, and written once.
 
 Retries cause no duplicates (idempotence). zstd makes a journal record or a sample several times
-smaller.
+smaller. `Producer` is asynchronous, for processes between Kafka and a cluster. `Sender` blocks, for
+commands. Per partition one batch of `_BATCH_BYTES` is on its way and one is filled; then callers wait.
+
+Without `expire_s`, records and callers wait without a limit while brokers are down or a partition has
+no leader. If a broker refuses a record, the next call of `check` or `send` raises. The process then ends, and
+work that is not marked as done is repeated.
 """
 
 import asyncio
-import time
-from collections import deque
+import logging
+from collections.abc import Iterable
 from contextlib import suppress
+from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from connectors.kafka.client import BrokerUnavailable, Connection, event_loop, wait_for
+from connectors.kafka.client import BrokerUnavailable, Connection, wait_for
 from connectors.kafka.reconnect import connect_client, never_expire, start_client
-from schemas.base.limits import BATCH_BYTES_MAX
+from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
 from schemas.topics.records import RecordPlace, place_record
 
+logger = logging.getLogger(__name__)
+
 #: Compression of all records.
 COMPRESSION = "zstd"
+#: Timeout of one request, or of handing over one record, in seconds; then it is logged and retried.
+REQUEST_S = 60.0
+#: Timeout of an acknowledgement for commands, in seconds.
+DELIVERY_S = 30.0
+#: How long to wait for records at the end, in seconds: less than Kubernetes waits between SIGTERM and
+#: SIGKILL.
+CLOSE_S = 15.0
+_BATCH_BYTES = 1024 * 1024
+#: How long requests on their way may take at the end, in seconds.
+_SENDER_CLOSE_S = 1.0
 
 
-async def connect_producer(settings: KafkaSettings, **options: Any) -> Any:
-    """Return a started producer of aiokafka that keeps records until they are acknowledged.
-
-    Waits until a broker answers. `options` replace the default ones.
-    """
-    producer = await connect_client(lambda: _create(settings, options))
-    never_expire(producer)
-    return producer
-
-
-async def start_producer(settings: KafkaSettings, **options: Any) -> Any:
-    """Return a started producer that drops records after `request_timeout_ms`.
-
-    Raises KafkaError if no broker answers.
-    """
-    return await start_client(lambda: _create(settings, options))
-
-
-def _create(settings: KafkaSettings, options: dict[str, Any]) -> Any:
+def create_producer(settings: KafkaSettings, **options: Any) -> Any:
+    """Return a producer of aiokafka that is not started; `options` replace the default ones."""
     from aiokafka import AIOKafkaProducer
 
     return AIOKafkaProducer(
@@ -54,59 +55,191 @@ def _create(settings: KafkaSettings, options: dict[str, Any]) -> Any:
     )
 
 
-#: Timeout of an acknowledgement.
-DELIVERY_TIMEOUT_MS = 30_000
-#: Most bytes of waiting values; then `send` waits.
-_WAITING_BYTES_MAX = 64 * 1024 * 1024
-_WAIT_S = 0.01
+async def connect_producer(settings: KafkaSettings, **options: Any) -> Any:
+    """Return a started producer of aiokafka that keeps records until they are acknowledged.
+
+    Waits until a broker answers.
+    """
+    producer = await connect_client(lambda: create_producer(settings, **options))
+    never_expire(producer)
+    return producer
 
 
-class _Waiting(NamedTuple):
-    number: int
+class RecordTooLong(ValueError):
+    """A message that no reader would accept, because it is too long."""
+
+
+class OutgoingRecord(NamedTuple):
     topic: str
     value: bytes | None
-    target: RecordPlace
+    place: RecordPlace
+    number: int = 0
+    """Number of the record in errors; 0: its number among all sent records."""
+
+
+class Producer:
+    """Sends records to any topic without blocking the event loop; an async context manager."""
+
+    def __init__(
+        self, settings: KafkaSettings, *, linger_ms: int = 5, expire_s: float | None = None
+    ) -> None:
+        """Args:
+        settings: how to reach Kafka.
+        linger_ms: how long a record may wait to be sent together with others.
+        expire_s: a record without acknowledgement fails after this time; None: never.
+        """
+        self.sent = 0
+        """Number of records handed over so far."""
+        self.failures: list[tuple[int, str]] = []
+        """Number and reason of each record that was not acknowledged."""
+        self._settings = settings
+        self._linger_ms = linger_ms
+        self._expire_s = expire_s
+        self._producer: Any = None
+        self._under_way: dict[asyncio.Future[Any], int] = {}
+        """Number of each record without acknowledgement."""
+
+    async def start(self) -> None:
+        """Connect; raises BrokerUnavailable."""
+        from aiokafka.errors import KafkaError
+
+        timeout_s = self._expire_s or REQUEST_S
+        try:
+            self._producer = await start_client(
+                lambda: create_producer(
+                    self._settings,
+                    linger_ms=self._linger_ms,
+                    max_batch_size=_BATCH_BYTES,
+                    request_timeout_ms=round(timeout_s * 1000),
+                )
+            )
+        except KafkaError as error:
+            raise BrokerUnavailable(f"no broker answers: {error}") from error
+        if self._expire_s is None:
+            never_expire(self._producer)
+
+    async def close(self) -> None:
+        """Disconnect; drops records without acknowledgement."""
+        self._give_up()
+        # Not `stop`, which waits for records that were given up.
+        self._producer._closed = True  # noqa: SLF001 - no other way
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SENDER_CLOSE_S):  # a broker may hang
+                await self._producer._sender.close()  # noqa: SLF001 - no other way
+        await self._producer.client.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=CLOSE_S)
+        if count := len(self._under_way):
+            logger.warning("%d records were not acknowledged after %g s: dropped", count, CLOSE_S)
+        await self.close()
+
+    async def send(self, topic: str, message: Any) -> asyncio.Future[Any]:
+        """Hand a message over; the returned future is done when the record is acknowledged.
+
+        Raises RecordTooLong, and BrokerUnavailable if an earlier record failed.
+        """
+        self.check()
+        value = encode(message)
+        if len(value) > VALUE_BYTES_MAX:
+            raise RecordTooLong(
+                f"topic {topic}: the record has {len(value)} bytes; expected at most "
+                f"{VALUE_BYTES_MAX}"
+            )
+        place = place_record(TOPIC_BY_NAME[topic], message)
+        return await self.send_record(OutgoingRecord(topic, value, place))
+
+    async def send_record(self, record: OutgoingRecord) -> asyncio.Future[Any]:
+        """Hand a record over; the returned future is done when the record is acknowledged."""
+        from aiokafka.errors import KafkaError
+
+        self.sent += 1
+        number = record.number or self.sent
+        try:
+            acknowledged = await self._hand_over(record)
+        except KafkaError as error:
+            acknowledged = asyncio.get_running_loop().create_future()
+            acknowledged.set_exception(error)
+        self._under_way[acknowledged] = number
+        acknowledged.add_done_callback(self._settle)
+        return acknowledged
+
+    async def deliver(self, topic: str, messages: Iterable[Any]) -> None:
+        """Send messages and wait until they are acknowledged; raises BrokerUnavailable."""
+        waiting = [await self.send(topic, message) for message in messages]
+        await asyncio.gather(*waiting, return_exceptions=True)
+        self.check()
+
+    async def flush(self) -> None:
+        """Wait until all records are acknowledged or have failed."""
+        if not self._under_way:
+            return
+        # A record can take the timeout twice: until it is sent, and until the answer comes.
+        timeout_s = None if self._expire_s is None else 2 * self._expire_s
+        await asyncio.wait(self._under_way, timeout=timeout_s)
+        self._give_up()
+
+    def check(self, unit: str = "record") -> None:
+        """Raise BrokerUnavailable if a record failed; `unit` is what the numbers of records count."""
+        if self.failures:
+            number, reason = min(self.failures)
+            raise BrokerUnavailable(
+                f"{len(self.failures)} of {self.sent} records were not acknowledged; the first is "
+                f"{unit} {number}: {reason}"
+            )
+
+    async def _hand_over(self, record: OutgoingRecord) -> asyncio.Future[Any]:
+        from aiokafka.errors import KafkaTimeoutError
+
+        topic, value, place, _ = record
+        while True:
+            try:
+                acknowledged: asyncio.Future[Any] = await self._producer.send(
+                    topic,
+                    value,
+                    key=place.key,
+                    partition=place.partition,
+                    timestamp_ms=place.timestamp_ms,
+                )
+            except KafkaTimeoutError:
+                if self._expire_s is not None:
+                    raise
+                logger.warning("topic %s: no broker accepted a record for %g s", topic, REQUEST_S)
+            else:
+                return acknowledged
+
+    def _settle(self, acknowledged: asyncio.Future[Any]) -> None:
+        number = self._under_way.pop(acknowledged)
+        if acknowledged.cancelled():
+            self.failures.append((number, "no acknowledgement"))
+        elif error := acknowledged.exception():
+            self.failures.append((number, str(error) or type(error).__name__))
+
+    def _give_up(self) -> None:
+        for acknowledged in self._under_way:
+            acknowledged.cancel()
 
 
 class Sender:
-    """Sends records to any topic; `flush` waits for their acknowledgements. A context manager."""
+    """A `Producer` for commands, which blocks; a context manager. Records expire after `DELIVERY_S`."""
 
-    def __init__(
-        self, connection: Connection, *, linger_ms: int = 20, keep_places: bool = False
-    ) -> None:
-        """Connect; raises BrokerUnavailable.
-
-        Args:
-            connection: an open connection.
-            linger_ms: how long a record may wait to be sent together with others.
-            keep_places: remember partition and offset of each record (for small numbers of records).
-        """
-        from aiokafka.errors import KafkaError
-
+    def __init__(self, connection: Connection, *, linger_ms: int = 20) -> None:
+        """Connect; raises BrokerUnavailable."""
         self._connection = connection
-        self._keep_places = keep_places
-        self._sent = 0
-        self._refused: list[tuple[int, str]] = []
-        """Number and cause of each failed record."""
-        self.places: list[tuple[int, int]] = []
-        """Partition and offset of acknowledged records, with `keep_places`."""
-        self._waiting: deque[_Waiting] = deque()
-        self._given_bytes = self._taken_bytes = 0
-        """Bytes of values that callers have given and the producer has taken."""
-        self._under_way: dict[asyncio.Future[Any], int] = {}
-        """Number of each record without acknowledgement."""
-        self._loop = event_loop()
-        self._handing_over: asyncio.Task[None] | None = None
+        self._producer = Producer(connection.settings, linger_ms=linger_ms, expire_s=DELIVERY_S)
         try:
-            self._producer = wait_for(
-                start_producer(
-                    connection.settings,
-                    linger_ms=linger_ms,
-                    max_batch_size=1024 * 1024,
-                    request_timeout_ms=DELIVERY_TIMEOUT_MS,
-                )
-            )
-        except KafkaError:
+            wait_for(self._producer.start())
+        except BrokerUnavailable:
             raise connection.silent(connection.settings.connect_timeout_s) from None
 
     def __enter__(self) -> Self:
@@ -118,117 +251,41 @@ class Sender:
     @property
     def has_failed(self) -> bool:
         """Whether a record has failed so far."""
-        return bool(self._refused)
+        return bool(self._producer.failures)
 
     def send(self, topic: str, message: Any) -> None:
-        """Send a message to its partition."""
-        self.send_value(topic, encode(message), place_record(TOPIC_BY_NAME[topic], message))
+        """Hand a message over without waiting for its acknowledgement."""
+        place = place_record(TOPIC_BY_NAME[topic], message)
+        self.send_records([OutgoingRecord(topic, encode(message), place)])
 
-    def send_value(
-        self, topic: str, value: bytes | None, target: RecordPlace, number: int = 0
-    ) -> None:
-        """Hand a record over without waiting for its acknowledgement; waits while too many bytes wait.
+    def send_records(self, records: Iterable[OutgoingRecord]) -> list[asyncio.Future[Any]]:
+        """Hand records over without waiting for acknowledgements. Many at once are much faster."""
 
-        `number` identifies the record in errors; 0: its number among all sent records.
-        """
-        self._sent += 1
-        while self._given_bytes - self._taken_bytes > _WAITING_BYTES_MAX:
-            time.sleep(_WAIT_S)
-        self._given_bytes += len(value or b"")
-        self._waiting.append(_Waiting(number or self._sent, topic, value, target))
-        if len(self._waiting) == 1:
-            self._loop.call_soon_threadsafe(self._begin)
+        async def send() -> list[asyncio.Future[Any]]:
+            return [await self._producer.send_record(record) for record in records]
+
+        return wait_for(send())
 
     def flush(self, unit: str = "record") -> None:
         """Wait until all records are acknowledged.
 
-        Args:
-            unit: what the numbers of records count, for the error.
-
-        Raises:
-            BrokerUnavailable: records are not acknowledged; it names the first.
+        Raises BrokerUnavailable with the first record that failed, by its number in `unit`s.
         """
-        wait_for(self._flush())
-        if not self._refused:
-            return
-        first, why = min(self._refused)
-        explained = self._connection.silent(DELIVERY_TIMEOUT_MS / 1000)
-        raise BrokerUnavailable(
-            f"{len(self._refused)} of {self._sent} records were not acknowledged, from {unit} {first} "
-            f"on ({why}); the others were. {explained}"
-        )
+        wait_for(self._producer.flush())
+        try:
+            self._producer.check(unit)
+        except BrokerUnavailable as error:
+            cause = self._connection.silent(DELIVERY_S)
+            raise BrokerUnavailable(f"{error}. {cause}") from None
+
+    def deliver(
+        self, records: Iterable[OutgoingRecord], unit: str = "record"
+    ) -> list[tuple[int, int]]:
+        """Send records and wait; return partition and offset of each. Raises as `flush`."""
+        waiting = self.send_records(records)
+        self.flush(unit)
+        return [(written.partition, written.offset) for written in (f.result() for f in waiting)]
 
     def close(self) -> None:
         """Disconnect; drops records without acknowledgement."""
-        wait_for(self._close())
-
-    def _begin(self) -> asyncio.Future[None]:
-        if self._handing_over is None or self._handing_over.done():
-            self._handing_over = self._loop.create_task(self._hand_over())
-        return self._handing_over
-
-    async def _hand_over(self) -> None:
-        from aiokafka.errors import KafkaError
-
-        while self._waiting:
-            number, topic, value, target = self._waiting[0]
-            try:
-                acknowledged = await self._producer.send(
-                    topic,
-                    value,
-                    key=target.key,
-                    partition=target.partition,
-                    timestamp_ms=target.timestamp_ms,
-                )
-            except KafkaError as error:
-                self._refuse(number, error)
-            else:
-                self._under_way[acknowledged] = number
-                acknowledged.add_done_callback(self._settle)
-            self._taken_bytes += len(value or b"")
-            self._waiting.popleft()
-
-    def _settle(self, acknowledged: "asyncio.Future[Any]") -> None:
-        number = self._under_way.pop(acknowledged, None)
-        if number is None or acknowledged.cancelled():
-            return  # it was dropped before
-        error = acknowledged.exception()
-        if error is not None:
-            self._refuse(number, error)
-        elif self._keep_places:
-            written = acknowledged.result()
-            self.places.append((written.partition, written.offset))
-
-    def _refuse(self, number: int, error: BaseException) -> None:
-        self._refused.append((number, str(error) or type(error).__name__))
-
-    async def _flush(self) -> None:
-        try:
-            async with asyncio.timeout(2 * DELIVERY_TIMEOUT_MS / 1000):
-                while self._waiting or self._under_way:
-                    await asyncio.wait([self._begin(), *self._under_way])
-        except TimeoutError:
-            self._give_up()
-
-    def _give_up(self) -> None:
-        """Refuse all records without acknowledgement."""
-        if self._handing_over is not None:
-            self._handing_over.cancel()
-        under_way = dict(self._under_way)
-        numbers = [*under_way.values(), *(record.number for record in self._waiting)]
-        self._refused += [(number, "no acknowledgement") for number in numbers]
-        self._under_way.clear()
-        self._waiting.clear()
-        for acknowledged in under_way:
-            acknowledged.cancel()
-
-    async def _close(self) -> None:
-        if self._under_way or self._waiting or self._refused:
-            self._give_up()
-            # stop() would wait for all records.
-            self._producer._closed = True  # noqa: SLF001 - no other way
-            with suppress(asyncio.CancelledError):
-                await self._producer._sender.close()  # noqa: SLF001 - no other way
-            await self._producer.client.close()
-        else:
-            await self._producer.stop()
+        wait_for(self._producer.close())

@@ -1,13 +1,12 @@
 """All messages, one module per topic or group of objects.
 
-usage          `node-usage`, with pressure (share of time in which tasks waited)
+usage          `node-usage`
 collect        the collect policy of a cluster, between the samples of `node-usage`
 metrics        `node-metrics`
 nodes          `node-state`
 pods           `pod-lifecycle`, and the pod itself
 pod_selectors  label selectors of pods
 namespaces     namespaces and priority classes, on `pod-lifecycle`
-volumes        persistent volumes and their claims, on `pod-lifecycle`
 workloads      workloads and disruption budgets, on `pod-lifecycle`
 lists          full lists, on `node-state` and `pod-lifecycle`
 requests       `scheduling-requests`

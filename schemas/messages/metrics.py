@@ -24,7 +24,7 @@ from schemas.base.message import (
     SourceName,
     published,
 )
-from schemas.messages.usage import MemoryDefinition, Pressure
+from schemas.messages.usage import MemoryDefinition
 
 AggregationType = Literal["avg", "p50", "p90", "p95", "p99"]
 AGGREGATION_TYPES: tuple[AggregationType, ...] = ("avg", "p50", "p90", "p95", "p99")
@@ -136,8 +136,6 @@ class NodeMetric(Message):
     """Mean usage of each known process outside of Kubernetes."""
     samples: Count = 0
     """Number of samples in the average window; 0: unknown."""
-    pressure: Pressure | None = None
-    """Pressure on the node in the newest sample, without totals; none: not measured."""
     memory_is: MemoryDefinition | None = None
     """What memory figures include, in the newest sample or in the aggregate; none: unknown."""
     source: SourceName | None = None

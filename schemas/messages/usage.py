@@ -13,7 +13,6 @@ from pydantic import Field
 from schemas.base.message import (
     INT64_MAX,
     ClusterName,
-    Count,
     DurationMs,
     EpochMs,
     Message,
@@ -25,43 +24,6 @@ from schemas.base.message import (
     Uid,
     published,
 )
-
-_Share = Annotated[int, Field(ge=0, le=10_000, json_schema_extra=published(unit="1/10000"))]
-
-
-class Stalled(Part):
-    """Share of time in which tasks waited, as exponential averages."""
-
-    avg10_bp: _Share
-    """Share over the last 10 seconds."""
-    avg60_bp: _Share
-    """Share over the last 60 seconds."""
-    avg300_bp: _Share
-    """Share over the last 300 seconds."""
-    total_us: Annotated[Count, Field(json_schema_extra=published(unit="us"))] | None = None
-    """Total waiting time since boot; the difference of two totals gives the exact share between
-    them."""
-
-
-class ResourcePressure(Part):
-    """Pressure on one resource."""
-
-    some: Stalled
-    """At least one task waited."""
-    full: Stalled | None = None
-    """All runnable tasks waited; none: not defined, as for the CPU of a node."""
-
-
-class Pressure(Part):
-    """Pressure on the resources of a node; a missing resource was not measured."""
-
-    cpu: ResourcePressure | None = None
-    """Runnable tasks without a CPU."""
-    memory: ResourcePressure | None = None
-    """Tasks that waited for memory (reclaim, swap, refaulted pages)."""
-    io: ResourcePressure | None = None
-    """Tasks that waited for a disk."""
-
 
 #: Most pods per sample; the kubelet's default limit is 110.
 PODS_PER_SAMPLE_MAX = 2_000
@@ -144,8 +106,6 @@ class NodeUsage(Message):
         Field(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX, fail_fast=True),
     ] = ()
     """Usage of known applications outside of Kubernetes."""
-    pressure: Pressure | None = None
-    """Share of time in which tasks of the node waited; none: not measured."""
     capacity: ResourceAmounts | None = None
     """Capacity of the node; a sample above 105 % of it is refused. None: unknown."""
     node_created_at_ms: EpochMs | None = None

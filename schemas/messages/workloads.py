@@ -14,7 +14,6 @@ from schemas.messages.lists import ListBegin, ListEnd, ListId
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.pod_selectors import PodSelector
 from schemas.messages.pods import Namespace, PodLifecycle
-from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 
 Pods = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
@@ -80,8 +79,6 @@ PodLifecycleRecord = Annotated[
     | DisruptionBudget
     | NamespaceState
     | PriorityClassState
-    | PersistentVolumeState
-    | PersistentVolumeClaimState
     | ListBegin
     | ListEnd,
     Field(discriminator="kind"),

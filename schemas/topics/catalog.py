@@ -91,7 +91,7 @@ TOPICS: tuple[Topic, ...] = (
         inserted=CollectPolicyRecord,
     ),
     Topic("node-state", NodeStateRecord, "cluster", "Nodes added, changed and removed, with full lists.", "cluster"),
-    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads, disruption budgets, namespaces, priority classes and volumes, with full lists.", "cluster"),
+    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads, disruption budgets, namespaces and priority classes, with full lists.", "cluster"),
     Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that need a node.", "cluster"),
     Topic(
         "policies", PolicyRecord, "cluster", "The whole policy of a cluster; pause and resume.", "cluster",

@@ -4,8 +4,7 @@ Averages cover the average window before the newest sample, even if there are fe
 window is reported for a resource if its samples span at least half of the window. Percentiles of
 different resources can belong to different times.
 
-Pressure and source are those of the newest sample. The kernel averages pressure over 10, 60 and 300
-seconds, so it needs no window.
+Source and memory definition are those of the newest sample.
 """
 
 from collections.abc import Sequence
@@ -76,11 +75,7 @@ def build_metric(
     columns = None if lifetimes is None else _lifetime_columns(lifetimes, members)
     optional: dict[str, Any] = {"lifetimes": columns}
     if newest is not None:
-        optional |= {
-            "pressure": newest.pressure,
-            "source": newest.source,
-            "memory_is": newest.memory_is,
-        }
+        optional |= {"source": newest.source, "memory_is": newest.memory_is}
     return {
         "schema_version": 1,
         "cluster": node.cluster,

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -31,7 +31,6 @@ from schemas.messages.usage import (
 )
 
 _Amount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-_Share = Annotated[int, Meta(ge=0, le=10_000)]
 _DAY_MS = 86_400_000
 
 _OBJECT_NAME = TypeAdapter[str](ObjectName)
@@ -45,24 +44,6 @@ class _Part(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 class _Memory(_Part):
     usage_without_page_cache_bytes: _Amount | None = None
     usage_with_page_cache_bytes: _Amount | None = None
-
-
-class _Stalled(_Part):
-    avg10_bp: _Share
-    avg60_bp: _Share
-    avg300_bp: _Share
-    total_us: _Amount | None = None
-
-
-class _ResourcePressure(_Part):
-    some: _Stalled
-    full: _Stalled | None = None
-
-
-class _Pressure(_Part):
-    cpu: _ResourcePressure | None = None
-    memory: _ResourcePressure | None = None
-    io: _ResourcePressure | None = None
 
 
 class _Pod(_Part):
@@ -99,7 +80,6 @@ class KnownSample(_Part):
     host_applications: Annotated[
         list[_HostApplication], Meta(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX)
     ] = []
-    pressure: _Pressure | None = None
     capacity: dict[str, _Amount] | None = None
     node_created_at_ms: Annotated[int, Meta(ge=EPOCH_MS_MIN, le=EPOCH_MS_MAX)] | None = None
     source: str | None = None
@@ -166,7 +146,6 @@ def _accepts(adapter: TypeAdapter[str], name: str) -> bool:
 
 
 Amounts = Mapping[str, int]
-_SHARES = ("avg10_bp", "avg60_bp", "avg300_bp")
 
 #: A pod or a host application: namespace, name, uid, priority class. Namespace and uid of a host
 #: application are empty. A plain tuple, because a named one takes four times as long to create.
@@ -187,8 +166,6 @@ class SampleFigures:
     """Pods, then host applications, in the order of the sample."""
     resources: frozenset[str]
     """Resources with any figure."""
-    pressure: dict[str, Any] | None = None
-    """Field `pressure` of a `NodeMetric`; None: not measured."""
     memory_is: MemoryDefinition | None = None
     """Definition of the memory figures; None: unknown."""
     source: str | None = None
@@ -240,7 +217,6 @@ def extract_figures(
         system=system,
         members=members,
         resources=frozenset().union(usage, system, *[amounts for _, amounts in members]),
-        pressure=_pressure_shares(sample),
         memory_is=_define_memory(sample, memory_field),
         source=sample.source,
         node_created_at_ms=sample.node_created_at_ms or 0,
@@ -258,22 +234,6 @@ def _define_memory(sample: NodeUsage | KnownSample, memory_field: str) -> Memory
     if memory_field == "usage_with_page_cache_bytes":
         return "withPageCache"
     return "anonymous" if sample.memory_is == "workingSet" else sample.memory_is
-
-
-def _pressure_shares(sample: NodeUsage | KnownSample) -> dict[str, Any] | None:
-    """Return the pressure without totals, which mean nothing in a single sample."""
-    pressure = sample.pressure
-    if pressure is None:
-        return None
-    shares: dict[str, Any] = {}
-    for name, of in (("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)):
-        if of is not None:
-            shares[name] = {
-                kind: {share: getattr(stalled, share) for share in _SHARES}
-                for kind, stalled in (("some", of.some), ("full", of.full))
-                if stalled is not None
-            }
-    return shares or None
 
 
 def _select_memory(usage: Amounts, memory: object | None, memory_field: str) -> Amounts:

@@ -43,7 +43,7 @@ class AggregateStage:
         """
         self.state = state
         self.counts: Counter[str] = Counter()
-        """Records by result since `take_counts`: taken, taken_late, duplicate, redelivered,
+        """Records by result since `take_counts`: taken, taken_late, duplicate,
         refused_<category>; also reported, forgotten, set_back, renewed, policy_adopted,
         policy_repeated."""
         self._intake = SampleIntake(state, partitions, limits, self.counts)
@@ -59,16 +59,12 @@ class AggregateStage:
         return self.state.clock.now_ms
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        position = self.state.position
         for record in records:
-            if record.offset <= self.state.position:
-                self.counts["redelivered"] += 1
-                continue
             self.state.position = record.offset
             self._apply(record)
             self._intake.sweep()
         rows: tuple[RowChange, ...] = ()
-        if self.state.position > position:
+        if records:
             if self._has_table:
                 rows = self.state.changes()
             else:

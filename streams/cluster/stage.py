@@ -3,9 +3,9 @@
     records (node-state, pod-lifecycle, scheduling-requests, policies, node-metrics, clock,
              command-outcomes) ──▶ decisions and commands, changed table rows, dead letters
 
-Records are applied in the order given. Batches only bound how much is made durable at once; they do
-not change decisions. A record that is read twice is skipped by its offset. A record that cannot be read
-or applied becomes a dead letter. An exception affects one cluster only (see `clusters`).
+The caller passes each record once, in the order of the offsets of its topic. Batches only bound how
+much is made durable at once; they do not change decisions. A record that cannot be read or applied
+becomes a dead letter. An exception affects one cluster only (see `clusters`).
 """
 
 import logging
@@ -77,9 +77,6 @@ class ClusterStage:
         names = {*before, *self._clusters.failures.list_apart()}
         batch: list[BatchRecord] = []
         for record in records:
-            if record.offset <= self.positions.get(record.topic, -1):
-                self.counts.results["repeated"] += 1
-                continue
             self.positions[record.topic] = record.offset
             batch.append(self._read(record, names))
         rows = self._clusters.apply(batch, start_ms)

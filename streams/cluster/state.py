@@ -19,7 +19,6 @@ from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.requests import SchedulingRequest
-from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy, PolicyError, read_policy
 from streams.cluster.batch_records import COLLECT_REPEAT_MS, build_collect_policy
@@ -178,8 +177,6 @@ class ClusterState:
             case WorkloadState() | DisruptionBudget() | NamespaceState() | PriorityClassState():
                 sequence, now_ms = self.inventory.numbers.sequence, self.inventory.now_ms
                 return self.migrations.apply_object(message, sequence, now_ms) or []
-            case PersistentVolumeState() | PersistentVolumeClaimState():
-                return []  # only producers need these, to set `unsupported` of pods
         raise TypeError(f"{type(message).__name__} is not an input of the cluster stage")
 
     # --- inputs ---------------------------------------------------------------------------------

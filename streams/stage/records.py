@@ -115,7 +115,7 @@ class Stage(Protocol):
         ...
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        """Apply records in the order of the log; records that were applied before have no effect."""
+        """Apply records in the order of the log, each record once."""
         ...
 
     def prepare(self) -> bool:

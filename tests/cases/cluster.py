@@ -12,7 +12,7 @@ import yaml
 from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
-from connectors.kubernetes.watch.requirements import Claims
+from connectors.kubernetes.watch.volumes import Claims
 from connectors.queries.whynot.evidence import Evidence
 from connectors.queries.whynot.node import about_node
 from schemas.messages.dead_letters import DeadLetter
@@ -29,7 +29,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import encode
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     CLUSTER,
     START_MS,
     at,
@@ -41,7 +41,7 @@ from tests.streams.cluster.builders import (
     policy_record,
     tick,
 )
-from tests.streams.outputs import read_output
+from tests.streams.world import read_output
 
 CPU, MEMORY = 100, 40 * 1024**3 // 100
 """One percent of a node, in millicores and bytes."""

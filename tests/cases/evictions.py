@@ -11,7 +11,7 @@ from tests.cases.cluster import Cluster, moving, pod_object
 from tests.connectors.kubernetes.sinks.builders import CREATED, EVICTION, NODE, POD, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.fake_server import FakeServer, failure
 from tests.connectors.ports.sink_contract import eviction
-from tests.streams.cluster.builders import tick
+from tests.streams.builders import tick
 
 #: What gates name, by which an outcome is shortened.
 _NAMED = (

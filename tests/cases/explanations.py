@@ -2,7 +2,7 @@
 
 from tests.cases.case import case, cases
 from tests.cases.cluster import Cluster, moving
-from tests.streams.cluster.builders import container
+from tests.streams.builders import container
 
 _BY_RISK = moving("plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0}")
 

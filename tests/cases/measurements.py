@@ -8,7 +8,7 @@ from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage, PodUsage
 from tests.cases.case import case, cases
 from tests.cases.cluster import CPU, LOAD_AWARE, MEMORY, Cluster, make_pod, moving, with_changes
-from tests.streams.cluster.builders import CLUSTER, at, container, tick
+from tests.streams.builders import CLUSTER, at, container, tick
 
 _GPU = "nvidia.com/gpu"
 

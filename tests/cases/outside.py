@@ -3,7 +3,7 @@
 NOT_RUN = {
     "2 doctor": "there is no command that proposes another query; values are refused and counted",
     "7 doctor": "the same: `series with 'cpu' on this server` is not looked for",
-    "41": "no decision uses pressure: it is carried in node-metrics and shown",
+    "41": "loadstream does not measure pressure: such a node is judged by its usage alone",
     "42": "loadstream sets no taints, so it has none to remove",
     "43": "one kind of statistic holds for all resources of a policy, as in Koordinator's arguments",
     "1 latency": "a record's Kafka timestamp counts in the worker alone: tests/streams/test_worker.py",

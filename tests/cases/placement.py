@@ -4,7 +4,7 @@ from typing import Any
 
 from connectors.kubernetes.watch.pods import convert_pod as read_pod
 from connectors.kubernetes.watch.reporter import encode_values
-from connectors.kubernetes.watch.requirements import Claims
+from connectors.kubernetes.watch.volumes import Claims
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.migrations import MigrationStatus
@@ -13,7 +13,7 @@ from schemas.messages.pods import Pod
 from streams.pods.demand import compute_demand
 from tests.cases.case import case, cases
 from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
-from tests.streams.cluster.builders import container, tick
+from tests.streams.builders import container, tick
 
 # --- what a pod counts for -----------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from schemas.messages.pods import PodLifecycle
 from schemas.messages.workloads import WorkloadState
 from tests.cases.case import case, cases
 from tests.cases.cluster import MEMORY, Cluster, make_pod, moving
-from tests.streams.cluster.builders import CLUSTER, RAW_ALLOCATABLE, controlled_by
+from tests.streams.builders import CLUSTER, RAW_ALLOCATABLE, controlled_by
 
 _WHOLE = {"cpu": "10", "memory": "40Gi", "pods": "110"}
 _GPU = "nvidia.com/gpu"

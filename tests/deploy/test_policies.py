@@ -7,18 +7,9 @@ import pytest
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.metrics import PodMetric
 from schemas.policy import read_policy
-from schemas.topics.codec import decode
 from streams.placement.registry import KNOWN
-from tests.streams.cluster.builders import (
-    lifecycle,
-    metric,
-    node,
-    pod_metric,
-    policy_record,
-    replica,
-    tick,
-)
-from tests.streams.cluster.harness import Run
+from tests.streams.builders import lifecycle, metric, node, pod_metric, policy_record, replica, tick
+from tests.streams.world import World
 
 POLICIES = Path(__file__).parents[2] / "deploy/policies"
 
@@ -29,29 +20,28 @@ def test_a_policy_to_begin_with_can_be_read(path: Path) -> None:
 
 
 def commanded(
-    run: Run, length_s: int, pods: list[PodMetric], *, cpu: int, memory: int
+    world: World, length_s: int, pods: list[PodMetric], *, cpu: int, memory: int
 ) -> list[EvictionCommand]:
     """Commands while a node is used so much, with these pods on it, beside two that are not."""
     for seconds in range(0, length_s, 30):
-        run.say(
+        world.send(
             metric("hot", cpu=cpu, memory=memory, seconds=seconds, pods=tuple(pods),
                    system_usage={"cpu": 200, "memory": 2**30}),
             metric("calm", cpu=1_000, memory=2**30, seconds=seconds),
             metric("idle", cpu=500, memory=2**30, seconds=seconds),
         )  # fmt: skip
-        run.say(tick(seconds), tick(seconds + 15))
-    read = [decode("eviction-commands", output) for output in run.outputs]
-    return [each for each in read if isinstance(each, EvictionCommand)]
+        world.send(tick(seconds), tick(seconds + 15))
+    return world.evictions
 
 
 def test_observe_says_what_it_would_evict_of_an_ordinary_kube_scheduler_cluster() -> None:
-    run = Run()
+    world = World()
     document = (POLICIES / "observe.yaml").read_text(encoding="utf-8")
     pods = [replica(f"web-{n}", scheduler="default-scheduler") for n in range(4)]
-    run.say(policy_record(document), tick(0), node("hot"), node("calm"), node("idle"))
-    run.say(*(lifecycle("running", each, "hot") for each in pods))
+    world.send(policy_record(document), tick(0), node("hot"), node("calm"), node("idle"))
+    world.send(*(lifecycle("running", each, "hot") for each in pods))
     usage = [pod_metric(each.uid, cpu=1_700, memory=2**30) for each in pods]
-    commands = commanded(run, 1_200, usage, cpu=7_000, memory=4 * 2**30)
+    commands = commanded(world, 1_200, usage, cpu=7_000, memory=4 * 2**30)
     assert commands
     assert all(command.dry_run for command in commands)
     assert {command.node for command in commands} == {"hot"}
@@ -59,11 +49,11 @@ def test_observe_says_what_it_would_evict_of_an_ordinary_kube_scheduler_cluster(
 
 def test_a_batch_node_that_may_run_hotter_keeps_its_pods_until_then() -> None:
     """At 80 % of its cpu, with targets beside it."""
-    run = Run()
+    world = World()
     document = (POLICIES / "enforce.yaml").read_text(encoding="utf-8")
     pods = [replica(f"web-{n}", scheduler="loadstream") for n in range(8)]
-    run.say(policy_record(document), tick(0))
-    run.say(*(node(each, labels={"pool": "batch"}) for each in ("hot", "calm", "idle")))
-    run.say(*(lifecycle("running", each, "hot") for each in pods))
+    world.send(policy_record(document), tick(0))
+    world.send(*(node(each, labels={"pool": "batch"}) for each in ("hot", "calm", "idle")))
+    world.send(*(lifecycle("running", each, "hot") for each in pods))
     usage = [pod_metric(each.uid, cpu=775, memory=2**28) for each in pods]
-    assert commanded(run, 2_400, usage, cpu=6_400, memory=3 * 2**30) == []
+    assert commanded(world, 2_400, usage, cpu=6_400, memory=3 * 2**30) == []

@@ -15,7 +15,7 @@ from streams.migration.gates.workloads import WORKLOADS_MAX
 from streams.stage.journal import JournalPosition, encode_batch
 from streams.stage.records import InputRecord
 from tests.docs.pages import ROOT
-from tests.streams.aggregate.harness import stage
+from tests.streams.world import aggregate_stage
 
 #: Five minutes of metrics, behind the longest window: what pods used over their lives is in one.
 _SAMPLES = messages.SAMPLES_PER_METRIC * 36
@@ -30,7 +30,7 @@ def _said(topic: str) -> float:
 
 
 def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
-    aggregate, cluster = stage({}, PoolRules()), ClusterStage(0, 1)
+    aggregate, cluster = aggregate_stage({}, PoolRules()), ClusterStage(0, 1)
     ends: dict[str, int] = {}
 
     def record(topic: str, key: str, value: bytes, at_ms: int = 0) -> InputRecord:

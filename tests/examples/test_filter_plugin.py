@@ -13,20 +13,20 @@ from schemas.policy import read_policy
 from streams import placement
 from streams.placement import filters, registry
 from streams.usage.estimate import Estimator
-from tests.streams.placement.builders import bare_kind, new_node, node_state
-from tests.streams.placement.harness import Follower
+from tests.streams.builders import bare_kind, bare_node, inventory_node
+from tests.streams.placement.plugins import Follower
 
 
 def test_it_refuses_a_node_under_maintenance() -> None:
     nodes = Follower(
         UnderMaintenance(),
-        new_node(node_state("a", labels={"maintenance": "true"})),
-        new_node(node_state("b", labels={"maintenance": "false"})),
-        new_node(node_state("c")),
+        inventory_node(bare_node("a", labels={"maintenance": "true"})),
+        inventory_node(bare_node("b", labels={"maintenance": "false"})),
+        inventory_node(bare_node("c")),
     )
     assert nodes.passing(bare_kind()) == ["b", "c"]
     assert nodes.reasons(bare_kind())["a"] == "node(s) were under maintenance"
-    nodes.apply(node_state("a"))
+    nodes.apply(bare_node("a"))
     assert nodes.passing(bare_kind()) == ["a", "b", "c"]
 
 

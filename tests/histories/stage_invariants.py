@@ -25,7 +25,7 @@ from tests.streams.cluster.oracle import verdict
 #: Rows that a refused record may change, since they count what was read.
 _COUNTING_ROWS = {"partitions", "clusters"}
 #: Results of a record that the aggregate stage used, or knew already.
-_TAKEN = ("taken", "taken_late", "duplicate", "redelivered", "policy_adopted", "policy_repeated")
+_TAKEN = ("taken", "taken_late", "duplicate", "policy_adopted", "policy_repeated")
 
 
 def check_dead_letters(applied: Applied) -> None:

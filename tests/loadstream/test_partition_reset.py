@@ -28,7 +28,7 @@ from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.machines import Machine
 from tests.conftest import RunningBroker
 from tests.simulation.cluster.builders import GIB, machines, pod, reference
-from tests.streams.aggregate.builders import node_in
+from tests.streams.builders import node_in
 from tests.streams.worker_process import POSITIONS, Client, Worker, client
 
 _HOME = partition_for(b"c", 4)

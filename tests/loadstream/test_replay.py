@@ -15,7 +15,7 @@ from schemas.messages.journal import JournalRecord
 from schemas.topics.codec import decode_as, encode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
-from tests.streams.builders import NOW_MS, nodes, request
+from tests.streams.builders import CLUSTER, START_MS, nodes, numbered_request
 from tests.streams.replaying import HOME, replay
 from tests.streams.worker_process import Worker, client
 
@@ -47,10 +47,10 @@ async def test_the_journal_of_a_killed_worker_is_verified_and_a_forged_one_refus
     with Worker(broker.settings, tmp_path) as worker:
         async with client(broker.settings, worker, "placement-decisions", "dead-letters") as kafka:
             await kafka.send("node-state", nodes())
-            await kafka.send("scheduling-requests", map(request, range(10)))
+            await kafka.send("scheduling-requests", map(numbered_request, range(10)))
             await kafka.until(lambda: len(kafka.of("placement-decisions")) >= 1)
             worker.kill()
-            await kafka.send("scheduling-requests", map(request, range(10, 20)))
+            await kafka.send("scheduling-requests", map(numbered_request, range(10, 20)))
             await kafka.send_raw("scheduling-requests", b"\xff no JSON")
             worker.start()
             decided: set[str] = set()
@@ -74,7 +74,7 @@ async def test_the_journal_of_a_killed_worker_is_verified_and_a_forged_one_refus
     done = await asyncio.to_thread(replay, broker, "--cluster", unknown)
     assert done.exit_code == 3, done.output
     assert f"nothing was compared. Cluster {unknown} has never been seen" in done.output
-    done = await asyncio.to_thread(replay, broker, "--cluster", "c", "--json")
+    done = await asyncio.to_thread(replay, broker, "--cluster", CLUSTER, "--json")
     assert done.exit_code == 0, done.output
     home = json.loads(done.stdout)
     assert (home["partition"], home["verdict"]) == (HOME, "equal")
@@ -96,7 +96,7 @@ def _forge(broker: RunningBroker) -> None:
     assert isinstance(batch, JournalRecord)
     assert batch.parts == 1
     at, _ = _newest(broker, "clock", HOME)
-    _append(broker, "clock", HOME, encode(ClockTick(partition=HOME, now_ms=NOW_MS * 2)))
+    _append(broker, "clock", HOME, encode(ClockTick(partition=HOME, now_ms=START_MS * 2)))
     run = {"first_offset": batch.positions["clock"] + 1, "last_offset": at + 1}
     _append(broker, "journal", HOME, _forged(batch, 1, content, run))
 
@@ -144,7 +144,10 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     ("arguments", "words"),
     [
         (["--partition", "4"], "the journal has the partitions 0 to 3"),
-        (["--cluster", "c", "--partition", str((HOME + 1) % 4)], f"is in partition {HOME} of 4"),
+        (
+            ["--cluster", CLUSTER, "--partition", str((HOME + 1) % 4)],
+            f"is in partition {HOME} of 4",
+        ),
         (["--from", "yesterday"], "found 'yesterday'; expected an age such as 15m"),
         (["--to", "end"], "expected an age"),
         (["--from", "1h", "--to", "2h"], "found 2h, which is before --from 1h"),

@@ -5,9 +5,10 @@ from typer.testing import CliRunner, Result
 from loadstream.commands import app
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
+from tests.streams.builders import CLUSTER
 
 #: Partition of cluster c, of 4.
-HOME = partition_for(b"c", 4)
+HOME = partition_for(CLUSTER.encode(), 4)
 
 
 def replay(broker: RunningBroker, *arguments: str) -> Result:

@@ -24,7 +24,7 @@ from schemas.topics.partitions import partition_for
 from streams.worker.consume.batches import BatchLimits
 from streams.worker.runner import in_flight_max
 from tests.conftest import running
-from tests.streams.builders import request
+from tests.streams.builders import numbered_request
 from tests.streams.worker_process import PATIENCE_S, Worker
 
 REQUESTS = int(os.environ.get("LOADSTREAM_TEST_BURST", "8000"))
@@ -43,7 +43,7 @@ _FETCHED_BYTES = 1024 * 1024
 
 def _request(number: int) -> SchedulingRequest:
     """One that is refused, since it wants what is not supported: it is decided about and kept nowhere."""
-    return request(
+    return numbered_request(
         number,
         at_ms=1_800_000_000_000,
         cluster=f"c{number % _CLUSTERS}",

@@ -13,7 +13,7 @@ from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import encode
 from streams.stage.journal import TOPIC as JOURNAL
 from tests.conftest import RunningBroker
-from tests.streams.builders import nodes, pod, request
+from tests.streams.builders import CLUSTER, nodes, numbered_pod, numbered_request
 from tests.streams.replaying import HOME, replay
 from tests.streams.worker_process import POSITIONS, Worker, client
 
@@ -26,7 +26,7 @@ _ANNOTATION = '"' * 125_000
 
 def _running(number: int) -> PodLifecycle:
     name = f"large{number}"
-    large = pod(
+    large = numbered_pod(
         number,
         name=name,
         uid=name,
@@ -35,12 +35,12 @@ def _running(number: int) -> PodLifecycle:
         node="n0",
         annotations={"note": _ANNOTATION},
     )
-    return PodLifecycle(cluster="c", event="running", pod=large)
+    return PodLifecycle(cluster=CLUSTER, event="running", pod=large)
 
 
 def _large_request() -> SchedulingRequest:
     annotations = {f"a{number}": "x" * 230_000 for number in range(10)}
-    return request(1_000, annotations=annotations)
+    return numbered_request(1_000, annotations=annotations)
 
 
 def _produce(broker: RunningBroker, topic: str, value: bytes, key: bytes = b"by mistake") -> None:
@@ -63,16 +63,18 @@ async def test_a_worker_that_was_killed_starts_again_over_large_rows_and_foreign
             for number in range(_PODS):
                 await kafka.send("pod-lifecycle", [_running(number)])
             large = encode(_large_request())
-            await asyncio.to_thread(_produce, broker, "scheduling-requests", large, b"c")
+            await asyncio.to_thread(
+                _produce, broker, "scheduling-requests", large, CLUSTER.encode()
+            )
             await kafka.until(lambda: kafka.applied("pod-lifecycle") == _PODS - 1)
             await kafka.until(lambda: kafka.applied("scheduling-requests") == 0)
             await asyncio.to_thread(_produce, broker, JOURNAL, b"not ours")
-            await kafka.send("scheduling-requests", [request(1)])
+            await kafka.send("scheduling-requests", [numbered_request(1)])
             await kafka.until(lambda: len(kafka.of("placement-decisions")) >= 2)
             worker.kill()
             await asyncio.to_thread(_produce, broker, JOURNAL, b'{"partition":7}')
             worker.start()
-            await kafka.send("scheduling-requests", [request(2)])
+            await kafka.send("scheduling-requests", [numbered_request(2)])
             await kafka.until(
                 lambda: "u2" in {each.pod.uid for each in kafka.of("placement-decisions")}
             )
@@ -87,5 +89,5 @@ async def test_a_worker_that_was_killed_starts_again_over_large_rows_and_foreign
             values = {restore_record(each)[1] for each in letters}
             assert values == {b"not ours", b'{"partition":7}'}
         assert worker.stop() == 0
-    done = await asyncio.to_thread(replay, broker, "--cluster", "c")
+    done = await asyncio.to_thread(replay, broker, "--cluster", CLUSTER)
     assert done.exit_code == 0, done.output

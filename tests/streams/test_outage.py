@@ -18,14 +18,14 @@ from schemas.topics.partitions import partition_for
 from streams.stage.journal import TOPIC as JOURNAL
 from streams.stage.journal_records import JournalBatch, join_parts, read_record
 from tests.conftest import RunningBroker
-from tests.streams.builders import pod, request
+from tests.streams.builders import CLUSTER, numbered_pod, numbered_request
 from tests.streams.worker_process import Client, Worker, client
 
 _RESERVATION_S = 4
 #: Records that stand before the confirmations.
 _OTHERS = 3_000
 _PODS = 20
-_PARTITION = partition_for(b"c", 4)
+_PARTITION = partition_for(CLUSTER.encode(), 4)
 _SMALL = {"cpu": "100m", "memory": "64Mi"}
 
 
@@ -44,14 +44,14 @@ async def _begin(kafka: Client) -> None:
     tick = encode(ClockTick(partition=_PARTITION, now_ms=now_ms()))
     await kafka.send_raw("clock", tick, key=str(_PARTITION), partition=_PARTITION)
     policy = f"reservationSeconds: {_RESERVATION_S}\n"
-    record = PolicyRecord(cluster="c", document=policy, applied_at_ms=now_ms())
+    record = PolicyRecord(cluster=CLUSTER, document=policy, applied_at_ms=now_ms())
     await kafka.send("policies", [record])
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "10000"}
-    state = NodeState(cluster="c", node="n", event="added", allocatable=allocatable)
+    state = NodeState(cluster=CLUSTER, node="n", event="added", allocatable=allocatable)
     await kafka.send("node-state", [state])
     # Topics have no order among them, and what waits for a node is not tried again without a tick.
     await kafka.until(lambda: _applied(kafka) >= {"clock", "policies", "node-state"})
-    requests = [request(number, at_ms=now_ms(), **_SMALL) for number in range(_PODS)]
+    requests = [numbered_request(number, at_ms=now_ms(), **_SMALL) for number in range(_PODS)]
     await kafka.send("scheduling-requests", requests)
     await kafka.until(lambda: len(_placed(kafka)) == _PODS)
 
@@ -66,15 +66,15 @@ async def test_reservations_that_were_confirmed_in_an_outage_do_not_end_after_it
             await _begin(kafka)
     worker = Worker(broker.settings, tmp_path)
     async with client(broker.settings, worker, "placement-decisions", JOURNAL) as kafka:
-        others = [pod(_PODS + number, **_SMALL) for number in range(_OTHERS)]
-        bound = [pod(number, node="n", **_SMALL) for number in range(_PODS)]
-        events = [PodLifecycle(cluster="c", event="seen", pod=each) for each in others]
-        events += [PodLifecycle(cluster="c", event="bound", pod=each) for each in bound]
+        others = [numbered_pod(_PODS + number, **_SMALL) for number in range(_OTHERS)]
+        bound = [numbered_pod(number, node="n", **_SMALL) for number in range(_PODS)]
+        events = [PodLifecycle(cluster=CLUSTER, event="seen", pod=each) for each in others]
+        events += [PodLifecycle(cluster=CLUSTER, event="bound", pod=each) for each in bound]
         await kafka.send("pod-lifecycle", events)
         usage = {"cpu": 100, "memory": 2**30}
-        metric = NodeMetric(cluster="c", node="n", updated_at_ms=now_ms(), usage=usage)
+        metric = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=now_ms(), usage=usage)
         await kafka.send("node-metrics", [metric])
-        later = request(0, at_ms=now_ms(), name="later", uid="u-later", **_SMALL)
+        later = numbered_request(0, at_ms=now_ms(), name="later", uid="u-later", **_SMALL)
         await kafka.send("scheduling-requests", [later])
         await asyncio.sleep(_RESERVATION_S + 1)
         again_ms = now_ms()

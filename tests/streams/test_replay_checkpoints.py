@@ -13,7 +13,7 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from streams.stage.checkpoint import CheckpointFinder, FoundCheckpoint
 from tests.conftest import RunningBroker, delete_topic
-from tests.streams.builders import nodes, request
+from tests.streams.builders import nodes, numbered_request
 from tests.streams.replaying import HOME, replay
 from tests.streams.worker_process import Worker, client
 
@@ -93,11 +93,12 @@ async def _work(broker: RunningBroker, directory: Path) -> None:
                     worker.kill()
                     worker.start()
                 await kafka.send(
-                    "scheduling-requests", map(request, range(number * 10, number * 10 + 10))
+                    "scheduling-requests",
+                    map(numbered_request, range(number * 10, number * 10 + 10)),
                 )
                 await kafka.until(lambda n=number: all_decided(n * 10 + 10))  # type: ignore[misc]
                 await kafka.until(kept)
-            await kafka.send("scheduling-requests", map(request, range(40, 60)))
+            await kafka.send("scheduling-requests", map(numbered_request, range(40, 60)))
             await kafka.until(lambda: all_decided(60))
             assert worker.stop() == 0
 

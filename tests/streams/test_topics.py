@@ -13,7 +13,7 @@ from connectors.process.wall_clock import now_ms
 from loadstream.commands import app
 from schemas.messages.requests import SchedulingRequest
 from tests.conftest import RunningBroker, delete_topic
-from tests.streams.builders import nodes, request
+from tests.streams.builders import nodes, numbered_request
 from tests.streams.noticing import SEEN_WITHIN_S
 from tests.streams.worker_process import PATIENCE_S, Client, Worker, client
 
@@ -25,7 +25,9 @@ _ENDS_WITHIN_S = PATIENCE_S + SEEN_WITHIN_S
 
 def _requests(first: int, count: int) -> list[SchedulingRequest]:
     at_ms = now_ms()
-    return [request(number, at_ms=at_ms, cpu="100m") for number in range(first, first + count)]
+    return [
+        numbered_request(number, at_ms=at_ms, cpu="100m") for number in range(first, first + count)
+    ]
 
 
 def _create(connection: Connection) -> None:
@@ -58,7 +60,7 @@ async def test_a_worker_stops_without_a_topic_and_starts_after_a_reset(
     worker = Worker(kafka, tmp_path)
     async with client(kafka, worker, "placement-decisions") as seen:
         with worker:
-            await seen.send("node-state", nodes(cpu=100, pods=500))
+            await seen.send("node-state", nodes(cores=100, pods=500))
             await seen.send("scheduling-requests", _requests(0, 10))
             await seen.until(lambda: len(_decided(seen)) == 10)
             delete_topic(connection, topic)
@@ -77,7 +79,7 @@ async def test_a_worker_stops_without_a_topic_and_starts_after_a_reset(
             assert "loadstream partition reset 0 1 2 3`" in worker.log()
             _reset_all(clean_kafka)
             worker.start()
-            await seen.send("node-state", nodes(cpu=100, pods=500))
+            await seen.send("node-state", nodes(cores=100, pods=500))
             await seen.send("scheduling-requests", _requests(200, 10))
             new = {f"u{number}" for number in range(200, 210)}
             await seen.until(lambda: _decided(seen) >= new)
@@ -92,7 +94,7 @@ async def test_a_worker_stops_when_a_topic_is_created_again_or_grows_while_it_ru
     worker = Worker(kafka, tmp_path)
     async with client(kafka, worker, "placement-decisions") as seen:
         with worker:
-            await seen.send("node-state", nodes(cpu=100, pods=500))
+            await seen.send("node-state", nodes(cores=100, pods=500))
             await seen.send("scheduling-requests", _requests(0, 10))
             await seen.until(lambda: len(_decided(seen)) == 10)
             delete_topic(connection, "status")

@@ -22,12 +22,12 @@ from schemas.storage.tables import TABLES, row_key
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
-from tests.streams.builders import request
+from tests.streams.builders import CLUSTER, numbered_request
 from tests.streams.worker_process import Client, Worker, client
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
-_HOME = partition_for(b"c", 4)
+_HOME = partition_for(CLUSTER.encode(), 4)
 _SMALL = {"cpu": "100m", "memory": "64Mi"}
 #: Longest time between two ticks of a worker that has no gap to read, on a crowded machine.
 _TICK_MAX_MS = 10_000
@@ -41,7 +41,9 @@ class _Transactions:
         self._producer = Producer({**options, "log_level": 0})
         self._producer.init_transactions(60)
 
-    def write(self, topic: str, partition: int, value: bytes | None, key: bytes = b"c") -> None:
+    def write(
+        self, topic: str, partition: int, value: bytes | None, key: bytes = CLUSTER.encode()
+    ) -> None:
         """One record and one marker, and another record and another marker."""
         for end in (self._producer.abort_transaction, self._producer.commit_transaction):
             self._producer.begin_transaction()
@@ -55,10 +57,10 @@ def _leave_markers(kafka: KafkaSettings) -> None:
     transactions = _Transactions(kafka)
     transactions.write("journal", _HOME, b"of somebody else")
     for table in TABLES:
-        row = row_key(_HOME, "c", "nobody").encode()
+        row = row_key(_HOME, CLUSTER, "nobody").encode()
         transactions.write(changelog_name(table.name), _HOME, None, row)
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "10000"}
-    state = NodeState(cluster="c", node="n", event="added", allocatable=allocatable)
+    state = NodeState(cluster=CLUSTER, node="n", event="added", allocatable=allocatable)
     transactions.write("node-state", _HOME, encode(state))
     tick = ClockTick(partition=_HOME, now_ms=now_ms())
     transactions.write("clock", _HOME, encode(tick), str(_HOME).encode())
@@ -73,9 +75,9 @@ def _outcome(kafka: Client, name: str) -> Any:
 
 async def _place(kafka: Client, number: int) -> None:
     usage = {"cpu": 100, "memory": 2**30}
-    metric = NodeMetric(cluster="c", node="n", updated_at_ms=now_ms(), usage=usage)
+    metric = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=now_ms(), usage=usage)
     await kafka.send("node-metrics", [metric])
-    asked = request(number, at_ms=now_ms(), **_SMALL)
+    asked = numbered_request(number, at_ms=now_ms(), **_SMALL)
     await kafka.send("scheduling-requests", [asked])
     await kafka.until(lambda: _outcome(kafka, f"p{number}") is not None)
     assert _outcome(kafka, f"p{number}").outcome == "placed"

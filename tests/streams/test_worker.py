@@ -17,7 +17,7 @@ from schemas.messages.requests import SchedulingRequest
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import encode
 from tests.conftest import RunningBroker
-from tests.streams.builders import nodes, request
+from tests.streams.builders import CLUSTER, nodes, numbered_request
 from tests.streams.worker_process import POSITIONS, Client, Worker, client
 
 _NODES = 8
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(400)
 def _metrics() -> list[NodeMetric]:
     return [
         NodeMetric(
-            cluster="c",
+            cluster=CLUSTER,
             node=f"n{number}",
             updated_at_ms=now_ms(),
             usage={"cpu": 1000 * number, "memory": 2**30 * number},
@@ -39,7 +39,7 @@ def _metrics() -> list[NodeMetric]:
 
 
 def _request(number: int) -> SchedulingRequest:
-    return request(number, at_ms=now_ms(), cpu=_POD_CPU)
+    return numbered_request(number, at_ms=now_ms(), cpu=_POD_CPU)
 
 
 async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
@@ -85,12 +85,14 @@ async def test_bad_records_end_in_dead_letters_and_stop_nothing_for_others(
         async with client(broker.settings, worker, "placement-decisions", "dead-letters") as kafka:
             await kafka.send("node-state", nodes(count=_NODES))
             await kafka.send_raw("scheduling-requests", b"\xff not json")
-            await kafka.send_raw("node-metrics", b'{"cluster":"c","node":"n0","usage":{"cpu":-1}}')
+            await kafka.send_raw(
+                "node-metrics", b'{"cluster":"test","node":"n0","usage":{"cpu":-1}}'
+            )
             await kafka.send_raw("policies", b"[" * 100_000)
             mode = "loadAware:\n  usageThresholds:\n    cpu: 165\n"
-            policy = PolicyRecord(cluster="c", document=mode, applied_at_ms=now_ms())
+            policy = PolicyRecord(cluster=CLUSTER, document=mode, applied_at_ms=now_ms())
             await kafka.send("policies", [policy])
-            await kafka.send_raw("node-usage", b"{}", key="c/n0")
+            await kafka.send_raw("node-usage", b"{}", key=f"{CLUSTER}/n0")
             await kafka.send("scheduling-requests", [_request(1)])
             await kafka.until(
                 lambda: (
@@ -115,14 +117,14 @@ async def test_usage_samples_become_metrics_by_which_pods_are_placed(
             for number in range(_NODES):
                 samples = [
                     NodeUsage(
-                        cluster="c",
+                        cluster=CLUSTER,
                         node=f"n{number}",
                         sampled_at_ms=sent_ms - age_s * 1000,
                         usage={"cpu": 15_000 if number else 2_000, "memory": 2**30},
                     )
                     for age_s in (120, 90, 60, 30, 0)
                 ]
-                await kafka.send("node-usage", samples, key=f"c/n{number}")
+                await kafka.send("node-usage", samples, key=f"{CLUSTER}/n{number}")
             await kafka.until(lambda: {m.node for m in kafka.of("node-metrics")} >= {"n0", "n7"})
             await kafka.until(lambda: len({m.node for m in kafka.of("node-metrics")}) == _NODES)
             # Topics keep no order among each other: the last metrics may still be on their way.
@@ -145,21 +147,21 @@ collect:
   metricAggregateDurationSeconds: 60
   metricAggregatePolicy: {durations: [2m]}
 """
-    policy = PolicyRecord(cluster="c", document=document, applied_at_ms=now_ms())
+    policy = PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=now_ms())
     began_ms = now_ms() - 3_600_000
 
     async def sample(kafka: Client, first_s: int) -> None:
         for number in range(_NODES):
             samples = [
                 NodeUsage(
-                    cluster="c",
+                    cluster=CLUSTER,
                     node=f"n{number}",
                     sampled_at_ms=began_ms + at * 1_000,
                     usage={"cpu": at},
                 )
                 for at in range(first_s, first_s + 121, 10)
             ]
-            await kafka.send("node-usage", samples, key=f"c/n{number}")
+            await kafka.send("node-usage", samples, key=f"{CLUSTER}/n{number}")
 
     topics = ("node-usage", "node-metrics", "dead-letters")
     with Worker(broker.settings, tmp_path) as worker:

@@ -14,8 +14,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from connectors.kafka.outbox import Outbox
 from connectors.kafka.partition_records import find_first_since, read_newest, read_since
+from connectors.kafka.producer import Producer
 from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
@@ -65,7 +65,7 @@ class CommandExecutor:
         cluster: str,
         topic: str,
         sink: Sink,
-        outbox: Outbox,
+        producer: Producer,
         count: Callable[[CommandOutcome], None] | None = None,
     ) -> None:
         """`topic` has the commands; `count` is called with each reported outcome."""
@@ -73,7 +73,7 @@ class CommandExecutor:
         self._cluster = cluster
         self._topic = topic
         self._sink = sink
-        self._outbox = outbox
+        self._producer = producer
         self._count = count
         self._room = asyncio.Semaphore(UNDER_WAY_MAX)
 
@@ -88,7 +88,7 @@ class CommandExecutor:
         """Execute commands until the term is over."""
 
         async def report(outcome: CommandOutcome) -> None:
-            await self._outbox.deliver(OUTCOMES, [outcome])
+            await self._producer.deliver(OUTCOMES, [outcome])
             if self._count is not None:
                 self._count(outcome)
 

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
 from connectors.kafka.leadership import Beginning
-from connectors.kafka.outbox import Outbox
+from connectors.kafka.producer import Producer
 from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.server import ApiServer
@@ -55,9 +55,9 @@ class DutyContext:
     kafka: KafkaSettings
     cluster: str
     access: Access
-    outbox: Outbox
-    outcomes: Outbox
-    """Outbox for outcomes, which sends larger batches."""
+    producer: Producer
+    outcomes: Producer
+    """Producer for outcomes, which sends larger batches."""
     telemetry: DutyTelemetry
     stack: AsyncExitStack
     """Cleans up when the process ends."""
@@ -95,7 +95,7 @@ async def watch(around: DutyContext, schedulers: Collection[str]) -> Duty:
         finally:
             await watched.close()
 
-    produce = MessageProducer(around.outbox, messages)
+    produce = MessageProducer(around.producer, messages)
 
     async def work_during(term: LeaderTerm) -> None:
         while not term.over.is_set():
@@ -144,7 +144,7 @@ async def collect(around: DutyContext, sources: Sequence[SourceSettings]) -> Dut
             async for item in collector.messages():
                 yield item
 
-    return Duty("collect", MessageProducer(around.outbox, messages))
+    return Duty("collect", MessageProducer(around.producer, messages))
 
 
 async def bind(around: DutyContext) -> Duty:
@@ -185,7 +185,7 @@ async def evict(around: DutyContext, *, cordon: bool = True) -> Duty:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
                 tasks.create_task(JobStatus(around.cluster, jobs, cordons)(term))
-                tasks.create_task(MessageProducer(around.outbox, lambda: _requests(jobs))(term))
+                tasks.create_task(MessageProducer(around.producer, lambda: _requests(jobs))(term))
         finally:
             await sink.close()
 

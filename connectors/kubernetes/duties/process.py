@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
 from connectors.kafka.leadership import Leadership
-from connectors.kafka.outbox import Outbox
+from connectors.kafka.producer import Producer
 from connectors.kafka.reconnect import mend_connections
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.duties.kinds import Duty, DutyContext
@@ -59,9 +59,9 @@ async def _run(
 ) -> None:
     await access.configuration()  # unreadable credentials are an error only at the start
     async with AsyncExitStack() as stack:
-        outbox = await stack.enter_async_context(Outbox(kafka))
-        outcomes = await stack.enter_async_context(Outbox(kafka, linger_ms=OUTCOMES_LINGER_MS))
-        around = DutyContext(kafka, cluster, access, outbox, outcomes, telemetry, stack)
+        producer = await stack.enter_async_context(Producer(kafka))
+        outcomes = await stack.enter_async_context(Producer(kafka, linger_ms=OUTCOMES_LINGER_MS))
+        around = DutyContext(kafka, cluster, access, producer, outcomes, telemetry, stack)
         duties = [await make(around) for make in makes]
         members = {duty.name: _member(around, duty) for duty in duties}
         async with asyncio.TaskGroup() as tasks:
@@ -71,8 +71,8 @@ async def _run(
             while True:
                 for name, member in members.items():
                     telemetry.set_active(name, active=member.term is not None)
-                telemetry.take_snapshot(outbox.sent + outcomes.sent)
-                outbox.check()
+                telemetry.take_snapshot(producer.sent + outcomes.sent)
+                producer.check()
                 outcomes.check()
                 await asyncio.sleep(_SNAPSHOT_S)
 

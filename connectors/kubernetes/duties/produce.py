@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 
-from connectors.kafka.outbox import Outbox, RecordTooLong
+from connectors.kafka.producer import Producer, RecordTooLong
 from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.queries.wording import sentence
 from schemas.base.message import Message
@@ -27,9 +27,9 @@ Messages = AsyncGenerator[tuple[str, Message], None]
 class MessageProducer:
     """The work of a watch or a collector during one term."""
 
-    def __init__(self, outbox: Outbox, messages: Callable[[], Messages]) -> None:
+    def __init__(self, producer: Producer, messages: Callable[[], Messages]) -> None:
         """`messages` is called once per term, which begins with a full list."""
-        self._outbox = outbox
+        self._producer = producer
         self._messages = messages
 
     async def __call__(self, term: LeaderTerm) -> None:
@@ -42,7 +42,7 @@ class MessageProducer:
                 async for topic, message in messages:
                     async with term.writing():
                         try:
-                            term.track_write(await self._outbox.send(topic, message))
+                            term.track_write(await self._producer.send(topic, message))
                         except RecordTooLong as error:
                             logger.warning(
                                 "skipped: %s: %s", error, sentence(message)[:_SENTENCE_CHARS_MAX]

@@ -7,8 +7,9 @@
     objects           one record per object
     pod_reporter      records and scheduling requests of pods
     pods              converts pods; containers: their resources
-    requirements      requirements of pods that loadstream does not support; volumes of claims
-    conversions       converts nodes, namespaces, priority classes, budgets, volumes and selectors
+    requirements      requirements of pods that loadstream does not support
+    volumes           volumes and claims, which pods depend on
+    conversions       converts nodes, namespaces, priority classes, budgets and selectors
     workloads         converts workloads
     metadata          names, labels, relevant annotations, times
 

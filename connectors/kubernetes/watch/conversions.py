@@ -1,4 +1,4 @@
-"""Convert nodes, namespaces, priority classes, budgets, volumes and selectors to record values.
+"""Convert nodes, namespaces, priority classes, budgets and selectors to record values.
 
 Each function takes an object as the API server writes it, and returns the plain values of its record.
 """
@@ -70,44 +70,6 @@ def convert_disruption_budget(found: Json) -> Json:
         ),
         **convert_pod_selector(spec.get("selector")),
     }
-
-
-#: Labels with the location of a volume; the last two are the old names.
-ZONE_LABELS = (
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-)
-
-
-def convert_volume(found: Json) -> Json:
-    spec, labels = found.get("spec") or {}, get_metadata(found).get("labels") or {}
-    claim = spec.get("claimRef") or {}
-    required = (spec.get("nodeAffinity") or {}).get("required")
-    values = drop_empty(
-        phase=(found.get("status") or {}).get("phase"),
-        storage_class=spec.get("storageClassName"),
-        access_modes=spec.get("accessModes"),
-        capacity=spec.get("capacity"),
-        claim_namespace=claim.get("namespace"),
-        claim_name=claim.get("name"),
-        zone_labels={key: labels[key] for key in ZONE_LABELS if key in labels},
-    )
-    if required is not None:
-        values["required_node_affinity"] = convert_node_selector(required)
-    return values
-
-
-def convert_volume_claim(found: Json) -> Json:
-    spec = found.get("spec") or {}
-    return drop_empty(
-        phase=(found.get("status") or {}).get("phase"),
-        storage_class=spec.get("storageClassName"),
-        access_modes=spec.get("accessModes"),
-        requests=(spec.get("resources") or {}).get("requests"),
-        volume_name=spec.get("volumeName"),
-    )
 
 
 def convert_node_selector(selector: Json) -> list[Json]:

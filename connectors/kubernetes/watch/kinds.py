@@ -1,4 +1,4 @@
-"""The watched collections, and how their objects become records.
+"""The collections of objects that become records.
 
 A new kind is one entry here and one function that converts its objects.
 """
@@ -11,8 +11,6 @@ from connectors.kubernetes.watch.conversions import (
     convert_namespace,
     convert_node,
     convert_priority_class,
-    convert_volume,
-    convert_volume_claim,
 )
 from connectors.kubernetes.watch.metadata import Json
 from connectors.kubernetes.watch.objects import ObjectKind
@@ -23,12 +21,10 @@ from connectors.kubernetes.watch.workloads import (
 )
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
-from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 
 #: Path of the pods, which have their own reporter.
 PODS = "/api/v1/pods"
-VOLUMES, CLAIMS = "/api/v1/persistentvolumes", "/api/v1/persistentvolumeclaims"
 
 
 def _name(found: Json) -> Json:
@@ -59,8 +55,6 @@ def _workload(kind: str, values: Callable[[Json], Json | None]) -> ObjectKind:
 #: Kinds by path of the collection.
 KINDS: dict[str, ObjectKind] = {
     "/api/v1/nodes": ObjectKind(NodeState, _node, convert_node),
-    VOLUMES: ObjectKind(PersistentVolumeState, _name, convert_volume),
-    CLAIMS: ObjectKind(PersistentVolumeClaimState, _namespaced, convert_volume_claim),
     "/api/v1/namespaces": ObjectKind(NamespaceState, _name, convert_namespace),
     "/apis/scheduling.k8s.io/v1/priorityclasses": ObjectKind(
         PriorityClassState, _name, convert_priority_class

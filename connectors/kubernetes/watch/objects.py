@@ -10,9 +10,6 @@ from schemas.base.message import Message
 from schemas.messages.nodes import NodeState
 from schemas.topics.catalog import TOPIC_OF
 
-ChangeListener = Callable[[Json, Json | None], None]
-"""Called with the identity and the values of a changed object; without values if it was deleted."""
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
@@ -30,12 +27,10 @@ class Objects(Reporter):
 
     known: dict[str, int]
 
-    def __init__(
-        self, cluster: str, kind: ObjectKind, on_change: ChangeListener | None = None
-    ) -> None:
-        super().__init__(cluster)
+    def __init__(self, cluster: str, kind: ObjectKind) -> None:
+        super().__init__()
+        self.cluster = cluster
         self._kind = kind
-        self._on_change = on_change
         self._topic = TOPIC_OF[kind.message]
         self._fields: tuple[str, ...] = ()
         """Names of the identity's fields, in order."""
@@ -58,14 +53,10 @@ class Objects(Reporter):
             return
         message = self._message(key, {**values, **self._event(before)}, list_id)
         self.known[key] = digest
-        if self._on_change is not None:
-            self._on_change(self._identity(key), values)
         yield self._topic, message
 
     def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
         del self.known[key]
-        if self._on_change is not None:
-            self._on_change(self._identity(key), None)
         gone = {"event": "removed"} if self._kind.message is NodeState else {"removed": True}
         yield self._topic, self._message(key, gone, list_id)
 

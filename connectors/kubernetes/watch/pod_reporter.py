@@ -20,7 +20,7 @@ from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.watch.metadata import Json, get_metadata
 from connectors.kubernetes.watch.pods import convert_pod, list_claim_names, strip_pod
 from connectors.kubernetes.watch.reporter import Reported, Reporter, encode_values, require_message
-from connectors.kubernetes.watch.requirements import Claims
+from connectors.kubernetes.watch.volumes import Claims
 from schemas.base.refusals import Refusal
 from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.requests import SchedulingRequest
@@ -53,7 +53,8 @@ class PodReporter(Reporter):
         now_ms: Callable[[], int],
     ) -> None:
         """`schedulers` are ours; `claims` has the volumes of claims."""
-        super().__init__(cluster)
+        super().__init__()
+        self.cluster = cluster
         self._schedulers = frozenset(schedulers)
         self._claims = claims
         self._now_ms = now_ms

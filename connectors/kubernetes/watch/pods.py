@@ -10,7 +10,8 @@ from connectors.kubernetes.watch.metadata import (
     parse_time_ms,
     select_pod_annotations,
 )
-from connectors.kubernetes.watch.requirements import Claims, find_unsupported
+from connectors.kubernetes.watch.requirements import find_unsupported
+from connectors.kubernetes.watch.volumes import Claims
 from schemas.messages.pods import HOST_PORTS_MAX
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -67,7 +68,7 @@ def convert_pod(found: Json, claims: Claims) -> Json:
         unsupported=find_unsupported(spec, namespace, mounted, claims),
         local_storage=_has_local_storage(spec),
         volume_claims=[
-            drop_empty(name=name, storage_class=claims.storage_class(namespace, name))
+            drop_empty(name=name, storage_class=claims.find_storage_class(namespace, name))
             for name in mounted
         ],
         resource_claims=bool(spec.get("resourceClaims")),

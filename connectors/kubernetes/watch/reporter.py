@@ -65,8 +65,7 @@ def encode_values(message: type[M], values: Json) -> Values[M]:
 
 
 class Reporter(ABC):
-    def __init__(self, cluster: str) -> None:
-        self.cluster = cluster
+    def __init__(self) -> None:
         self.known: dict[str, Any] = {}
         """The kept part of each reported object, by key."""
         self.left_out: set[str] = set()

@@ -25,19 +25,11 @@ from typing import ClassVar
 from connectors.kubernetes.api.list_watch import Event, ListWatch
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.watch.collection import Collection, CollectionHealth
-from connectors.kubernetes.watch.kinds import (
-    CLAIMS,
-    KINDS,
-    PODS,
-    REQUIRED,
-    VOLUMES,
-    get_record_kind,
-)
-from connectors.kubernetes.watch.metadata import Json
+from connectors.kubernetes.watch.kinds import KINDS, PODS, REQUIRED, get_record_kind
 from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
-from connectors.kubernetes.watch.reporter import Reported
-from connectors.kubernetes.watch.requirements import Claims
+from connectors.kubernetes.watch.reporter import Reported, Reporter
+from connectors.kubernetes.watch.volumes import CLAIMS, VOLUMES, Claims
 from connectors.ports.state_watch import LISTED, StateWatch, WatchBroken
 from connectors.process.wall_clock import now_ms as wall_clock_ms
 from schemas.base.message import Message
@@ -71,7 +63,6 @@ class KubernetesWatch(StateWatch):
         super().__init__(cluster)
         self._server = server
         self._claims = Claims()
-        self._claims_changed = False
         self._pods = PodReporter(cluster, schedulers, self._claims, now_ms)
         self._collections: dict[str, Collection] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -133,14 +124,14 @@ class KubernetesWatch(StateWatch):
         self._unread = iter(())
         self._claims.clear()
         self._pods.clear()
-        listeners = {CLAIMS: self._update_claim, VOLUMES: self._update_volume}
+        reporters: dict[str, Reporter] = {
+            VOLUMES: self._claims.volumes,
+            CLAIMS: self._claims.claims,
+            **{path: Objects(self.cluster, kind) for path, kind in KINDS.items()},
+        }
         self._collections = {
-            path: Collection(
-                ListWatch(self._server, path),
-                Objects(self.cluster, kind, listeners.get(path)),
-                path in REQUIRED,
-            )
-            for path, kind in KINDS.items()
+            path: Collection(ListWatch(self._server, path), reporter, path in REQUIRED)
+            for path, reporter in reporters.items()
         }
         for collection in self._collections.values():
             self._follow(collection)
@@ -169,13 +160,5 @@ class KubernetesWatch(StateWatch):
 
     def _reported(self, collection: Collection, event: Event, list_id: str | None) -> Reported:
         yield from collection.reporter.report(event, list_id)
-        if self._claims_changed:
-            self._claims_changed = False
+        if self._claims.take_changed():
             yield from self._pods.claims_changed(list_id)
-
-    def _update_claim(self, identity: Json, values: Json | None) -> None:
-        changed = self._claims.put_claim(identity["namespace"], identity["name"], values)
-        self._claims_changed |= changed
-
-    def _update_volume(self, identity: Json, values: Json | None) -> None:
-        self._claims_changed |= self._claims.put_volume(identity["name"], values)

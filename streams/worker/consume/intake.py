@@ -1,6 +1,6 @@
 """Applies the records of the partitions in the order of their offsets.
 
-Records that were applied before are dropped. Records that Faust has not delivered are read from the
+Only here, records that were applied before are dropped. Records that Faust has not delivered are read from the
 broker first. A record is applied only when the pipeline has room for its batch.
 
 A stage applies a list of records without interruption. So a batch is split into pieces of limited
@@ -261,6 +261,7 @@ class Intake:
     def _apply_piece(self, piece: Sequence[InputRecord]) -> list[AppliedBatch]:
         by_partition: dict[int, list[InputRecord]] = defaultdict(list)
         for record in piece:
+            # While the batch waited, another task may have read and applied some of its records.
             if record.offset > self.partitions.position(record.topic, record.partition):
                 by_partition[record.partition].append(record)
         began_s = time.thread_time()

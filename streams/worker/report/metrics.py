@@ -68,7 +68,7 @@ class Metrics:
         self._records = self._counter("records", "Input records.", "topic")
         self._results = self._counter(
             "results",
-            "Input records by result, such as `applied`, `repeated` or `refused`.",
+            "Input records by result, such as `applied` or `refused`.",
             "result",
         )
         self._outputs = self._counter(

@@ -29,11 +29,6 @@ HugePages_Total:       0
 DirectMap4k:      100000 kB
 """
 
-PRESSURE = (
-    "some avg10=12.42 avg60=9.41 avg300=0.85 total=19521096885\n"
-    "full avg10=0.09 avg60=0.00 avg300=100.00 total=528641504\n"
-)
-
 
 class NodeFiles:
     """The files of one node below a folder."""
@@ -41,12 +36,10 @@ class NodeFiles:
     def __init__(self, root: Path, version: Version, driver: Driver) -> None:
         self.version, self.driver = version, driver
         self.proc, self.cgroup, self.pod_logs = root / "proc", root / "cgroup", root / "pod-logs"
-        (self.proc / "pressure").mkdir(parents=True)
+        self.proc.mkdir(parents=True)
         self.pod_logs.mkdir()
         self.tick(0)
         (self.proc / "meminfo").write_text(MEMINFO)
-        for name in ("cpu", "memory", "io"):
-            (self.proc / "pressure" / name).write_text(PRESSURE)
         if version != "v1":
             unified = self.cgroup if version == "v2" else self.cgroup / "unified"
             unified.mkdir(parents=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from connectors.kafka.leadership import Leadership
-from connectors.kafka.outbox import Outbox
+from connectors.kafka.producer import Producer
 from connectors.kafka.term import LeaderTerm, TermOver
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
@@ -122,13 +122,13 @@ async def test_a_term_continues_when_the_partition_is_assigned_again(
     # machine would break the term.
     monkeypatch.setattr("connectors.kafka.term.SESSION_S", 60.0)
     worker = _Worker("first", [])
-    async with joined(broker, worker) as member, Outbox(broker.settings) as outbox:
-        await outbox.deliver(_TOPIC, [outcome(number) for number in range(5)])
+    async with joined(broker, worker) as member, Producer(broker.settings) as producer:
+        await producer.deliver(_TOPIC, [outcome(number) for number in range(5)])
         await until(lambda: len(worker.read) == 5)
         for count in (1, 2):
             member._consumer._coordinator.request_rejoin()
             await grown(worker.log)
-            await outbox.deliver(_TOPIC, [outcome(4 + count)])
+            await producer.deliver(_TOPIC, [outcome(4 + count)])
             await until(lambda count=count: len(worker.read) == 5 + count)  # type: ignore[misc]
     assert worker.terms == 1
     assert worker.read == [f"command-{number:04}" for number in range(7)]
@@ -136,12 +136,12 @@ async def test_a_term_continues_when_the_partition_is_assigned_again(
 
 async def test_unfinished_records_are_delivered_again(broker: RunningBroker) -> None:
     log: list[str] = []
-    async with Outbox(broker.settings) as outbox:
-        await outbox.deliver(_TOPIC, [outcome(number) for number in range(20)])
+    async with Producer(broker.settings) as producer:
+        await producer.deliver(_TOPIC, [outcome(number) for number in range(20)])
         worker = _Worker("first", log)
         async with joined(broker, worker):
             await until(lambda: len(worker.read) == 20)
-        await outbox.deliver(_TOPIC, [outcome(number) for number in range(20, 30)])
+        await producer.deliver(_TOPIC, [outcome(number) for number in range(20, 30)])
         careless = _Worker("second", log, mark_done=False)
         async with joined(broker, careless):
             await until(lambda: len(careless.read) == 10)

@@ -19,7 +19,7 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.leadership import Leadership
-from connectors.kafka.outbox import Outbox
+from connectors.kafka.producer import Producer
 from connectors.kafka.term import LOCK, LeaderTerm, TermOver
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
@@ -278,12 +278,12 @@ async def test_a_broker_that_restarts_is_waited_for_and_nothing_is_lost(
     kafka: KafkaServer, clean_kafka: RunningBroker
 ) -> None:
     worker = _Worker("first", [])
-    async with joined(clean_kafka, worker), Outbox(clean_kafka.settings) as outbox:
-        await outbox.deliver(_TOPIC, [outcome(number) for number in range(5)])
+    async with joined(clean_kafka, worker), Producer(clean_kafka.settings) as producer:
+        await producer.deliver(_TOPIC, [outcome(number) for number in range(5)])
         await until(lambda: len(worker.read) == 5)
         await asyncio.to_thread(kafka.kill_broker)
         sending = asyncio.create_task(
-            outbox.deliver(_TOPIC, [outcome(number) for number in range(5, 10)])
+            producer.deliver(_TOPIC, [outcome(number) for number in range(5, 10)])
         )
         await asyncio.sleep(12)  # longer than the session
         size = len(worker.log)

@@ -129,7 +129,7 @@ def test_records_that_the_broker_would_delete_at_once_are_counted(embedded: Runn
 def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("connectors.kafka.producer.DELIVERY_TIMEOUT_MS", 1500)
+    monkeypatch.setattr("connectors.kafka.producer.DELIVERY_S", 1.5)
     line = encode(usage())
 
     class Stream(io.BytesIO):
@@ -145,5 +145,5 @@ def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
         with pytest.raises(BrokerUnavailable) as caught:
             produce_lines(connection, USAGE, Stream((line + b"\n") * 6000))
     text = str(caught.value)
-    assert "records were not acknowledged, from line " in text
+    assert "records were not acknowledged; the first is line " in text
     assert connection.settings.bootstrap_servers in text

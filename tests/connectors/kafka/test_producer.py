@@ -1,17 +1,130 @@
-"""Records out, and whether they have arrived."""
+"""Records are handed over without waiting, refused by name, and missed when they are lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
+from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
-from connectors.kafka.producer import Sender
+from connectors.kafka.partition_records import read_since
+from connectors.kafka.producer import Producer, RecordTooLong, Sender
 from connectors.kafka.reader import Reader, Record
+from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
 from schemas.messages.lists import ListBegin
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.messages import NOW_MS
+from tests.connectors.kafka.test_leadership import outcome
+
+_TOPIC = "command-outcomes"
+
+
+def too_long() -> NodeState:
+    """A node with more annotations than a record carries."""
+    piece = 60_000
+    return NodeState(
+        cluster="c1",
+        node="n1",
+        event="changed",
+        allocatable={"cpu": "1"},
+        annotations={f"a{number}": "x" * piece for number in range(VALUE_BYTES_MAX // piece + 1)},
+    )
+
+
+async def ids(broker: RunningBroker) -> list[str]:
+    partition = partition_for(b"c1", broker.settings.partitions)
+    records = read_since(broker.settings, _TOPIC, partition, 0)
+    found = [decode(_TOPIC, record.value) async for record in records]
+    return [each.command_id for each in found if isinstance(each, CommandOutcome)]
+
+
+async def test_a_record_that_no_reader_takes_is_refused_by_name_and_stops_nothing(
+    embedded: RunningBroker,
+) -> None:
+    async with Producer(embedded.settings) as producer:
+        with pytest.raises(RecordTooLong, match=r"topic node-state: the record has \d+ bytes"):
+            await producer.send("node-state", too_long())
+        await producer.deliver(_TOPIC, [outcome(1)])
+
+
+@pytest.fixture
+async def cut_off(embedded: RunningBroker) -> AsyncIterator[Producer]:
+    """A producer whose requests reach no broker any more; `client.send` is its own again if deleted."""
+
+    async def refused(*args: object, **more: object) -> None:
+        raise NodeNotReadyError("cut off")
+
+    async with Producer(embedded.settings) as producer:
+        await producer.deliver(_TOPIC, [outcome(1)])
+        producer._producer.client.send = refused
+        yield producer
+
+
+async def test_brokers_that_are_away_are_waited_for(
+    embedded: RunningBroker, cut_off: Producer
+) -> None:
+    waiting = asyncio.create_task(cut_off.deliver(_TOPIC, [outcome(2)]))
+    await asyncio.sleep(2)
+    assert not waiting.done()
+    cut_off.check()
+    del cut_off._producer.client.send
+    await asyncio.wait_for(waiting, 30)
+    assert await ids(embedded) == ["command-0001", "command-0002"]
+
+
+async def test_a_partition_that_has_no_leader_for_longer_than_a_request_takes_is_waited_for(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.kafka.producer.REQUEST_S", 1.0)
+    async with Producer(embedded.settings) as producer:
+        await producer.deliver(_TOPIC, [outcome(1)])
+        metadata = producer._producer.client.cluster
+        metadata.leader_for_partition = lambda place: -1
+        waiting = asyncio.create_task(producer.deliver(_TOPIC, [outcome(2)]))
+        await asyncio.sleep(3)
+        assert not waiting.done()
+        producer.check()
+        del metadata.leader_for_partition
+        await asyncio.wait_for(waiting, 30)
+    assert await ids(embedded) == ["command-0001", "command-0002"]
+
+
+async def test_at_the_end_brokers_that_are_away_are_not_waited_for(
+    cut_off: Producer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("connectors.kafka.producer.CLOSE_S", 1.0)
+    await cut_off.send(_TOPIC, outcome(2))
+    await asyncio.wait_for(cut_off.__aexit__(None, None, None), 30)
+    assert "1 records were not acknowledged after 1 s: dropped" in caplog.text
+
+
+async def test_a_record_that_a_broker_refuses_is_an_error_also_without_another_record(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Producer(embedded.settings) as producer:
+        await producer.deliver(_TOPIC, [outcome(1)])
+
+        async def refused(*args: object, **more: object) -> None:
+            raise TopicAuthorizationFailedError(_TOPIC)
+
+        producer._producer.client.send = refused
+        lost = await producer.send(_TOPIC, outcome(2))
+        await asyncio.wait((lost,), timeout=30)
+        with pytest.raises(
+            BrokerUnavailable, match="1 of 2 records were not acknowledged; the first is record 2: "
+        ):
+            producer.check()
+        with pytest.raises(
+            BrokerUnavailable, match="1 of 2 records were not acknowledged; the first is record 2: "
+        ):
+            await producer.send(_TOPIC, outcome(3))
+        del producer._producer.client.send
 
 
 def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_that_it_names(
@@ -59,13 +172,13 @@ def _with_one_record(connection: Connection) -> Sender:
 def test_a_broker_that_goes_away_is_reported_with_what_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("connectors.kafka.producer.DELIVERY_TIMEOUT_MS", 1500)
+    monkeypatch.setattr("connectors.kafka.producer.DELIVERY_S", 1.5)
     with EmbeddedBroker() as embedded:
         out = _with_one_record(connect(embedded.settings))
         embedded.stop()
         for number in range(3):
             out.send("clock", ClockTick(partition=0, now_ms=NOW_MS + number))
-        with pytest.raises(BrokerUnavailable, match=r"3 of 4 records .* from record 2 on"):
+        with pytest.raises(BrokerUnavailable, match=r"3 of 4 records .* the first is record 2"):
             out.flush()
         assert out.has_failed
         out.close()

@@ -10,7 +10,7 @@ from simulation.cluster.kubelet import START_MS
 from simulation.cluster.pods import PodPlan
 from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS, eviction
 from tests.simulation.cluster.builders import machines, pod, reference
-from tests.streams.cluster.builders import controlled_by
+from tests.streams.builders import controlled_by
 
 
 class World:

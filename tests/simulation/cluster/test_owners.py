@@ -8,7 +8,7 @@ from simulation.cluster.owners import Owners
 from tests.connectors.ports.sink_contract import NOW_MS
 from tests.simulation.cluster.builders import GIB, pod
 from tests.simulation.cluster.harness import World
-from tests.streams.cluster.builders import controlled_by
+from tests.streams.builders import controlled_by
 
 
 def test_workloads_and_budgets_are_reported_when_they_change_and_all_of_them_in_a_list() -> None:

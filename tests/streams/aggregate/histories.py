@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from streams.stage.records import InputRecord
-from tests.streams.aggregate.builders import SECOND, T0, Log, pod, sample, windows
+from tests.streams.builders import (
+    SECOND,
+    START_MS,
+    collect_policy,
+    collect_policy_record,
+    pod_usage,
+    sample,
+)
+from tests.streams.world import Log
 
 NODES = ("n0", "n1")
 
@@ -46,7 +54,7 @@ def _without_none(value: dict[str, Any]) -> dict[str, Any]:
 def _pods(chosen: Random) -> list[dict[str, Any]]:
     return [
         _without_none(
-            pod(
+            pod_usage(
                 name,
                 0,
                 uid=f"{name}-{chosen.randint(1, 2)}",
@@ -66,22 +74,6 @@ def _applications(chosen: Random) -> list[dict[str, Any]]:
     ]
 
 
-def _stalled(chosen: Random) -> dict[str, int]:
-    names = ("avg10_bp", "avg60_bp", "avg300_bp")
-    total = {"total_us": _amount(chosen)} if chosen.random() < 0.5 else {}
-    return {**{name: chosen.randint(0, 10_000) for name in names}, **total}
-
-
-def _pressure(chosen: Random) -> dict[str, Any] | None:
-    if chosen.random() < 0.5:
-        return None
-    return {
-        name: {kind: _stalled(chosen) for kind in ("some", "full")[: chosen.randint(1, 2)]}
-        for name in ("cpu", "memory", "io")
-        if chosen.random() < 0.5
-    }
-
-
 def usage_sample(at_ms: int, node: str, seed: int) -> dict[str, Any]:
     """A sample of this node and time; the rest follows from the seed.
 
@@ -90,7 +82,7 @@ def usage_sample(at_ms: int, node: str, seed: int) -> dict[str, Any]:
     chosen = Random(seed)
     return _without_none(
         sample(
-            at_ms,
+            sampled_at_ms=at_ms,
             node=node,
             usage=_usage(chosen),
             memory=_memory(chosen),
@@ -98,14 +90,13 @@ def usage_sample(at_ms: int, node: str, seed: int) -> dict[str, Any]:
             pool=chosen.choice((None, None, "slow")),
             pods=_pods(chosen),
             host_applications=_applications(chosen),
-            pressure=_pressure(chosen),
             source=chosen.choice((None, "kubelet", "agent")),
         )
     )
 
 
 _POLICIES = st.builds(
-    windows,
+    collect_policy,
     st.sampled_from((30, 60, 90)),
     st.sampled_from((30, 90)),
     st.sampled_from(((), (40,), (120,), (40, 240))),
@@ -116,7 +107,7 @@ _POLICIES = st.builds(
 def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
     """Records of one partition in the order of its log."""
     log = Log()
-    clocks = dict.fromkeys(NODES, T0)
+    clocks = dict.fromkeys(NODES, START_MS)
     for _ in range(draw(st.integers(1, events))):
         node = draw(st.sampled_from(NODES))
         what = draw(
@@ -125,15 +116,17 @@ def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
             )
         )
         if what == "policy":
-            log.add_policy(draw(_POLICIES), {"slow": draw(_POLICIES)})
+            log.record(collect_policy_record(draw(_POLICIES), {"slow": draw(_POLICIES)}))
             continue
         if what == "again" and log.records:
             old = draw(st.sampled_from(log.records))
-            log.add_raw(old.key, old.value, old.timestamp_ms)
+            log.add_raw("node-usage", old.key, old.value, old.timestamp_ms)
             continue
         if what == "bad":
-            value = draw(st.sampled_from([None, b"", b"{", b"[1]", orjson.dumps(sample(5))]))
-            log.add_raw(f"c/{node}".encode(), value)
+            value = draw(
+                st.sampled_from([None, b"", b"{", b"[1]", orjson.dumps(sample(sampled_at_ms=5))])
+            )
+            log.add_raw("node-usage", f"test/{node}".encode(), value)
             continue
         step_s = draw(st.integers(1, 40))
         at_ms = clocks[node] + step_s * SECOND
@@ -142,7 +135,7 @@ def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
         elif what == "jump":
             at_ms = clocks[node] + draw(st.sampled_from([130, 300, 3_600])) * SECOND
         elif what == "back":
-            at_ms = clocks[node] = T0 + draw(st.integers(0, 60)) * SECOND
+            at_ms = clocks[node] = START_MS + draw(st.integers(0, 60)) * SECOND
         clocks[node] = max(clocks[node], at_ms)
         log.add(usage_sample(at_ms, node, draw(_SEEDS)))
     return log.records

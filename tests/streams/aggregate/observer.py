@@ -16,8 +16,8 @@ from schemas.storage.percentiles import Progress
 from schemas.topics.codec import encode
 from streams.aggregate.collect import PoolRules
 from streams.stage.records import InputRecord, OutputRecord
-from tests.streams.aggregate.harness import stage
 from tests.streams.worker_process import PATIENCE_S, Worker
+from tests.streams.world import aggregate_stage
 
 CHANGELOG = f"{APP_ID}-node_percentiles-changelog"
 TOPICS = ("node-usage", "node-metrics", "dead-letters", CHANGELOG)
@@ -87,7 +87,7 @@ class Observer:
         """What the pure stage makes of the input, partition by partition."""
         found: list[OutputRecord] = []
         for partition in range(partitions):
-            subject = stage(
+            subject = aggregate_stage(
                 None, partition=partition, partitions=partitions, collecting=PoolRules()
             )
             records = [

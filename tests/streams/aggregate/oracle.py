@@ -8,11 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from schemas.messages.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
-from schemas.messages.usage import MemoryDefinition, MemoryReadings, NodeUsage, Pressure
-from schemas.topics.codec import encode
+from schemas.messages.usage import MemoryDefinition, MemoryReadings, NodeUsage
 from streams.aggregate.collect import CollectRules, PoolRules
 
 Amounts = dict[str, int]
@@ -116,7 +113,6 @@ class NaiveNode:
                 if not namespace
             ),
             samples=len(recent),
-            pressure=_pressure(sample),
             memory_is=_memory_is(sample, policy),
             source=sample.source,
         )
@@ -127,17 +123,6 @@ def _memory_is(sample: NodeUsage, policy: CollectRules) -> MemoryDefinition | No
     picked = getattr(sample.memory, policy.memory_field) if sample.memory else None
     with_cache = policy.memory_field == "usage_with_page_cache_bytes"
     return "withPageCache" if picked is not None and with_cache else sample.memory_is
-
-
-def _pressure(sample: NodeUsage) -> Pressure | None:
-    """Pressure of one sample without its totals; none where it has no resource."""
-    given = orjson.loads(encode(sample)).get("pressure")
-    if not given:
-        return None
-    for resource in given.values():
-        for stalled in resource.values():
-            stalled.pop("total_us", None)
-    return Pressure.model_validate(given)
 
 
 def _values(maps: Iterable[Amounts]) -> dict[str, list[int]]:

@@ -8,8 +8,8 @@ import pytest
 from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import PARTITIONS_DEFAULT
 from tests.conftest import RunningBroker
-from tests.streams.aggregate.builders import MINUTE, SECOND, T0, pod, read, sample
 from tests.streams.aggregate.observer import CHANGELOG, AggregateWorker, Observer, observer
+from tests.streams.builders import MINUTE, SECOND, START_MS, pod_usage, read_sample, sample
 
 NODES = 12
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.timeout(400)
 def minutes(first: int, end: int) -> list[NodeUsage]:
     """Samples of all nodes every ten seconds, from one minute to another, as time goes on."""
     return [
-        read(
+        read_sample(
             sample(
-                T0 + at_ms,
+                sampled_at_ms=START_MS + at_ms,
                 node=f"n{node}",
                 usage={"cpu": 1_000 + at_ms // SECOND * (node + 1) % 977, "memory": 2**30 + at_ms},
-                pods=[pod(f"p{index}", (at_ms // SECOND + index) % 97) for index in range(5)],
+                pods=[pod_usage(f"p{index}", (at_ms // SECOND + index) % 97) for index in range(5)],
             )
         )
         for at_ms in range(first * MINUTE, end * MINUTE, 10 * SECOND)
@@ -98,7 +98,7 @@ async def test_an_unreadable_row_stops_the_worker_and_is_named_in_its_log(
             await settled(kafka, worker)
             worker.kill()
             record = next(
-                each for each in kafka.records[CHANGELOG] if each.key.endswith(b"/c/members/n0")
+                each for each in kafka.records[CHANGELOG] if each.key.endswith(b"/test/members/n0")
             )
             await kafka.write_row(record.partition, record.key.decode(), b"{}")
             worker.start()

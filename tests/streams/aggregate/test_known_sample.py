@@ -12,29 +12,24 @@ from streams.aggregate.collect import CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
 from streams.aggregate.samples import SampleFigures, decode_known, extract_figures
-from tests.streams.aggregate.builders import T0, pod, sample
+from tests.streams.builders import CLUSTER, START_MS, pod_usage, sample
 
 _MEMORY_FIELD = CollectRules().memory_field
 _PODS = ("a", "b", "c")
 _MEMORY = {_MEMORY_FIELD: 44, "usage_with_page_cache_bytes": 66}
 #: Without the reading that counts.
 _OTHER = {"usage_with_page_cache_bytes": 66}
-_STALLED = {"avg10_bp": 10_000, "avg60_bp": 2, "avg300_bp": 0}
-_PRESSURE = {
-    "cpu": {"some": {**_STALLED, "total_us": 2**40}},
-    "io": {"some": _STALLED, "full": {**_STALLED, "total_us": 0}},
-}
 
 
 def known_node() -> NodeWindows:
     """A node with two resources, three pods, one of them of a class, and a host application."""
-    node = NodeWindows("c", "n0", 0)
-    pods = [pod(name, 1, usage={"cpu": 1, "memory": 2}) for name in _PODS]
+    node = NodeWindows(CLUSTER, "n0", 0)
+    pods = [pod_usage(name, 1, usage={"cpu": 1, "memory": 2}) for name in _PODS]
     pods[2]["priority_class"] = "koord-prod"
     first = by_contract(
         orjson.dumps(
             sample(
-                T0,
+                0,
                 usage={"cpu": 5, "memory": 9},
                 pods=pods,
                 host_applications=[{"name": "x", "usage": {"cpu": 1}}],
@@ -60,9 +55,9 @@ def decoded(value: bytes | None, node: NodeWindows) -> SampleFigures | None:
 
 def common(**fields: Any) -> dict[str, Any]:
     """A sample of the common kind; `fields` are added or replace."""
-    pods = [pod(name, 0, usage={"cpu": 7, "memory": 30}, priority_class="") for name in "ab"]
+    pods = [pod_usage(name, 0, usage={"cpu": 7, "memory": 30}, priority_class="") for name in "ab"]
     whole = {"usage": {"cpu": 20, "memory": 70}, "pods": pods, **fields}
-    return sample(T0 + 1_000, **whole)
+    return sample(1, **whole)
 
 
 _ODD: Any = st.sampled_from(
@@ -73,7 +68,7 @@ _NAMES = st.sampled_from(["a", "b", "c", "new", "", "x", "a/b", None, 5])
 
 @st.composite
 def _some_pod(draw: st.DrawFn) -> Any:
-    made = pod("a", 0)
+    made = pod_usage("a", 0)
     made["name"] = draw(_NAMES)
     made["uid"] = draw(st.sampled_from([f"uid-{made['name']}", "", "other"]))
     made["namespace"] = draw(st.sampled_from(["default", "default", "", "other"]))
@@ -90,13 +85,6 @@ def _some_pod(draw: st.DrawFn) -> Any:
 
 
 _some_memory = st.dictionaries(st.sampled_from([*_MEMORY, "x"]), st.integers(0, 99) | _ODD)
-_some_stalled = st.dictionaries(
-    st.sampled_from([*_STALLED, "total_us", "x"]), st.integers(0, 10_001) | _ODD, max_size=5
-) | st.just(_STALLED)
-_some_pressure = st.dictionaries(
-    st.sampled_from(["cpu", "memory", "io", "irq"]),
-    st.dictionaries(st.sampled_from(["some", "full", "x"]), _some_stalled | _ODD) | _ODD,
-)
 
 
 @st.composite
@@ -113,8 +101,6 @@ def odd_samples(draw: st.DrawFn) -> bytes:
                 each["memory"] = draw(_some_memory | st.just(_MEMORY))
     if draw(st.booleans()):
         made["memory"] = draw(_some_memory)
-    if draw(st.booleans()):
-        made["pressure"] = draw(_some_pressure)
     if draw(st.booleans()):
         made["source"] = draw(st.sampled_from(["kubelet", "", "a:b", None]) | _ODD)
     for part in ("usage", "system_usage"):
@@ -153,24 +139,21 @@ def test_a_sample_that_is_decoded_is_the_one_that_its_class_makes(value: bytes) 
         {"pods": []},
         {"interval_ms": 5, "host_applications": [], "system_usage": {"memory": 1}},
         {"usage": {"memory": 3}},
-        {"pods": [pod("b", 1), pod("a", 2)]},
-        {"pods": [pod("a", 0, usage={"memory": 9, "cpu": 1}), pod("b", 0, usage={"cpu": 1, "memory": 9})]},
-        {"pods": [pod("c", 1, priority_class="koord-prod")]},
-        {"pods": [pod("a", 1), pod("a", 2)]},
-        {"memory": _MEMORY, "pods": [pod("b", 1, memory=_MEMORY), pod("a", 2, memory=_MEMORY)]},
-        {"memory": _OTHER, "pods": [pod("a", 1, usage={"cpu": 1, "memory": 9}, memory=_OTHER)]},
+        {"pods": [pod_usage("b", 1), pod_usage("a", 2)]},
+        {"pods": [pod_usage("a", 0, usage={"memory": 9, "cpu": 1}), pod_usage("b", 0, usage={"cpu": 1, "memory": 9})]},
+        {"pods": [pod_usage("c", 1, priority_class="koord-prod")]},
+        {"pods": [pod_usage("a", 1), pod_usage("a", 2)]},
+        {"memory": _MEMORY, "pods": [pod_usage("b", 1, memory=_MEMORY), pod_usage("a", 2, memory=_MEMORY)]},
+        {"memory": _OTHER, "pods": [pod_usage("a", 1, usage={"cpu": 1, "memory": 9}, memory=_OTHER)]},
         {"memory": {}, "usage": {"cpu": 3}},
         {"memory": _MEMORY, "usage": {"cpu": 3}},
-        {"pods": [pod("c", 1, priority_class="koord-prod", memory=_MEMORY)]},
-        {"pressure": _PRESSURE},
-        {"pressure": {}},
+        {"pods": [pod_usage("c", 1, priority_class="koord-prod", memory=_MEMORY)]},
         {"source": "kubelet_resource"},
         {"source": "Zähler der GPUs"},
-        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1)]},
-        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1, memory=_OTHER)]},
-        {"pods": [pod("a", 1, memory={})]},
+        {"pods": [pod_usage("a", 1, memory=_MEMORY), pod_usage("b", 1)]},
+        {"pods": [pod_usage("a", 1, memory=_MEMORY), pod_usage("b", 1, memory=_OTHER)]},
+        {"pods": [pod_usage("a", 1, memory={})]},
         {"memory": None},
-        {"pressure": None},
         {"source": "gpus: of the team"},
         {"host_applications": [{"name": "x", "usage": {"cpu": 1}}]},
     ],
@@ -185,22 +168,17 @@ def test_samples_of_known_names_are_decoded(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"pods": [pod("new", 1)]},
-        {"pods": [pod("a", 1), pod("b", 1, priority_class="koord-prod")]},
-        {"pods": [pod("x", 1, namespace="", uid="", priority_class="")]},
-        {"pods": [pod("a", 1, memory={**_MEMORY, "extra": 5})]},
-        {"pods": [pod("a", 1, memory={_MEMORY_FIELD: True})]},
+        {"pods": [pod_usage("new", 1)]},
+        {"pods": [pod_usage("a", 1), pod_usage("b", 1, priority_class="koord-prod")]},
+        {"pods": [pod_usage("x", 1, namespace="", uid="", priority_class="")]},
+        {"pods": [pod_usage("a", 1, memory={**_MEMORY, "extra": 5})]},
+        {"pods": [pod_usage("a", 1, memory={_MEMORY_FIELD: True})]},
         {"memory": {**_MEMORY, "extra": 5}},
         {"memory": {_MEMORY_FIELD: -1}},
-        {"pressure": {"cpu": {"full": _STALLED}}},
-        {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": 10_001}}}},
-        {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": True}}}},
-        {"pressure": {"cpu": {"some": {"avg10_bp": 1, "avg60_bp": 1}}}},
-        {"pressure": {"irq": {"some": _STALLED}}},
-        {"pods": [pod("a", 1, usage={"gpu": 1})]},
-        {"pods": [pod("a", 1, usage={"cpu": True})]},
-        {"pods": [pod("a", 1, usage={"cpu": 1.0})]},
-        {"pods": [pod("a", 1, usage={"cpu": -1})]},
+        {"pods": [pod_usage("a", 1, usage={"gpu": 1})]},
+        {"pods": [pod_usage("a", 1, usage={"cpu": True})]},
+        {"pods": [pod_usage("a", 1, usage={"cpu": 1.0})]},
+        {"pods": [pod_usage("a", 1, usage={"cpu": -1})]},
         {"usage": {"gpu": 1}},
         {"usage": {"cpu": True}},
         {"pool": "a/b"},
@@ -223,7 +201,7 @@ def test_a_forgotten_pod_is_decoded_by_its_class_again() -> None:
     node = known_node()
     value = orjson.dumps(common())
     assert decoded(value, node) is not None
-    node.pods.drop(T0 + 1)
+    node.pods.drop(START_MS + 1)
     node.pods.drop_lifetimes()
     node.pods.prune()
     assert decoded(value, node) is None

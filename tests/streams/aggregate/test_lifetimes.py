@@ -9,14 +9,23 @@ import pytest
 
 from schemas.messages.metrics import NodeMetric
 from streams.aggregate.collect import PoolRules
+from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable
-from tests.streams.aggregate.builders import MINUTE, QUICK, T0, Log, pod, sample, windows
-from tests.streams.aggregate.harness import Run, metrics, stage, store
+from tests.streams.builders import (
+    MINUTE,
+    QUICK,
+    START_MS,
+    collect_policy,
+    collect_policy_record,
+    pod_usage,
+    sample,
+)
+from tests.streams.world import SampleWorld, read_metrics
 
 _Used = Callable[[int], int]
 
 
-class _Node(Run):
+class _Node(SampleWorld):
     """A node that is measured once a minute."""
 
     def __init__(self) -> None:
@@ -27,9 +36,9 @@ class _Node(Run):
     def measure(self, minutes: int, uid: str | None = None, **pods: _Used) -> None:
         """Pods by name, with their usage of a minute."""
         for minute in range(self.minute, self.minute + minutes):
-            used = [pod(name, of(minute), uid=uid) for name, of in pods.items()]
-            record = self.log.add(sample(T0 + MINUTE * minute, pods=used))
-            self.said += metrics(self.apply(record).outputs)
+            used = [pod_usage(name, of(minute), uid=uid) for name, of in pods.items()]
+            record = self.log.add(sample(60 * minute, pods=used))
+            self.said += read_metrics(self.apply(record).outputs)
         self.minute += minutes
 
 
@@ -37,7 +46,7 @@ def _lifetimes(of: _Node) -> list[tuple[int, str, int, int, int]]:
     """Minute, pod, minutes of its lifetime, mean and deviation of cpu."""
     return [
         (
-            ((metric.updated_at_ms or 0) - T0) // MINUTE,
+            ((metric.updated_at_ms or 0) - START_MS) // MINUTE,
             each.name,
             minutes,
             metric.lifetimes.mean["cpu"][index],
@@ -88,18 +97,18 @@ def test_a_window_without_pods_ends_all_lifetimes() -> None:
 def test_ended_lifetimes_are_not_reported_for_any_batch_sizes(
     size: int,
 ) -> None:
-    node = Run(PoolRules(replace(QUICK, report_ms=5 * MINUTE)))
+    node = SampleWorld(PoolRules(replace(QUICK, report_ms=5 * MINUTE)))
     records = [
-        *node.log.add(*(sample(T0 + at * MINUTE, pods=[pod("a", 100)]) for at in (0, 1))),
-        *node.log.add(sample(T0 + 5 * MINUTE - 5)),
+        *node.log.add(*(sample(60 * at, pods=[pod_usage("a", 100)]) for at in (0, 1))),
+        *node.log.add(sample(299.995)),
         # Late: it is in the averages, and begins no life.
-        *node.log.add(sample(T0 + 5 * MINUTE - 10, pods=[pod("a", 100)])),
-        *node.log.add(sample(T0 + 5 * MINUTE)),
+        *node.log.add(sample(299.99, pods=[pod_usage("a", 100)])),
+        *node.log.add(sample(300)),
     ]
     said = [
         metric
         for begin in range(0, len(records), size)
-        for metric in metrics(node.apply(records[begin : begin + size]).outputs)
+        for metric in read_metrics(node.apply(records[begin : begin + size]).outputs)
     ]
     assert [[each.name for each in metric.pods] for metric in said] == [["a"]]
     assert [metric.lifetimes for metric in said] == [None]
@@ -108,8 +117,8 @@ def test_ended_lifetimes_are_not_reported_for_any_batch_sizes(
 def test_a_late_sample_does_not_count_in_a_lifetime() -> None:
     node = _Node()
     node.measure(6, a=lambda _: 100)
-    late = node.log.add(sample(T0 + 3 * MINUTE + 1, pods=[pod("a", 60_000)]))
-    store(node.table, node.stage.apply(late).rows)
+    late = node.log.add(sample(180 + 0.001, pods=[pod_usage("a", 60_000)]))
+    apply_changes(node.table, node.stage.apply(late).rows)
     node.measure(6, a=lambda _: 100)
     assert {life[3:] for life in _lifetimes(node)} == {(100, 0)}
 
@@ -126,13 +135,13 @@ def test_the_largest_amounts_can_be_written_and_read_again() -> None:
 def test_a_resource_without_measurements_for_a_window_starts_again() -> None:
     node = _Node()
     for minute in range(23):
-        used = pod("a", 100)
+        used = pod_usage("a", 100)
         if not 4 < minute < 12:
             used["usage"]["gpu"] = minute
-        record = node.log.add(sample(T0 + MINUTE * minute, pods=[used]))
+        record = node.log.add(sample(60 * minute, pods=[used]))
         result = node.stage.apply(record)
-        node.said += metrics(result.outputs)
-        store(node.table, result.rows)
+        node.said += read_metrics(result.outputs)
+        apply_changes(node.table, result.rows)
         node.restart()
     lifetimes = [each.lifetimes for each in node.said if each.lifetimes is not None]
     assert [life.minutes for life in lifetimes] == [(6,), (11,), (16,), (21,)]
@@ -163,13 +172,13 @@ def test_lifetimes_of_a_missing_sample_are_an_error_that_names_it() -> None:
 
 
 def test_lifetimes_are_not_written_again_with_each_small_batch() -> None:
-    log, subject = Log(), stage(collecting=PoolRules())
+    world = SampleWorld(collecting=PoolRules())
     written = Counter[int]()
     for minute in range(30):
-        used = [pod(f"p{number}", 100 + number) for number in range(30)]
+        used = [pod_usage(f"p{number}", 100 + number) for number in range(30)]
         for node in range(20):
-            record = log.add(sample(T0 + MINUTE * minute + node, node=f"n{node}", pods=used))
-            for row in subject.apply(record).rows:
+            record = world.log.add(sample(60 * minute + node / 1000, node=f"n{node}", pods=used))
+            for row in world.apply(record).rows:
                 if row.value is not None and "/pod_samples/" in row.key:
                     columns = orjson.loads(row.value)
                     lived = columns.get("lifetimes", {}).get("samples", ())
@@ -182,8 +191,8 @@ def test_a_shorter_window_ends_no_lifetime_and_a_restart_then_changes_nothing() 
     def measure(*, restarted: bool) -> _Node:
         node = _Node()
         node.measure(8, a=lambda minute: 7 * minute)
-        policy = windows(average_s=60, report_s=60, durations_s=(1_800,))
-        node.apply([node.log.add_policy(policy)])
+        policy = collect_policy(average_s=60, report_s=60, durations_s=(1_800,))
+        node.apply([node.log.record(collect_policy_record(policy))])
         node.measure(1, a=lambda minute: 7 * minute)
         if restarted:
             node.restart()

@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -6,11 +8,12 @@ from hypothesis import strategies as st
 from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import encode
 from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
-from streams.stage.records import DamagedTable, read_row
-from tests.streams.aggregate.builders import MINUTE, QUICK, SECOND, T0, Log, pod, sample
+from streams.stage.packing import apply_changes
+from streams.stage.records import DamagedTable, OutputRecord, StageResult, read_row
 from tests.streams.aggregate.content import content
-from tests.streams.aggregate.harness import emitted, first_key, metrics, stage, store
 from tests.streams.aggregate.histories import batches, histories
+from tests.streams.builders import MINUTE, QUICK, pod_usage, sample
+from tests.streams.world import Log, aggregate_stage, read_metrics
 
 #: Limits that short histories reach.
 TIGHT = AggregateLimits(
@@ -24,18 +27,30 @@ SWEEP = AggregateLimits().sweep_records
 POLICIES = PoolRules(QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,))})
 
 
+def _emitted(result: StageResult) -> list[OutputRecord]:
+    return [*result.outputs, *result.dead_letters]
+
+
+def _first_key(table: Mapping[str, bytes], kind: str) -> str:
+    return min(key for key in table if kind_of_key(key) == kind)
+
+
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_restart_between_any_two_batches_changes_nothing(data: st.DataObject) -> None:
     records = data.draw(histories())
-    without, table = stage(collecting=POLICIES, limits=TIGHT), dict[str, bytes]()
+    without, table = aggregate_stage(collecting=POLICIES, limits=TIGHT), dict[str, bytes]()
     for batch in data.draw(batches(records)):
         expected = without.apply(batch)
-        restarted = stage(table, POLICIES, TIGHT)
+        restarted = aggregate_stage(table, POLICIES, TIGHT)
         result = restarted.apply(batch)
-        assert emitted(result) == emitted(expected)
-        store(table, result.rows)
-        assert content(stage(table, POLICIES, TIGHT)) == content(restarted) == content(without)
+        assert _emitted(result) == _emitted(expected)
+        apply_changes(table, result.rows)
+        assert (
+            content(aggregate_stage(table, POLICIES, TIGHT))
+            == content(restarted)
+            == content(without)
+        )
 
 
 @given(st.data())
@@ -43,62 +58,64 @@ def test_a_restart_between_any_two_batches_changes_nothing(data: st.DataObject) 
 def test_a_crash_while_rows_are_written_changes_nothing(data: st.DataObject) -> None:
     """Rows reach the changelog in their order; a crash keeps any number of the first of them."""
     records = data.draw(histories())
-    without, table = stage(collecting=POLICIES, limits=TIGHT), dict[str, bytes]()
-    running = stage(table, POLICIES, TIGHT)
+    without, table = aggregate_stage(collecting=POLICIES, limits=TIGHT), dict[str, bytes]()
+    running = aggregate_stage(table, POLICIES, TIGHT)
     done = 0
     for batch in data.draw(batches(records)):
-        expected = emitted(without.apply(batch))
+        expected = _emitted(without.apply(batch))
         if data.draw(st.booleans()):
             crashed = running.apply(batch).rows
-            store(table, crashed[: data.draw(st.integers(0, len(crashed)))])
-            running = stage(table, POLICIES, TIGHT)
+            apply_changes(table, crashed[: data.draw(st.integers(0, len(crashed)))])
+            running = aggregate_stage(table, POLICIES, TIGHT)
             again = running.positions.get("node-usage", -1) < batch[-1].offset
             result = running.apply(records[done : batch[-1].offset + 1])
-            assert emitted(result) == (expected if again else [])
+            assert _emitted(result) == (expected if again else [])
         else:
             result = running.apply(batch)
-            assert emitted(result) == expected
-        store(table, result.rows)
+            assert _emitted(result) == expected
+        apply_changes(table, result.rows)
         done = batch[-1].offset + 1
         assert content(running) == content(without)
-    assert content(stage(table, POLICIES, TIGHT)) == content(without)
+    assert content(aggregate_stage(table, POLICIES, TIGHT)) == content(without)
 
 
 def test_a_refused_sample_takes_no_resource_from_those_before_it() -> None:
     """It would have moved the window, in which there is room for its resources."""
     log, table = Log(), dict[str, bytes]()
-    running = stage(collecting=POLICIES, limits=TIGHT)
-    on_disk = {**pod("a", 1), "usage": {"disk": 5}}
-    first = sample(T0, usage={"cpu": 9}, pods=[on_disk])
-    many = [{**pod(f"p{number}", 1), "usage": {}} for number in range(TIGHT.pods_per_node + 1)]
-    late = T0 + POLICIES.average_horizon_ms + SECOND
+    running = aggregate_stage(collecting=POLICIES, limits=TIGHT)
+    on_disk = {**pod_usage("a", 1), "usage": {"disk": 5}}
+    first = sample(0, usage={"cpu": 9}, pods=[on_disk])
+    many = [
+        {**pod_usage(f"p{number}", 1), "usage": {}} for number in range(TIGHT.pods_per_node + 1)
+    ]
+    late = POLICIES.average_horizon_ms / 1000 + 1
     second = sample(late, usage={"cpu": 9, "memory": 1, "gpu": 1}, pods=many)
     for each in (first, second):
         result = running.apply(log.add(each))
-        store(table, result.rows)
+        apply_changes(table, result.rows)
     assert len(result.dead_letters) == 1
-    assert content(stage(table, POLICIES, TIGHT)) == content(running)
+    assert content(aggregate_stage(table, POLICIES, TIGHT)) == content(running)
 
 
 def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
     """A table after a number of samples of each node, one a second, with pods."""
     table: dict[str, bytes] = {}
-    subject = stage()
+    subject = aggregate_stage()
     for at in range(count):
-        pods = [pod(f"p{index}", index) for index in range(5)]
-        samples = (sample(T0 + at * SECOND, node=f"n{each}", pods=pods) for each in range(nodes))
-        store(table, subject.apply(log.add(*samples)).rows)
+        pods = [pod_usage(f"p{index}", index) for index in range(5)]
+        samples = (sample(at, node=f"n{each}", pods=pods) for each in range(nodes))
+        apply_changes(table, subject.apply(log.add(*samples)).rows)
     return table
 
 
 @pytest.mark.slow
 def test_written_bytes_grow_with_new_samples_and_not_with_the_window() -> None:
-    log, subject, table = Log(), stage(), dict[str, bytes]()
+    log, subject, table = Log(), aggregate_stage(), dict[str, bytes]()
     written = []
     for at in range(4_800):
-        pods = [pod(f"p{index}", index) for index in range(5)]
-        rows = subject.apply(log.add(sample(T0 + at * SECOND, pods=pods))).rows
-        store(table, rows)
+        pods = [pod_usage(f"p{index}", index) for index in range(5)]
+        rows = subject.apply(log.add(sample(at, pods=pods))).rows
+        apply_changes(table, rows)
         written.append(sum(len(row.value or b"") for row in rows))
     # Each batch writes its open rows, which begin empty again and again, each kind at its own pace.
     assert sum(written[2_400:]) <= sum(written[:2_400]) * 1.05
@@ -109,10 +126,10 @@ def test_rows_of_samples_that_no_window_needs_are_removed() -> None:
     log = Log()
     table = many(log, 100)
     size = sum(map(len, table.values()))
-    subject = stage(table)
+    subject = aggregate_stage(table)
     for at in range(100, 1_000):
-        samples = (sample(T0 + at * SECOND, node=f"n{each}") for each in range(3))
-        store(table, subject.apply(log.add(*samples)).rows)
+        samples = (sample(at, node=f"n{each}") for each in range(3))
+        apply_changes(table, subject.apply(log.add(*samples)).rows)
     assert sum(map(len, table.values())) < 2 * size
 
 
@@ -128,45 +145,47 @@ def test_rows_are_messages() -> None:
 def test_a_forgotten_node_leaves_no_row() -> None:
     log = Log()
     table = many(log, 5, nodes=1)
-    subject = stage(table)
-    later_ms = T0 + 24 * 60 * MINUTE
-    samples = (sample(later_ms + at, node="other") for at in range(2 * SWEEP))
-    store(table, subject.apply(log.add(*samples)).rows)
-    store(table, subject.apply(log.add(sample(later_ms + MINUTE, node="other"))).rows)
-    assert not [key for key, value in table.items() if b"c/n0" in value or "c/members/n0" in key]
+    subject = aggregate_stage(table)
+    later = 86_400
+    samples = (sample(later + at / 1000, node="other") for at in range(2 * SWEEP))
+    apply_changes(table, subject.apply(log.add(*samples)).rows)
+    apply_changes(table, subject.apply(log.add(sample(later + 60, node="other"))).rows)
+    assert not [
+        key for key, value in table.items() if b"test/n0" in value or "test/members/n0" in key
+    ]
 
 
 @pytest.mark.parametrize("kind", ["progress", "members", "samples", "pod_samples"])
 @pytest.mark.parametrize("value", [b"", b"\xff", b"{}", b'{"schema_version":1}'])
 def test_an_unreadable_row_stops_the_worker_and_is_named(kind: str, value: bytes) -> None:
     table = many(Log(), 10)
-    damaged = first_key(table, kind)
+    damaged = _first_key(table, kind)
     table[damaged] = value
     with pytest.raises(DamagedTable) as caught:
-        stage(table)
+        aggregate_stage(table)
     assert damaged in str(caught.value)
 
 
 @pytest.mark.parametrize("column", ["offset", "anchor_ms", "node", "digest"])
 def test_columns_of_different_lengths_stop_the_worker(column: str) -> None:
     table = many(Log(), 10)
-    damaged = first_key(table, "samples")
+    damaged = _first_key(table, "samples")
     row = orjson.loads(table[damaged])
     row[column].append(row[column][-1])
     table[damaged] = orjson.dumps(row)
     with pytest.raises(DamagedTable, match="entries; expected are"):
-        stage(table)
+        aggregate_stage(table)
 
 
 def test_a_pod_whose_name_was_lost_to_a_former_owner_is_left_out() -> None:
     log = Log()
     table = many(log, 50, nodes=1)
-    named = first_key(table, "members")
+    named = _first_key(table, "members")
     row = orjson.loads(table[named])
     lost = row["members"].pop()
     table[named] = orjson.dumps(row)
-    result = stage(table).apply(log.add(sample(T0 + 70 * SECOND)))
-    (metric,) = metrics(result.outputs)
+    result = aggregate_stage(table).apply(log.add(sample(70)))
+    (metric,) = read_metrics(result.outputs)
     assert [each.name for each in metric.pods] == ["p0", "p1", "p2", "p3"]
     assert lost["name"] == "p4"
 
@@ -175,17 +194,17 @@ def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_wa
     None
 ):
     log = Log()
-    batch = log.add(*(sample(T0 + at * SECOND, node=f"n{at}") for at in range(5)))
-    first = stage()
+    batch = log.add(*(sample(at, node=f"n{at}") for at in range(5)))
+    first = aggregate_stage()
     rows = first.apply(batch).rows
     for kept in range(len(rows) + 1):
         table: dict[str, bytes] = {}
-        store(table, rows[:kept])
-        again = stage(table)
-        store(table, again.apply(batch).rows)
-        assert content(again) == content(first) == content(stage(table))
-    more = log.add(*(sample(T0 + MINUTE + at * SECOND, node=f"n{at}") for at in range(5)))
-    store(table, again.apply(more).rows)
+        apply_changes(table, rows[:kept])
+        again = aggregate_stage(table)
+        apply_changes(table, again.apply(batch).rows)
+        assert content(again) == content(first) == content(aggregate_stage(table))
+    more = log.add(*(sample(60 + at, node=f"n{at}") for at in range(5)))
+    apply_changes(table, again.apply(more).rows)
     progress = [name for name in table if "/progress/" in name]
     assert len(progress) == 1
     del table[progress[0]]
@@ -193,4 +212,4 @@ def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_wa
         DamagedTable,
         match=r"row 0//progress/0: missing, while the table has 7 other rows.*reset 0`",
     ):
-        stage(table)
+        aggregate_stage(table)

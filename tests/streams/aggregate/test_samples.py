@@ -4,13 +4,13 @@ import pytest
 
 from streams.aggregate.samples import SampleFigures
 from streams.aggregate.samples import extract_figures as reading_of
-from tests.streams.aggregate.builders import T0, read, sample
+from tests.streams.builders import read_sample, sample
 
 READINGS = {"usage_without_page_cache_bytes": 1, "usage_with_page_cache_bytes": 3}
 
 
 def reading(memory_field: str = "usage_without_page_cache_bytes", **fields: Any) -> SampleFigures:
-    return reading_of(read(sample(T0, **fields)), b"value", memory_field)
+    return reading_of(read_sample(sample(0, **fields)), b"value", memory_field)
 
 
 @pytest.mark.parametrize(

@@ -19,16 +19,16 @@ from streams.worker.store.publisher import LostOwnership
 from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
 from tests.conftest import RunningBroker
-from tests.streams.aggregate.builders import MINUTE, SECOND, T0, Log, pod, sample
-from tests.streams.aggregate.harness import stage
 from tests.streams.aggregate.observer import AggregateWorker, observer
 from tests.streams.aggregate.test_agent import NODES, assert_complete, minutes, settled
+from tests.streams.builders import MINUTE, pod_usage, sample
+from tests.streams.world import Log, aggregate_stage
 
 pytestmark = pytest.mark.timeout(400)
 
 #: A node is looked for after every record, and forgotten soon.
 LIMITS = AggregateLimits(sweep_records=1, forget_after_ms=MINUTE)
-DAY = 24 * 60 * MINUTE
+DAY_S = 86_400
 
 
 class Owner:
@@ -39,12 +39,12 @@ class Owner:
         self.table = RowTable(app, WINDOWS, 1)
         self.publisher = FencedPublisher(kafka)
         self.durability = WriteThrough(kafka, self.publisher, self.table)
-        self.stage = stage(limits=LIMITS)
+        self.stage = aggregate_stage(limits=LIMITS)
 
     async def open(self) -> AggregateStage:
         """Take the partition over as one who knows nothing yet."""
         opened = await self.durability.open(0, {}, {})
-        self.stage = stage(opened, limits=LIMITS)
+        self.stage = aggregate_stage(opened, limits=LIMITS)
         return self.stage
 
     async def go_on(self, records: list[InputRecord]) -> StageResult:
@@ -82,13 +82,17 @@ def history() -> tuple[Log, list[InputRecord], list[InputRecord], list[InputReco
     """A node is there; it is forgotten, and rows with it; it comes back with other pods."""
     log = Log()
     first = log.add(
-        *(sample(T0 + at * SECOND, node="n0", pods=[pod("old", at)]) for at in range(10)),
-        *(sample(T0 + DAY + at * SECOND, node="n1", pods=[pod("p", at)]) for at in range(5)),
+        *(sample(at, node="n0", pods=[pod_usage("old", at)]) for at in range(10)),
+        *(sample(DAY_S + at, node="n1", pods=[pod_usage("p", at)]) for at in range(5)),
     )
-    gone = log.add(*(sample(T0 + DAY + at * SECOND, node="n1") for at in range(10, 30)))
+    gone = log.add(*(sample(DAY_S + at, node="n1") for at in range(10, 30)))
     back = log.add(
         *(
-            sample(T0 + DAY + at * SECOND, node=node, pods=[pod("new", at), pod("other", 1)])
+            sample(
+                DAY_S + at,
+                node=node,
+                pods=[pod_usage("new", at), pod_usage("other", 1)],
+            )
             for at in range(40, 50)
             for node in ("n0", "n1")
         )
@@ -102,7 +106,7 @@ async def test_the_broker_refuses_writes_of_a_replaced_worker(
 ) -> None:
     """It would remove the row of a node that its successor has heard of again."""
     log, first, gone, back = history()
-    straight = stage(limits=LIMITS)
+    straight = aggregate_stage(limits=LIMITS)
     straight.apply(log.records)
     async with owners(clean_kafka.settings, 3) as (stalled, successor, third):
         await stalled.open()
@@ -116,7 +120,7 @@ async def test_the_broker_refuses_writes_of_a_replaced_worker(
             await stalled.durability.commit([AppliedBatch(0, gone, StageResult((), rows))])
         await third.open()
         assert nodes_of(third.stage) == nodes_of(successor.stage) == nodes_of(straight)
-        more = log.add(sample(T0 + DAY + 2 * MINUTE, node="n0", pods=[pod("new", 7)]))
+        more = log.add(sample(DAY_S + 120, node="n0", pods=[pod_usage("new", 7)]))
         assert (await third.go_on(more)).outputs == straight.apply(more).outputs != ()
 
 
@@ -133,7 +137,7 @@ async def test_rows_written_before_the_partition_was_claimed_are_not_lost(
         await before.go_on(gone)
         opened = await successor.durability.open(0, dict(recovered), {})
         assert opened == before.table.rows([0])[0] != recovered
-        successor.stage = stage(opened, limits=LIMITS)
+        successor.stage = aggregate_stage(opened, limits=LIMITS)
         await successor.go_on(back)
         with pytest.raises(LostOwnership):
             await before.go_on(back)

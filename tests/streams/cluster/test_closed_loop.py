@@ -1,16 +1,112 @@
 """Rounds whose commands are carried out: loops end, and what became of moves is reported."""
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from tests.streams.cluster.builders import START_MS, at
-from tests.streams.cluster.closedloop import ClosedLoop
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.pods import Pod
+from tests.streams.builders import (
+    START_MS,
+    at,
+    lifecycle,
+    metric,
+    node,
+    outcome,
+    pod_metric,
+    policy_record,
+    replica,
+    request,
+    tick,
+)
+from tests.streams.world import World
+
+#: Rounds each minute, a node is hot after its second one, and pods may move one by one at once.
+POLICY = """
+mode: {mode}
+plugins: {{balance: [LowNodeLoad]}}
+rebalance:
+  highThresholds: {{cpu: 70}}
+  lowThresholds: {{cpu: 40}}
+  anomalyCondition: {{consecutiveAbnormalities: 2, consecutiveNormalities: 1}}
+migration:
+  defaultJobMode: EvictDirectly
+  skipCheckExpectedReplicas: true
+  maxUnavailablePerWorkload: 100%
+  maxMigratingPerWorkload: 100%
+  objectLimiters: {{}}
+"""
+#: What each pod uses by its own figures.
+POD_CPU = 1_000
+
+
+class ClosedLoop(World):
+    """Nodes of 10 cores. Evicted pods go, their owners make new ones, and placed pods run at once."""
+
+    def __init__(
+        self, nodes: int, used: Callable[[str, list[str]], int], mode: str = "enforce"
+    ) -> None:
+        """`used` says how many millicores a node uses with the pods of these names."""
+        super().__init__(tick(), policy_record(POLICY.format(mode=mode)))
+        self.nodes = [f"node-{number + 1}" for number in range(nodes)]
+        self.send(*(node(name, cpu="10") for name in self.nodes))
+        self.used = used
+        self.running: dict[str, tuple[Pod, str]] = {}
+        """Pods and their nodes, by uid."""
+        self.made = 0
+
+    def add(self, owner: str, name: str) -> None:
+        """A pod of an owner runs on a node."""
+        self.carry_out(self._run(self._make(owner), name))
+
+    def minutes(self, count: int) -> None:
+        """Let minutes pass: each has a tick, a metric of every node and another tick."""
+        for _ in range(count):
+            self.seconds += 60
+            self.carry_out(tick(self.seconds), *map(self._measure, self.nodes))
+            self.carry_out(tick(self.seconds + 1))
+
+    def carry_out(self, *messages: Any) -> None:
+        """Apply messages one by one, and carry out the commands until there are none."""
+        todo = list(messages)
+        while todo:
+            evictions = len(self.evictions)
+            decisions = self.send(todo.pop(0))
+            for each in decisions:
+                if each.outcome == "placed" and each.node:
+                    placed = replica(each.pod.uid, each.pod.uid.rpartition("-")[0])
+                    todo += [outcome(each), self._run(placed, each.node)]
+            for command in self.evictions[evictions:]:
+                todo += self._evict(command)
+
+    def _measure(self, name: str) -> Any:
+        uids = [uid for uid, (_, where) in self.running.items() if where == name]
+        cpu = self.used(name, uids)
+        system = {"cpu": cpu - POD_CPU * len(uids), "memory": 0}
+        pods = tuple(pod_metric(uid, cpu=POD_CPU, memory=0) for uid in uids)
+        return metric(name, cpu=cpu, seconds=self.seconds, pods=pods, system_usage=system)
+
+    def _evict(self, command: EvictionCommand) -> list[Any]:
+        if command.dry_run:
+            return [outcome(command, "dry")]
+        gone, name = self.running.pop(command.pod.uid)
+        new = self._make(gone.owners[0].uid)
+        return [outcome(command), lifecycle("deleted", gone, name), request(new)]
+
+    def _make(self, owner: str) -> Pod:
+        self.made += 1
+        return replica(f"{owner}-{self.made}", owner)
+
+    def _run(self, pod: Pod, name: str) -> Any:
+        self.running[pod.uid] = (pod, name)
+        return lifecycle("running", pod, name)
 
 
 def when(loop: ClosedLoop) -> list[tuple[str, int]]:
     """Node and minute of each eviction command."""
-    return [(each.node, (each.decided_at_ms - START_MS) // 60_000) for each in loop.commands]
+    return [(each.node, (each.decided_at_ms - START_MS) // 60_000) for each in loop.evictions]
 
 
 def gates(loop: ClosedLoop) -> str:
@@ -46,7 +142,7 @@ def test_a_loop_ends_after_one_cycle_and_is_retried_with_doubling_waits() -> Non
     )
     assert len(waits) == 6
     assert "its pods moved node-" in gates(loop)
-    assert all(each.target_hot_after or each.moved_again for each in loop.outcomes)
+    assert all(each.target_hot_after or each.moved_again for each in loop.moves)
 
 
 def test_no_pod_moves_to_a_node_that_has_not_cooled() -> None:
@@ -55,7 +151,7 @@ def test_no_pod_moves_to_a_node_that_has_not_cooled() -> None:
     loop.minutes(6)
     assert [name for name, _ in when(loop)] == ["node-1"]
     assert [each.outcome for each in loop.decisions] == ["placed"]
-    assert [name for _, name in loop.where.values()] == ["node-2"]
+    assert [name for _, name in loop.running.values()] == ["node-2"]
 
 
 def test_a_move_that_relieves_its_node_is_reported() -> None:
@@ -66,24 +162,24 @@ def test_a_move_that_relieves_its_node_is_reported() -> None:
     for owner in ("web", "job", "cache"):
         loop.add(owner, "node-1")
     loop.minutes(20)
-    assert len(loop.commands) == 1
-    (reported,) = loop.outcomes
+    assert len(loop.evictions) == 1
+    (reported,) = loop.moves
     assert (reported.source_node, reported.source_hot_before) == ("node-1", True)
     assert (reported.source_hot_after, reported.target_hot_after) == (False, False)
     assert (reported.returned, reported.moved_again) == (False, False)
     assert reported.target_node in ("node-2", "node-3")
-    assert reported.migration_id == loop.commands[0].migration_id
+    assert reported.migration_id == loop.evictions[0].migration_id
     # Once nothing of it matters any more, nothing is remembered.
     loop.minutes(70)
-    assert not loop.run.state.memory.moves.rows
+    assert not loop.state.memory.moves.rows
 
 
 def test_a_cluster_in_observe_mode_moves_nothing() -> None:
     loop = ClosedLoop(2, hot_wherever_web_is, mode="observe")
     loop.add("web", "node-1")
     loop.minutes(40)
-    assert loop.commands
-    assert all(each.dry_run for each in loop.commands)
+    assert loop.evictions
+    assert all(each.dry_run for each in loop.evictions)
     assert loop.decisions == []
-    assert loop.outcomes == []
-    assert loop.run.state.memory.moves.find_avoided_by_owner("web", at(60)) == frozenset()
+    assert loop.moves == []
+    assert loop.state.memory.moves.find_avoided_by_owner("web", at(60)) == frozenset()

@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.decisions import PlacementDecision
-from schemas.messages.rounds import RebalanceRound
 from schemas.storage.rows import FailedClusterRow
-from schemas.topics.codec import decode, decode_as, encode_fields
+from schemas.topics.codec import decode, encode_fields
 from streams.cluster import batch_records, rebalancer
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
@@ -26,7 +23,7 @@ from streams.cluster.statistics import compute_figures
 from streams.inventory.inventory import Inventory
 from streams.rebalance.balancer import Balancer
 from streams.stage.records import InputRecord, RowChange
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     CLUSTER,
     lifecycle,
     metric,
@@ -36,8 +33,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.harness import Log
-from tests.streams.cluster.twins import Side, Twins, equal
+from tests.streams.world import World, outcomes
 
 POISON = "poison"
 Patch = pytest.MonkeyPatch
@@ -95,29 +91,14 @@ def list_poison() -> list[Any]:
     return [request(pod(POISON, labels={POISON: "yes"}))]
 
 
-def letters(side: Side) -> list[tuple[str, str]]:
+def letters(world: World) -> list[tuple[str, str]]:
     """Topic and category of the dead letters."""
-    read = [decode_as(DeadLetter, each.value) for each in side.dead_letters]
-    return [(each.topic, each.category) for each in read if isinstance(each, DeadLetter)]
+    return [(each.topic, each.category) for each in world.dead_letters]
 
 
-def failed_row(side: Side) -> FailedClusterRow | None:
-    value = side.rows.get(f"0/{CLUSTER}/failed_clusters/")
+def failed_row(world: World) -> FailedClusterRow | None:
+    value = world.rows.get(f"0/{CLUSTER}/failed_clusters/")
     return None if value is None else FailedClusterRow.model_validate_json(value)
-
-
-class Recorded:
-    """A stage that gets messages, each as one batch; what it answers is kept."""
-
-    def __init__(self) -> None:
-        self.log, self.side = Log(), Side()
-        self.said: list[Any] = []
-        """What came of the newest batch."""
-
-    def say(self, *messages: Any) -> list[Any]:
-        result = self.side.apply([self.log.message(each) for each in messages])
-        self.said = [decode(each.topic, each.value) for each in result.outputs]
-        return self.said
 
 
 @pytest.mark.parametrize("defect", [fail_after_half, fail_writing_row, fail_encoding_output])
@@ -126,28 +107,27 @@ def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
     monkeypatch: Patch, defect: Callable[[Patch], None], alone: bool
 ) -> None:
     defect(monkeypatch)
-    sides = []
+    worlds = []
     for passed_over in (False, True):
-        recorded = Recorded()
-        recorded.say(tick(), node("a"), metric("a"))
+        world = World(tick(), node("a"), metric("a"))
         messages = [request("p"), *list_poison(), request("q"), lifecycle("running", pod("r"), "a")]
-        records = [recorded.log.message(each) for each in messages]
+        records = world.log.add(*messages)
         if passed_over:
             del records[1]
         for batch in [[each] for each in records] if alone else [records]:
-            recorded.side.apply(batch)
-        sides.append(recorded.side)
-    hurt, unhurt = sides
+            world.apply(batch)
+        worlds.append(world)
+    hurt, unhurt = worlds
     assert letters(hurt) == [("scheduling-requests", "internal")]
     assert letters(unhurt) == []
     row = failed_row(hurt)
     assert row is not None
     assert (len(row.failed_at_ms), row.set_apart) == (1, False)
-    held = [each.stage.clusters[CLUSTER].inventory.node_of_pod for each in sides]
+    held = [each.stage.clusters[CLUSTER].inventory.node_of_pod for each in worlds]
     assert held[0] == held[1] == dict.fromkeys("pqr", "a")
     del hurt.rows[f"0/{CLUSTER}/failed_clusters/"]
     assert hurt.rows == unhurt.rows
-    equal(hurt.outputs, unhurt.outputs, "output")
+    assert hurt.outputs == unhurt.outputs
 
 
 def test_a_record_that_makes_reading_fail_is_refused(monkeypatch: Patch) -> None:
@@ -157,29 +137,29 @@ def test_a_record_that_makes_reading_fail_is_refused(monkeypatch: Patch) -> None
         return decode(topic, value)
 
     monkeypatch.setattr(stage_module, "decode", failing)
-    recorded = Recorded()
-    recorded.say(tick(), node("a"), request("p"))
-    assert letters(recorded.side) == [("node-state", "internal")]
-    assert len(recorded.side.stage.clusters[CLUSTER].placement.pending) == 1
+    world = World()
+    world.send_refused(tick(), node("a"), request("p"))
+    assert letters(world) == [("node-state", "internal")]
+    assert len(world.stage.clusters[CLUSTER].placement.pending) == 1
 
 
 def test_other_clusters_are_not_affected(monkeypatch: Patch) -> None:
     fail_writing_row(monkeypatch)
-    recorded = Recorded()
+    world = World()
     other = [each.model_copy(update={"cluster": "other"}) for each in (node("a"), request("p"))]
-    recorded.say(tick(), node("a"), *other, *list_poison())
-    assert recorded.side.stage.clusters["other"].inventory.node_of_pod == {"p": "a"}
-    assert "0/other/reserved_pods/a" in recorded.side.rows
+    world.send_refused(tick(), node("a"), *other, *list_poison())
+    assert world.stage.clusters["other"].inventory.node_of_pod == {"p": "a"}
+    assert "0/other/reserved_pods/a" in world.rows
 
 
 def test_an_old_failure_is_forgotten(monkeypatch: Patch) -> None:
     fail_after_half(monkeypatch)
-    recorded = Recorded()
-    recorded.say(tick(), node("a"), *list_poison())
-    recorded.say(tick(FAILURES_MS / 1000 - 1))
-    assert failed_row(recorded.side) is not None
-    recorded.say(tick(FAILURES_MS / 1000))
-    assert failed_row(recorded.side) is None
+    world = World(tick(), node("a"))
+    world.send_refused(*list_poison())
+    world.send(tick(FAILURES_MS / 1000 - 1))
+    assert failed_row(world) is not None
+    world.send(tick(FAILURES_MS / 1000))
+    assert failed_row(world) is None
 
 
 def test_occasional_failures_of_a_cluster_leak_no_memory(
@@ -188,67 +168,63 @@ def test_occasional_failures_of_a_cluster_leak_no_memory(
     # What pytest keeps of the log holds on to the frames of the failures.
     monkeypatch.setattr(logging.getLogger("streams.cluster.clusters"), "disabled", True)
     fail_after_half(monkeypatch)
-    recorded = Recorded()
-    recorded.say(tick(), node("a"), metric("a"), request("p"))
+    world = World(tick(), node("a"), metric("a"), request("p"))
     before = inventories()
     for number in range(1, 11):
-        recorded.say(tick(number * FAILURES_MS / 1000))
-        recorded.say(lifecycle("running", pod(POISON, labels={POISON: "yes"}), "a"))
-    assert letters(recorded.side) == [("pod-lifecycle", "internal")] * 10
+        world.send(tick(number * FAILURES_MS / 1000))
+        world.send_refused(lifecycle("running", pod(POISON, labels={POISON: "yes"}), "a"))
+    assert letters(world) == [("pod-lifecycle", "internal")] * 10
     assert inventories() == before
 
 
 @pytest.fixture
-def set_apart(monkeypatch: Patch) -> Recorded:
+def set_apart(monkeypatch: Patch) -> World:
     """A cluster that has failed once too often."""
     fail_writing_row(monkeypatch)
-    recorded = Recorded()
-    recorded.say(tick(), node("a"), request("p"))
+    world = World(tick(), node("a"), request("p"))
     for _ in range(FAILURES_MAX):
-        recorded.say(*list_poison())
-    return recorded
+        world.send_refused(*list_poison())
+    return world
 
 
-def test_a_cluster_that_fails_repeatedly_is_set_apart(set_apart: Recorded) -> None:
-    side = set_apart.side
-    assert CLUSTER not in side.stage.clusters
-    assert side.stage.figures().set_apart == 1
-    row = failed_row(side)
+def test_a_cluster_that_fails_repeatedly_is_set_apart(set_apart: World) -> None:
+    assert CLUSTER not in set_apart.stage.clusters
+    assert set_apart.stage.figures().set_apart == 1
+    row = failed_row(set_apart)
     assert row is not None
     assert row.set_apart
     assert "too large for a row" in row.reason
-    (round_,) = [each for each in set_apart.said if isinstance(each, RebalanceRound)]
-    assert f"`loadstream cluster resume {CLUSTER}`" in round_.gate
-    assert "0/test/reserved_pods/a" in side.rows
+    assert f"`loadstream cluster resume {CLUSTER}`" in set_apart.rounds[-1].gate
+    assert "0/test/reserved_pods/a" in set_apart.rows
 
 
-def test_records_of_a_cluster_set_apart_are_kept_whole_and_counted(set_apart: Recorded) -> None:
-    set_apart.say(request("q"), metric("a"))
-    set_apart.side.restore()
-    set_apart.say(request("q"), tick(1))
-    assert letters(set_apart.side)[FAILURES_MAX:] == [
+def test_records_of_a_cluster_set_apart_are_kept_whole_and_counted(set_apart: World) -> None:
+    set_apart.send_refused(request("q"), metric("a"))
+    set_apart.restart()
+    set_apart.send_refused(request("q"), tick(1))
+    assert letters(set_apart)[FAILURES_MAX:] == [
         ("scheduling-requests", "apart"),
         ("node-metrics", "apart"),
         ("scheduling-requests", "apart"),
     ]
-    row = failed_row(set_apart.side)
+    row = failed_row(set_apart)
     assert row is not None
     assert row.missed == {"node-metrics": 1, "scheduling-requests": 2}
 
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_policy_record_brings_a_cluster_back_from_its_rows(
-    set_apart: Recorded, restart: bool
+    set_apart: World, restart: bool
 ) -> None:
-    set_apart.say(tick(1), request("q"))
+    set_apart.send_refused(tick(1), request("q"))
     if restart:
-        set_apart.side.restore()
-    said = set_apart.say(policy_record("reservationSeconds: 9"), request("r"))
-    assert set_apart.side.stage.clusters[CLUSTER].inventory.node_of_pod == {"p": "a", "r": "a"}
-    assert failed_row(set_apart.side) is None
-    (round_,) = [each for each in said if isinstance(each, RebalanceRound)]
-    assert "Missed records (in dead-letters): 1 of scheduling-requests." in round_.gate
-    assert "the cluster was set apart for 1s; a policy record has brought it back." in round_.gate
+        set_apart.restart()
+    set_apart.send(policy_record("reservationSeconds: 9"), request("r"))
+    assert set_apart.stage.clusters[CLUSTER].inventory.node_of_pod == {"p": "a", "r": "a"}
+    assert failed_row(set_apart) is None
+    gate = set_apart.rounds[-1].gate
+    assert "Missed records (in dead-letters): 1 of scheduling-requests." in gate
+    assert "the cluster was set apart for 1s; a policy record has brought it back." in gate
 
 
 @pytest.mark.parametrize("defect", [fail_after_half, fail_writing_row])
@@ -261,57 +237,56 @@ def test_setting_a_cluster_apart_gives_the_same_result_for_any_batch_sizes(
         *(*list_poison(), request("missed"), tick(2), policy_record("reservationSeconds: 9")),
         *(request("r"), *list_poison(), tick(3)),
     ]
-    alone, together = Recorded(), Recorded()
+    alone, together = World(), World()
     for message in messages:
-        alone.say(message)
-    together.say(*messages)
-    state = together.side.stage.clusters[CLUSTER]
+        alone.send_refused(message)
+    together.send_refused(*messages)
+    state = together.stage.clusters[CLUSTER]
     assert state.inventory.node_of_pod == dict.fromkeys("pqr", "a")
     internal, apart = ("scheduling-requests", "internal"), ("scheduling-requests", "apart")
-    assert letters(together.side) == [*[internal] * FAILURES_MAX, apart, internal]
-    equal(together.side.dead_letters, alone.side.dead_letters, "dead letter")
-    equal(together.side.outputs, alone.side.outputs, "output")
-    assert together.side.rows == alone.side.rows
+    assert letters(together) == [*[internal] * FAILURES_MAX, apart, internal]
+    assert together.dead_letters == alone.dead_letters
+    assert together.outputs == alone.outputs
+    assert together.rows == alone.rows
 
 
-def test_another_version_brings_a_cluster_back(set_apart: Recorded) -> None:
-    stage = ClusterStage.restore(0, 1, set_apart.side.rows, version="9.9.9")
+def test_another_version_brings_a_cluster_back(set_apart: World) -> None:
+    stage = ClusterStage.restore(0, 1, set_apart.rows, version="9.9.9")
     assert stage.clusters[CLUSTER].inventory.node_of_pod == {"p": "a"}
-    changed = stage.apply([set_apart.log.message(tick(1))]).rows
+    changed = stage.apply([set_apart.log.record(tick(1))]).rows
     assert RowChange("0/test/failed_clusters/", None) in changed
 
 
 def test_failing_ticks_set_a_cluster_apart_and_do_not_stop_the_clock(monkeypatch: Patch) -> None:
     fail_ticks(monkeypatch)
-    recorded = Recorded()
+    world = World()
     other = node("a").model_copy(update={"cluster": "other"})
-    recorded.say(tick(), node("a"), other)
+    world.send(tick(), node("a"), other)
     for second in range(1, FAILURES_MAX + 2):
-        recorded.say(tick(second))
-    assert list(recorded.side.stage.clusters) == ["other"]
-    assert letters(recorded.side) == [("clock", "internal")] * FAILURES_MAX
+        world.send_refused(tick(second))
+    assert list(world.stage.clusters) == ["other"]
+    assert letters(world) == [("clock", "internal")] * FAILURES_MAX
 
 
 def test_a_cluster_that_cannot_be_restored_is_set_apart_at_the_start(monkeypatch: Patch) -> None:
-    recorded = Recorded()
+    world = World()
     other = node("a").model_copy(update={"cluster": "other"})
-    recorded.say(tick(), node("a"), other)
+    world.send(tick(), node("a"), other)
 
     def failing(self: NodeRows, row: Any) -> None:
         if row.cluster == CLUSTER:
             raise KeyError("a defect")
 
     monkeypatch.setattr(NodeRows, "take", failing)
-    recorded.side.restore()
-    assert list(recorded.side.stage.clusters) == ["other"]
-    recorded.say(tick(1), node("b"))
-    assert letters(recorded.side) == [("node-state", "apart")]
-    assert failed_row(recorded.side) is not None
+    world.restart()
+    assert list(world.stage.clusters) == ["other"]
+    world.send_refused(tick(1), node("b"))
+    assert letters(world) == [("node-state", "apart")]
+    assert failed_row(world) is not None
 
 
 def test_figures_that_fail_are_left_out(monkeypatch: Patch) -> None:
-    recorded = Recorded()
-    recorded.say(tick(), node("a"), node("a").model_copy(update={"cluster": "other"}))
+    world = World(tick(), node("a"), node("a").model_copy(update={"cluster": "other"}))
 
     def failing(state: ClusterState) -> Any:
         if state.cluster == CLUSTER:
@@ -319,7 +294,7 @@ def test_figures_that_fail_are_left_out(monkeypatch: Patch) -> None:
         return compute_figures(state)
 
     monkeypatch.setattr(stage_module, "compute_figures", failing)
-    assert [each.cluster for each in recorded.side.stage.figures().clusters] == ["other"]
+    assert [each.cluster for each in world.stage.figures().clusters] == ["other"]
 
 
 def any_message(draw: random.Random, seconds: int) -> Any:
@@ -336,28 +311,41 @@ def any_message(draw: random.Random, seconds: int) -> Any:
     )
 
 
+def catch_up(world: World, records: list[InputRecord], draw: random.Random) -> None:
+    """Apply records in batches of any size, with restarts from rows in any order."""
+    while records:
+        if draw.random() < 0.3:
+            world.restart(dict(draw.sample(list(world.rows.items()), len(world.rows))))
+        size = draw.randint(1, 8)
+        world.apply(records[:size])
+        records = records[size:]
+
+
 @pytest.mark.parametrize("defect", [fail_after_half, fail_encoding_output])
 @pytest.mark.parametrize("seed", range(6))
 def test_outcome_of_defects_depends_neither_on_batches_nor_on_restarts(
     monkeypatch: Patch, defect: Callable[[Patch], None], seed: int
 ) -> None:
     defect(monkeypatch)
-    draw, log, twins = random.Random(seed), Log(), Twins(seed)
-    records: list[InputRecord] = [log.message(tick()), log.message(policy_record())]
+    draw, steady, restored = random.Random(seed), World(), World()
+    waiting = steady.log.add(tick(), policy_record())
+    steady.apply(waiting)
     for number in range(60):
-        while len(records) < draw.choice((1, 3, 9)):
-            records.append(log.message(any_message(draw, number)))
+        messages = [any_message(draw, number) for _ in range(draw.choice((1, 3, 9)))]
         if not number % 4:
-            records += [log.message(each) for each in list_poison()]
+            messages += list_poison()
         if not number % 11:
-            records.append(log.message(policy_record()))
-        twins.apply(records)
-        records = []
-        if draw.random() < 0.3:
-            twins.meet()
-    twins.meet()
-    assert {category for _, category in letters(twins.steady)} & {"internal", "apart"}
-    equal(twins.steady.outputs, twins.restored.outputs, "output")
+            messages.append(policy_record())
+        waiting += steady.log.add(*messages)
+        steady.apply(waiting[-len(messages) :])
+        if draw.random() < 0.3 or number == 59:
+            catch_up(restored, waiting, draw)
+            waiting = []
+            assert restored.rows == steady.rows
+            assert restored.stage.figures() == steady.stage.figures()
+    assert {category for _, category in letters(steady)} & {"internal", "apart"}
+    assert restored.dead_letters == steady.dead_letters
+    assert restored.outputs == steady.outputs
 
 
 @pytest.mark.parametrize("fails", ["round", "record"])
@@ -365,30 +353,31 @@ def test_a_failed_round_undoes_the_decisions_and_reservations_of_its_tick(
     monkeypatch: Patch, fails: str
 ) -> None:
     """Decided and reserved by the tick before its round: then all of it, or nothing."""
-    recorded, reserved = Recorded(), list[str]()
+    world, reserved = World(), list[str]()
 
     def failing(*_: Any, **__: Any) -> Any:
-        reserved.extend(recorded.side.stage.clusters[CLUSTER].inventory.node_of_pod)
+        reserved.extend(world.stage.clusters[CLUSTER].inventory.node_of_pod)
         raise ArithmeticError("no round")
 
     rounds = "descheduling: {deschedulingInterval: 30s}"
-    recorded.say(tick(), policy_record(rounds), request("p"), request("q"))
+    world.send(tick(), policy_record(rounds), request("p"), request("q"))
     with monkeypatch.context() as patch:
         if fails == "round":
             patch.setattr(Balancer, "round", failing)
         else:
             patch.setattr(rebalancer, "build_round", failing)
-        recorded.say(node("a"), metric("a"))
-        before = recorded.side.stage.clusters[CLUSTER]
-        assert recorded.say(tick(60)) == []
+        world.send(node("a"), metric("a"))
+        before = world.stage.clusters[CLUSTER]
+        before_tick = len(world.outputs)
+        world.send_refused(tick(60))
+        assert len(world.outputs) == before_tick
         assert sorted(reserved) == ["p", "q"]
-        state = recorded.side.stage.clusters[CLUSTER]
+        state = world.stage.clusters[CLUSTER]
         assert state is not before, "put together again from its rows"
-        assert letters(recorded.side) == [("clock", "internal")]
+        assert letters(world) == [("clock", "internal")]
         assert list(state.inventory.node_of_pod) == []
         assert {each.request.pod.uid for each in state.placement.pending} == {"p", "q"}
-    said = recorded.say(tick(61))
-    placed = [each for each in said if isinstance(each, PlacementDecision)]
-    assert {(each.pod.uid, each.outcome) for each in placed} == {("p", "placed"), ("q", "placed")}
-    assert [type(each) for each in said].count(RebalanceRound) == 1
-    assert set(recorded.side.stage.clusters[CLUSTER].inventory.node_of_pod) == {"p", "q"}
+    rounds_before = len(world.rounds)
+    assert set(outcomes(world.send(tick(61)))) == {("p", "placed"), ("q", "placed")}
+    assert len(world.rounds) == rounds_before + 1
+    assert set(world.stage.clusters[CLUSTER].inventory.node_of_pod) == {"p", "q"}

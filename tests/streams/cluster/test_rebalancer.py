@@ -6,28 +6,25 @@ from typing import Any
 
 import pytest
 
-from schemas.messages.evictions import EvictionCommand
 from schemas.messages.metrics import PodMetric
-from schemas.messages.migrations import MigrationStatus
 from schemas.messages.pods import Container, HostPort
-from schemas.messages.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
-from schemas.topics.codec import decode
+from schemas.messages.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX
 from streams.cluster import rebalancer
 from streams.cluster.statistics import compute_figures
 from streams.rebalance import node_arrays
 from streams.rebalance.risk import moves as risk_moves
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     CLUSTER,
     controlled_by,
     lifecycle,
     metric,
     node,
-    node_gone,
     pod,
     policy_record,
+    removed_node,
     tick,
 )
-from tests.streams.cluster.harness import Run
+from tests.streams.world import World
 
 POLICY = """
 mode: enforce
@@ -44,22 +41,21 @@ migration:
 """
 
 
-def cluster(*, hot: int = 1, calm: int = 2, pods: int = 3, document: str = POLICY) -> Run:
+def cluster(*, hot: int = 1, calm: int = 2, pods: int = 3, document: str = POLICY) -> World:
     """Nodes of 10 cores; hot ones use 9, calm ones 1."""
-    run = Run()
-    run.say(tick(), policy_record(document))
+    world = World(tick(), policy_record(document))
     names = [f"hot-{n}" for n in range(hot)] + [f"calm-{n}" for n in range(calm)]
-    run.say(*(node(name, cpu="10") for name in names))
+    world.send(*(node(name, cpu="10") for name in names))
     for name in names:
         here = [pod(f"{name}-pod-{n}") for n in range(pods if name.startswith("hot") else 0)]
-        run.say(*(lifecycle("running", each, name) for each in here))
-    report(run, 0)
-    return run
+        world.send(*(lifecycle("running", each, name) for each in here))
+    report(world, 0)
+    return world
 
 
-def report(run: Run, seconds: int) -> None:
+def report(world: World, seconds: int) -> None:
     """Every node reports."""
-    for name, known in sorted(run.state.inventory.nodes.items()):
+    for name, known in sorted(world.state.inventory.nodes.items()):
         used = 9_000 if name.startswith("hot") else 1_000
         each_uses = min(2_000, used // max(1, len(known.held)))
         shares = tuple(
@@ -72,43 +68,29 @@ def report(run: Run, seconds: int) -> None:
             for held in known.held.values()
         )
         system = {"cpu": used - each_uses * len(shares), "memory": 0}
-        run.say(metric(name, cpu=used, seconds=seconds, pods=shares, system_usage=system))
-
-
-def said(run: Run, topic: str) -> list[Any]:
-    """Everything said to a topic."""
-    kind: Any = {"status": RebalanceRound, "eviction-commands": EvictionCommand}[topic]
-    read: list[Any] = [decode(topic, value) for value in run.outputs]
-    return [each for each in read if isinstance(each, kind)]
-
-
-def rounds(run: Run) -> list[RebalanceRound]:
-    """All rounds."""
-    return said(run, "status")
+        world.send(metric(name, cpu=used, seconds=seconds, pods=shares, system_usage=system))
 
 
 def test_one_round_is_made_in_each_interval_however_often_the_clock_ticks() -> None:
-    run = cluster()
-    for second in range(1, 61):
-        run.say(tick(second))
-    times = [each.decided_at_ms for each in rounds(run)]
+    world = cluster()
+    world.send(*map(tick, range(1, 61)))
+    times = [each.decided_at_ms for each in world.rounds]
     assert len(times) == 7
     assert all(later - earlier == 10_000 for earlier, later in pairwise(times[1:]))
 
 
 def test_one_round_follows_an_outage() -> None:
-    run = cluster()
-    run.say(tick(1))
-    before = len(rounds(run))
-    run.say(tick(3_600))
-    assert len(rounds(run)) == before + 1
+    world = cluster()
+    world.send(tick(1))
+    before = len(world.rounds)
+    world.send(tick(3_600))
+    assert len(world.rounds) == before + 1
 
 
 def test_pods_leave_a_hot_node_in_the_configured_round_and_the_record_explains_it() -> None:
-    run = cluster()
-    for second in range(1, 25):
-        run.say(tick(second))
-    first, second_round = [each for each in rounds(run) if each.pools[0].hot][:2]
+    world = cluster()
+    world.send(*map(tick, range(1, 25)))
+    first, second_round = [each for each in world.rounds if each.pools[0].hot][:2]
     assert first.pools[0].hot[0].gate == "hot for 1 of 2 rounds in a row"
     assert not any(pool.leaving for pool in first.pools)
     (pool,) = second_round.pools
@@ -119,43 +101,41 @@ def test_pods_leave_a_hot_node_in_the_configured_round_and_the_record_explains_i
     assert hot.readings["cpu"].limit == 6_000
     left = [each for each in hot.pods if not each.gate]
     assert {each.target for each in left} <= {"calm-0", "calm-1"}
-    commands = said(run, "eviction-commands")
+    commands = world.evictions
     assert {each.migration_id for each in left} == {each.migration_id for each in commands}
 
 
 @pytest.mark.parametrize("listed", [False, True], ids=["event", "list"])
 def test_a_new_node_with_an_old_name_starts_its_own_count_of_rounds(*, listed: bool) -> None:
-    run = cluster()
-    run.say(tick(1))
-    assert rounds(run)[-1].pools[0].hot[0].abnormal_rounds == 1
+    world = cluster()
+    world.send(tick(1))
+    assert world.rounds[-1].pools[0].hot[0].abnormal_rounds == 1
     if listed:
-        run.full_list("node-state", "list", node("calm-0", cpu="10"), node("calm-1", cpu="10"))
+        world.full_list("node-state", node("calm-0", cpu="10"), node("calm-1", cpu="10"))
     else:
-        run.say(node_gone("hot-0"))
-    assert run.keys("hotspot_counters") == []
-    run.say(node("hot-0", cpu="10"))
-    report(run, 1)
-    for second in range(2, 12):
-        run.say(tick(second))
-    (hot,) = rounds(run)[-1].pools[0].hot
+        world.send(removed_node("hot-0"))
+    assert world.keys("hotspot_counters") == []
+    world.send(node("hot-0", cpu="10"))
+    report(world, 1)
+    world.send(*map(tick, range(2, 12)))
+    (hot,) = world.rounds[-1].pools[0].hot
     assert (hot.abnormal_rounds, hot.gate) == (1, "hot for 1 of 2 rounds in a row")
 
 
 def test_a_paused_cluster_reports_that_it_makes_no_rounds() -> None:
-    run = cluster()
-    run.say(policy_record(POLICY, paused=True))
-    for second in range(1, 40):
-        run.say(tick(second))
-    assert {each.gate for each in rounds(run)[1:]} == {"the cluster is paused"}
-    assert said(run, "eviction-commands") == []
+    world = cluster()
+    world.send(policy_record(POLICY, paused=True))
+    world.send(*map(tick, range(1, 40)))
+    assert {each.gate for each in world.rounds[1:]} == {"the cluster is paused"}
+    assert world.evictions == []
 
 
 def test_a_round_record_is_bounded_and_counts_omissions() -> None:
     document = POLICY.replace("maxMigratingPerNode: 2", "maxMigratingPerNode: 100")
     document = document.replace("consecutiveAbnormalities: 2", "consecutiveAbnormalities: 1")
-    run = cluster(hot=HOT_NODES_MAX + 7, calm=1, pods=PODS_PER_NODE_MAX + 5, document=document)
-    run.say(tick(11))
-    (pool,) = rounds(run)[-1].pools
+    world = cluster(hot=HOT_NODES_MAX + 7, calm=1, pods=PODS_PER_NODE_MAX + 5, document=document)
+    world.send(tick(11))
+    (pool,) = world.rounds[-1].pools
     assert len(pool.hot) == HOT_NODES_MAX
     assert pool.hot_left_out == 7
     assert all(len(each.pods) <= PODS_PER_NODE_MAX for each in pool.hot)
@@ -166,37 +146,32 @@ def test_a_round_record_is_bounded_and_counts_omissions() -> None:
 def test_preparing_a_round_does_not_change_its_result() -> None:
     plain, prepared = cluster(hot=2, calm=3), cluster(hot=2, calm=3)
     for seconds in range(5, 65, 5):
-        for run in (plain, prepared):
-            report(run, seconds)
+        for world in (plain, prepared):
+            report(world, seconds)
         # The first round lays the nodes out.
         assert prepared.stage.prepare() == (seconds > 5)
-        for run in (plain, prepared):
-            run.say(tick(seconds))
+        for world in (plain, prepared):
+            world.send(tick(seconds))
         assert prepared.outputs == plain.outputs
     assert prepared.rows == plain.rows
-    assert said(plain, "eviction-commands")
+    assert plain.evictions
 
 
 def test_a_waiting_migration_is_aborted_when_its_node_has_cooled() -> None:
-    run = cluster(document=POLICY + "  evictQPS: 0.01\n")
-    for second in range(1, 25):
-        run.say(tick(second))
-    assert len(said(run, "eviction-commands")) == 1
-    assert len(run.state.migrations.lifecycle.registry) == 2
-    for name, known in run.state.inventory.nodes.items():
+    world = cluster(document=POLICY + "  evictQPS: 0.01\n")
+    world.send(*map(tick, range(1, 25)))
+    assert len(world.evictions) == 1
+    assert len(world.state.migrations.lifecycle.registry) == 2
+    for name, known in world.state.inventory.nodes.items():
         share = tuple(
             PodMetric(namespace="default", name=held.pod.name, usage={"cpu": 100, "memory": 0})
             for held in known.held.values()
         )
-        run.say(
+        world.send(
             metric(name, cpu=900, seconds=25, pods=share, system_usage={"cpu": 600, "memory": 0})
         )
-    for second in range(25, 40):
-        run.say(tick(second))
-    read: list[Any] = [decode("status", value) for value in run.outputs]
-    (ended,) = [
-        each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
-    ]
+    world.send(*map(tick, range(25, 40)))
+    (ended,) = [each for each in world.migrations if each.reason == "NodeCooled"]
     assert ended.message == "node hot-0 is no longer hot: cpu 9.00 %, not above 60.00 %"
 
 
@@ -205,7 +180,7 @@ def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
     restarts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rebalancer, "REFRESHED_PER_TICK_MAX", 2)
-    run = cluster(hot=2, calm=6)
+    world = cluster(hot=2, calm=6)
     # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
     rounds_at: list[int] = []
     packed: list[int] = []
@@ -218,11 +193,11 @@ def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
     monkeypatch.setattr(node_arrays.NodeFigures, "take", taking)
     for second in (100, 101, 102, 103, 104, 105, 106):
         if restarts:
-            run.restart()
+            world.restart()
         packed.append(0)
-        run.outputs.clear()
-        run.say(tick(second))
-        if rounds(run):
+        world.rounds.clear()
+        world.send(tick(second))
+        if world.rounds:
             rounds_at.append(second)
     assert rounds_at == [104]
     if not restarts:
@@ -234,16 +209,16 @@ def test_at_the_peak_a_batch_pod_is_evicted_within_all_limits_without_reserved_r
     peak = POLICY.replace("defaultJobMode: EvictDirectly", "maxMigratingGlobally: 1") + (
         "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
     )
-    run = cluster(calm=0, document=peak)
+    world = cluster(calm=0, document=peak)
     # Room would be held for what replaces them: of an owner, and of a scheduler that takes part.
     owner = controlled_by("batch")
     of_owner: dict[str, Any] = {"owners": owner, "scheduler": "koord-scheduler", "ready": True}
     batch = [pod(f"batch-{n}", priority=5_500, **of_owner) for n in range(2)]
-    run.say(*(lifecycle("running", each, "hot-0") for each in batch))
+    world.send(*(lifecycle("running", each, "hot-0") for each in batch))
     for seconds in (20, 40, 60):
-        report(run, seconds)
-        run.say(tick(seconds))
-    commands = said(run, "eviction-commands")
+        report(world, seconds)
+        world.send(tick(seconds))
+    commands = world.evictions
     assert [each.pod.name for each in commands] == ["batch-0"]
     assert "evictWithoutTarget" in commands[0].reason
 
@@ -258,21 +233,20 @@ migration: {schedulerNames: [loadstream]}
 """
 
 
-def by_risk() -> Run:
+def by_risk() -> World:
     """A node whose pods make it hot for sure, and a calm one; an owner of four."""
-    run = Run()
-    run.say(tick(), policy_record(BY_RISK))
-    run.say(node("calm", cpu="10"), node("risky", cpu="10"))
+    world = World(tick(), policy_record(BY_RISK))
+    world.send(node("calm", cpu="10"), node("risky", cpu="10"))
     owner = controlled_by("web")
     for number, name in enumerate(("risky", "risky", "risky", "calm")):
         made = pod(f"web-{number}", cpu="2500m", owners=owner, scheduler="loadstream", ready=True)
-        run.say(lifecycle("running", made, name))
-    return run
+        world.send(lifecycle("running", made, name))
+    return world
 
 
-def measured_by_risk(run: Run, seconds: int) -> None:
+def measured_by_risk(world: World, seconds: int) -> None:
     """Every pod uses 2,900 millicores."""
-    for name, known in sorted(run.state.inventory.nodes.items()):
+    for name, known in sorted(world.state.inventory.nodes.items()):
         usage = {"cpu": 2_900, "memory": 0}
         pods = tuple(
             PodMetric(namespace=held.pod.namespace, name=held.pod.name, usage=usage)
@@ -280,26 +254,28 @@ def measured_by_risk(run: Run, seconds: int) -> None:
             if held.expires_at_ms is None
         )
         whole = 2_900 * len(pods) + 300
-        run.say(metric(name, cpu=whole, seconds=seconds, pods=pods, system_usage={"cpu": 300}))
+        world.send(metric(name, cpu=whole, seconds=seconds, pods=pods, system_usage={"cpu": 300}))
+
+
+def tick_by_risk(world: World, first: int, end: int) -> None:
+    """A tick every ten seconds, and metrics every minute."""
+    for second in range(first, end, 10):
+        if second % 60 == 0:
+            measured_by_risk(world, second)
+        world.send(tick(second))
 
 
 def test_a_move_by_risk_reserves_room_and_its_command_names_the_costs() -> None:
-    run = by_risk()
-    restarted = False
-    for second in range(0, 1_260, 10):
-        if second % 60 == 0:
-            measured_by_risk(run, second)
-        run.say(tick(second))
-        if second == 600:
-            run.restart()
-            restarted = True
-    commands = said(run, "eviction-commands")
-    assert restarted
+    world = by_risk()
+    tick_by_risk(world, 0, 610)
+    world.restart()
+    tick_by_risk(world, 610, 1_260)
+    commands = world.evictions
     assert commands
     assert commands[0].node == "risky"
     assert commands[0].trigger == "rebalance"
     assert "at risk of overutilization: its cost" in commands[0].reason
-    began = next(each for each in rounds(run) if any(pool.leaving for pool in each.pools))
+    began = next(each for each in world.rounds if any(pool.leaving for pool in each.pools))
     (pool,) = began.pools
     (hot,) = pool.hot
     left = next(each for each in hot.pods if not each.gate)
@@ -310,19 +286,19 @@ def test_a_move_by_risk_reserves_room_and_its_command_names_the_costs() -> None:
     )
     assert left.costs is not None
     assert hot.cost == left.costs.source_before > left.costs.source_after
-    row = run.state.migrations.lifecycle.registry.find_by_pod(commands[0].pod.uid)
+    row = world.state.migrations.lifecycle.registry.find_by_pod(commands[0].pod.uid)
     assert row is not None
     assert (row.target_node, row.pool) == ("calm", "OverutilizationRisk")
     assert row.reserved is not None
 
 
-def risky_nodes(pods: Mapping[str, str], *, ported: str = "", migration: str = "") -> Run:
+def risky_nodes(pods: Mapping[str, str], *, ported: str = "", migration: str = "") -> World:
     """Nodes of ten cores with pods of an owner each, by uids of one letter; some want a host port."""
-    run = Run()
+    world = World()
     single = f"schedulerNames: [loadstream], skipCheckExpectedReplicas: true{migration}"
     document = BY_RISK.replace("schedulerNames: [loadstream]", single)
-    run.say(tick(), policy_record(document + "loadAware: {usageThresholds: {cpu: 95}}\n"))
-    run.say(*(node(name, cpu="10") for name in pods))
+    world.send(tick(), policy_record(document + "loadAware: {usageThresholds: {cpu: 95}}\n"))
+    world.send(*(node(name, cpu="10") for name in pods))
     for name, uids in pods.items():
         for uid in uids:
             ports = (HostPort(port=8080),) if uid in ported else ()
@@ -333,26 +309,20 @@ def risky_nodes(pods: Mapping[str, str], *, ported: str = "", migration: str = "
                 scheduler="loadstream",
                 ready=True,
             )
-            run.say(lifecycle("running", made, name))
-    return run
-
-
-def migration_states(run: Run) -> list[MigrationStatus]:
-    """What was reported on migrations, in order."""
-    read = [decode("status", value) for value in run.outputs]
-    return [each for each in read if isinstance(each, MigrationStatus)]
+            world.send(lifecycle("running", made, name))
+    return world
 
 
 def test_a_node_that_is_hot_and_at_risk_counts_once() -> None:
-    run = by_risk()
+    world = by_risk()
     both = BY_RISK.replace("balance: [", "balance: [LowNodeLoad, ")
-    run.say(
+    world.send(
         policy_record(both + "rebalance: {highThresholds: {cpu: 60}, lowThresholds: {cpu: 30}}\n")
     )
-    measured_by_risk(run, 0)
-    run.say(*map(tick, range(0, 90, 10)))
-    assert [pool.nodes["high"] for pool in rounds(run)[-1].pools] == [1, 1]
-    figures = compute_figures(run.state)
+    measured_by_risk(world, 0)
+    world.send(*map(tick, range(0, 90, 10)))
+    assert [pool.nodes["high"] for pool in world.rounds[-1].pools] == [1, 1]
+    figures = compute_figures(world.state)
     assert figures.hot_nodes == 1
     ((node, resource), share), *_ = figures.hot_usage.items()
     assert (resource, {node for node, _ in figures.hot_usage}) == ("cpu", {node})
@@ -361,23 +331,22 @@ def test_a_node_that_is_hot_and_at_risk_counts_once() -> None:
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
 def test_a_node_below_its_thresholds_stops_counting_as_hot(compat: str) -> None:
-    run = cluster(document=f"compat: {compat}{POLICY}")
-    run.say(tick(20))
-    assert compute_figures(run.state).hot_nodes == 1
-    assert run.keys("hotspot_counters")
-    run.say(metric("hot-0", cpu=1_000, seconds=21), tick(30))
-    assert compute_figures(run.state).hot_nodes == 0
+    world = cluster(document=f"compat: {compat}{POLICY}")
+    world.send(tick(20))
+    assert compute_figures(world.state).hot_nodes == 1
+    assert world.keys("hotspot_counters")
+    world.send(metric("hot-0", cpu=1_000, seconds=21), tick(30))
+    assert compute_figures(world.state).hot_nodes == 0
 
 
 def test_a_move_by_risk_fails_when_its_target_refuses_the_pod() -> None:
     """Two pods are to go to the calm node, which has their host port once; the third node would be
     as hot as those that they leave."""
-    run = risky_nodes({"risky-1": "abc", "risky-2": "def", "other": "gh", "calm": ""}, ported="ad")
-    for second in range(0, 900, 10):
-        if second % 60 == 0:
-            measured_by_risk(run, second)
-        run.say(tick(second))
-    states = migration_states(run)
+    world = risky_nodes(
+        {"risky-1": "abc", "risky-2": "def", "other": "gh", "calm": ""}, ported="ad"
+    )
+    tick_by_risk(world, 0, 900)
+    states = world.migrations
     assert {each.target_node for each in states} == {"calm"}
     stays = next(each for each in states if each.phase == "Failed")
     assert (stays.pod.uid, stays.reason) == ("d", "Unschedulable")
@@ -389,95 +358,88 @@ def test_a_node_at_risk_has_not_cooled_although_its_pods_were_not_compared(
 ) -> None:
     """One of three nodes at risk has its turn in each round; nobody carries out the commands."""
     monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
-    run = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
+    world = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
     without_turn = 0
     for second in range(0, 900, 10):
         if second % 60 == 0:
-            measured_by_risk(run, second)
-        run.say(tick(second))
-        newest = rounds(run)[-1]
+            measured_by_risk(world, second)
+        world.send(tick(second))
+        newest = world.rounds[-1]
         turns = {hot.node for pool in newest.pools for hot in pool.hot}
-        for row in run.state.memory.moves.cooldown.rows.values():
+        for row in world.state.memory.moves.cooldown.rows.values():
             assert row.hot_at_ms == newest.decided_at_ms
             without_turn += row.node not in turns
     assert without_turn
 
 
-def at_risk() -> Run:
+def at_risk() -> World:
     """Three nodes at risk and a calm one, by the last of some rounds."""
-    run = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
-    for second in range(0, 430, 10):
-        if second % 60 == 0:
-            measured_by_risk(run, second)
-        run.say(tick(second))
-    return run
+    world = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
+    tick_by_risk(world, 0, 430)
+    return world
 
 
 def test_all_nodes_at_risk_count_as_hot_also_after_a_restart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
-    run = at_risk()
-    (pool,) = rounds(run)[-1].pools
+    world = at_risk()
+    (pool,) = world.rounds[-1].pools
     hot = len(pool.hot) + pool.hot_left_out
-    assert (len(pool.hot), hot, compute_figures(run.state).hot_nodes) == (1, 3, 3)
-    run.restart()
-    assert compute_figures(run.state).hot_nodes == 3
+    assert (len(pool.hot), hot, compute_figures(world.state).hot_nodes) == (1, 3, 3)
+    world.restart()
+    assert compute_figures(world.state).hot_nodes == 3
 
 
 CLUSTER_ROW = f"0/{CLUSTER}/clusters/"
 NO_HOT_NODES: dict[str, list[Any]] = {
     "paused": [policy_record(BY_RISK, paused=True)],
     "rounds paused": [policy_record(BY_RISK + "rebalance: {paused: true}\n")],
-    "no node": [node_gone(name) for name in ("risky-1", "risky-2", "risky-3")],
+    "no node": [removed_node(name) for name in ("risky-1", "risky-2", "risky-3")],
 }
 
 
 @pytest.mark.parametrize("given", NO_HOT_NODES.values(), ids=NO_HOT_NODES)
 def test_no_node_counts_as_hot_after_a_round_that_finds_none(given: list[Any]) -> None:
-    run = at_risk()
-    before = len(rounds(run))
-    run.say(*given)
-    assert compute_figures(run.state).hot_nodes == 3
-    for second in range(430, 550, 10):
-        run.say(tick(second))
-    assert len(rounds(run)) > before
-    assert compute_figures(run.state).hot_nodes == 0
-    assert b'"hot_nodes":0' in run.rows[CLUSTER_ROW]
-    run.restart()
-    assert compute_figures(run.state).hot_nodes == 0
+    world = at_risk()
+    before = len(world.rounds)
+    world.send(*given)
+    assert compute_figures(world.state).hot_nodes == 3
+    world.send(*map(tick, range(430, 550, 10)))
+    assert len(world.rounds) > before
+    assert compute_figures(world.state).hot_nodes == 0
+    assert b'"hot_nodes":0' in world.rows[CLUSTER_ROW]
+    world.restart()
+    assert compute_figures(world.state).hot_nodes == 0
 
 
 def test_no_node_counts_as_hot_after_rounds_by_risk_are_disabled() -> None:
-    run = at_risk()
-    run.say(policy_record(BY_RISK + "maxPendingRequests: 7\n"))
-    assert compute_figures(run.state).hot_nodes == 3
-    run.say(policy_record(BY_RISK.replace("balance: [OverutilizationRisk]", "balance: []")))
-    assert compute_figures(run.state).hot_nodes == 0
-    run.restart()
-    assert compute_figures(run.state).hot_nodes == 0
+    world = at_risk()
+    world.send(policy_record(BY_RISK + "maxPendingRequests: 7\n"))
+    assert compute_figures(world.state).hot_nodes == 3
+    world.send(policy_record(BY_RISK.replace("balance: [OverutilizationRisk]", "balance: []")))
+    assert compute_figures(world.state).hot_nodes == 0
+    world.restart()
+    assert compute_figures(world.state).hot_nodes == 0
 
 
 def test_a_waiting_move_by_risk_is_aborted_when_its_node_is_safe() -> None:
     nodes = {"risky-1": "abc", "risky-2": "def", "calm-1": "", "calm-2": ""}
-    run = risky_nodes(nodes, migration=", evictQPS: 0.001")
+    world = risky_nodes(nodes, migration=", evictQPS: 0.001")
     for second in range(0, 900, 10):
         if second % 60 == 0:
-            measured_by_risk(run, second)
-        run.say(tick(second))
-        waiting = [each for each in run.state.migrations.lifecycle.registry if not each.attempts]
+            measured_by_risk(world, second)
+        world.send(tick(second))
+        waiting = [each for each in world.state.migrations.lifecycle.registry if not each.attempts]
         if waiting:
             break
     (row,) = waiting
     for uid in nodes[row.source_node]:
-        held = run.state.inventory.find_held(uid)
+        held = world.state.inventory.find_held(uid)
         if held is not None and uid != row.pod.uid:
-            run.say(lifecycle("deleted", held[1].pod, row.source_node))
-    for later in range(second + 10, second + 130, 10):
-        if later % 60 == 0:
-            measured_by_risk(run, later)
-        run.say(tick(later))
-    ended = [each for each in migration_states(run) if each.migration_id == row.migration_id][-1]
+            world.send(lifecycle("deleted", held[1].pod, row.source_node))
+    tick_by_risk(world, second + 10, second + 130)
+    ended = [each for each in world.migrations if each.migration_id == row.migration_id][-1]
     assert (ended.phase, ended.reason) == ("Aborted", "NodeCooled")
     assert ended.message == (
         f"node {row.source_node} is no longer at risk: it costs less than a move must gain"

@@ -10,9 +10,9 @@ from schemas.topics.codec import encode_fields
 from streams.cluster.rounds import build_round
 from streams.rebalance.outcome import HotNodeOutcome, RoundOutcome, Verdict
 from streams.stage.cause import Cause, build_as_of
-from tests.streams.cluster.builders import CLUSTER
-from tests.streams.outputs import read_message
-from tests.streams.rebalance.harness import World
+from tests.streams.builders import CLUSTER
+from tests.streams.rebalance.rounds import Rounds
+from tests.streams.world import read_message
 
 THRESHOLDS = """
 compat: {compat}
@@ -33,9 +33,9 @@ def recorded(outcome: RoundOutcome) -> RebalanceRound:
     return made
 
 
-def judged(document: str) -> World:
+def judged(document: str) -> Rounds:
     """A cluster with a node that uses much, after a round."""
-    world = World(document)
+    world = Rounds(document)
     world.node("hot", system=80)
     world.pod("a", "hot", 15)
     world.node("calm", system=10)

@@ -19,28 +19,28 @@ from streams.cluster.stage import ClusterStage
 from streams.stage import dead_letters
 from streams.stage.records import DamagedTable, InputRecord
 from tests.strategies import payloads
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     CLUSTER,
     START_MS,
     at,
     lifecycle,
     metric,
     node,
-    node_gone,
     pod,
     policy_record,
+    removed_node,
     request,
     tick,
 )
-from tests.streams.cluster.harness import Log, Run, only
 from tests.streams.journaled import Journaled
+from tests.streams.world import Log, World, only
 
 YEAR_S = 365 * 86_400
 
 
 def test_a_request_is_answered_with_a_node() -> None:
-    run = Run()
-    made = only(run.say(tick(), node(), metric(cpu=1000), request()))
+    world = World()
+    made = only(world.send(tick(), node(), metric(cpu=1000), request()))
     assert (made.outcome, made.node, made.pod.uid) == ("placed", "node-1", "pod-1")
     assert made.decided_at_ms == START_MS
     assert made.as_of.offsets == {
@@ -51,19 +51,9 @@ def test_a_request_is_answered_with_a_node() -> None:
     }
 
 
-def test_a_record_read_twice_changes_nothing() -> None:
-    run = Run()
-    run.say(tick(), node(), request("a"))
-    rows, said = dict(run.rows), len(run.outputs)
-    assert run.apply(run.log.records) == []
-    assert (run.rows, len(run.outputs)) == (rows, said)
-    assert run.stage.counts.results["repeated"] == len(run.log.records)
-
-
 def test_a_decision_writes_only_its_own_rows() -> None:
-    run = Run()
-    run.say(tick(), node("a"), node("b", cpu="2"), request("first"))
-    result = run.stage.apply([run.log.message(request("second"))])
+    world = World(tick(), node("a"), node("b", cpu="2"), request("first"))
+    result = world.stage.apply([world.log.record(request("second"))])
     assert sorted(row.key for row in result.rows) == [
         "0//partitions/",
         f"0/{CLUSTER}/clusters/",
@@ -72,69 +62,67 @@ def test_a_decision_writes_only_its_own_rows() -> None:
 
 
 def test_an_older_tick_does_not_set_the_time_back() -> None:
-    run = Run()
-    run.say(tick(5), node(), tick(3))
-    assert only(run.say(request())).decided_at_ms == at(5)
-    assert run.dead_letters == []
+    world = World(tick(5), node(), tick(3))
+    assert only(world.send(request())).decided_at_ms == at(5)
+    assert world.dead_letters == []
 
 
 @pytest.mark.parametrize(
     ("record", "category", "reason"),
     [
-        (("clock", encode(tick(partition=1)), b"1"), "misplaced", "partition is 1; expected 0"),
+        (("clock", b"1", encode(tick(partition=1))), "misplaced", "partition is 1; expected 0"),
         (
-            ("node-state", encode(node()), b"else"),
+            ("node-state", b"else", encode(node())),
             "misplaced",
             "expected 'test'",
         ),
-        (("node-state", encode(node()), None), "misplaced", "the record has no key"),
-        (("node-state", None, b"test"), "unreadable", "the record has no value"),
-        (("node-state", b"{", b"test"), "unreadable", "the record is not JSON"),
-        (("node-state", b"{}", b"test"), "invalid", "kind"),
-        (("policies", encode(policy_record("loadAwre: {}")), b"test"), "invalid", "loadAwre"),
-        (("node-metrics", encode(metric(seconds=61)), b"test"), "future", "updated_at_ms"),
+        (("node-state", None, encode(node())), "misplaced", "the record has no key"),
+        (("node-state", b"test", None), "unreadable", "the record has no value"),
+        (("node-state", b"test", b"{"), "unreadable", "the record is not JSON"),
+        (("node-state", b"test", b"{}"), "invalid", "kind"),
+        (("policies", b"test", encode(policy_record("loadAwre: {}"))), "invalid", "loadAwre"),
+        (("node-metrics", b"test", encode(metric(seconds=61))), "future", "updated_at_ms"),
     ],
 )
 def test_a_record_that_cannot_be_applied_goes_to_dead_letters(
     record: tuple[str, bytes | None, bytes | None], category: str, reason: str
 ) -> None:
-    run = Run()
-    run.say(tick())
-    rows = dict(run.rows)
-    assert run.apply([run.log.raw(*record)]) == []
-    letter = run.dead_letters[-1]
+    world = World(tick())
+    rows = dict(world.rows)
+    assert world.apply([world.log.add_raw(*record)]) == []
+    letter = world.dead_letters[-1]
     assert (letter.topic, letter.offset, letter.category) == (
         record[0],
-        run.log.ends[record[0]] - 1,
+        world.log.ends[record[0]] - 1,
         category,
     )
     assert reason in letter.reason
-    assert run.stage.counts.refused == {(record[0], category): 1}
-    assert {key: row for key, row in run.rows.items() if kind_of_key(key) == "nodes"} == {
+    assert world.stage.counts.refused == {(record[0], category): 1}
+    assert {key: row for key, row in world.rows.items() if kind_of_key(key) == "nodes"} == {
         key: row for key, row in rows.items() if kind_of_key(key) == "nodes"
     }
 
 
 def test_a_record_in_the_wrong_partition_is_refused() -> None:
     right = partition_for(CLUSTER.encode(), 4)
-    run = Run(partition=(right + 1) % 4, partitions=4)
-    run.say(node())
-    assert "belongs to partition" in run.dead_letters[0].reason
-    assert run.stage.clusters == {}
+    world = World(partition=(right + 1) % 4, partitions=4)
+    (letter,) = world.send_refused(node())
+    assert "belongs to partition" in letter.reason
+    assert world.stage.clusters == {}
 
 
 def test_one_cluster_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_module, "CLUSTERS_MAX", 1)
-    run = Run()
-    run.say(node(), node().model_copy(update={"cluster": "other"}), node("node-2"))
-    assert [letter.category for letter in run.dead_letters] == ["limit"]
-    assert list(run.stage.clusters) == [CLUSTER]
+    world = World(node())
+    (letter,) = world.send_refused(node().model_copy(update={"cluster": "other"}), node("node-2"))
+    assert letter.category == "limit"
+    assert list(world.stage.clusters) == [CLUSTER]
 
 
 def test_a_far_future_clock_does_not_stop_decisions() -> None:
-    run = Run()
+    world = World()
     latest_ms = 4_102_444_800_000
-    made = only(run.say(ClockTick(partition=0, now_ms=latest_ms), node(), request()))
+    made = only(world.send(ClockTick(partition=0, now_ms=latest_ms), node(), request()))
     assert made.outcome == "placed"
     assert made.expires_at_ms == latest_ms
 
@@ -148,22 +136,21 @@ def _refused(record: InputRecord, own_s: float) -> InputRecord:
 
 
 def test_a_tick_that_the_worker_refused_changes_nothing_and_is_a_dead_letter() -> None:
-    run = Run()
-    run.say(tick())
-    run.apply([_refused(run.log.message(tick(YEAR_S)), 1)])
-    assert run.stage.now_ms == at(0)
-    (letter,) = run.dead_letters
+    world = World(tick())
+    world.apply([_refused(world.log.record(tick(YEAR_S)), 1)])
+    assert world.stage.now_ms == at(0)
+    (letter,) = world.dead_letters
     assert (letter.topic, letter.category) == ("clock", "future")
     assert f"allowed are at most {AHEAD_MAX_MS} ms" in letter.reason
-    run.say(tick(2))
-    assert run.stage.now_ms == at(2)
+    world.send(tick(2))
+    assert world.stage.now_ms == at(2)
 
 
 def test_a_replay_reads_from_the_journal_which_ticks_the_worker_refused() -> None:
     log, worker = Log(), Journaled()
-    worker.apply([log.message(tick()), log.message(node("a"))])
-    worker.apply([log.message(tick(1)), _refused(log.message(tick(YEAR_S)), 1)])
-    worker.apply([log.message(request("p"))])
+    worker.apply([log.record(tick()), log.record(node("a"))])
+    worker.apply([log.record(tick(1)), _refused(log.record(tick(YEAR_S)), 1)])
+    worker.apply([log.record(request("p"))])
     worker.topics = [replace(record, refused_at_ms=None) for record in worker.topics]
     difference, fold = worker.replay()
     assert difference is None
@@ -172,7 +159,7 @@ def test_a_replay_reads_from_the_journal_which_ticks_the_worker_refused() -> Non
 
 
 def test_a_stage_without_tables_gives_the_same_outputs_and_no_rows() -> None:
-    run, other = Run(), Run()
+    world, other = World(), World()
     other.stage = ClusterStage(0, 1, has_tables=False)
     for message in (
         tick(),
@@ -181,15 +168,15 @@ def test_a_stage_without_tables_gives_the_same_outputs_and_no_rows() -> None:
         request(pod("waits", cpu="64")),
         tick(100),
         lifecycle("deleted", pod("old"), "b"),
-        node_gone("b"),
+        removed_node("b"),
         request(pod("waits", cpu="64"), withdrawn=True),
         tick(200),
         request("placed"),
     ):
-        run.say(message)
-        other.say(message)
-    assert run.outputs
-    assert other.outputs == run.outputs
+        world.send(message)
+        other.send(message)
+    assert world.outputs
+    assert other.outputs == world.outputs
     assert not other.rows
 
 
@@ -233,19 +220,19 @@ def messages() -> SearchStrategy[tuple[str, Any]]:
 def test_the_stage_accepts_every_record_that_the_schemas_allow(
     given_records: list[tuple[str, Any]],
 ) -> None:
-    run = Run()
-    run.say(tick(), node(), request())
+    world = World(tick(), node(), request())
     written: list[InputRecord] = []
     for topic, payload in given_records:
         key = str(payload.get("cluster", CLUSTER)).encode()
-        written.append(run.log.raw(topic, json.dumps(payload).encode(), key))
-        run.apply(written[-1:])
-    again = Run()
-    again.apply(run.log.records)
-    assert (again.outputs, again.rows) == (run.outputs, run.rows)
+        written.append(world.log.add_raw(topic, key, json.dumps(payload).encode()))
+        world.apply(written[-1:])
+    assert "internal" not in {letter.category for letter in world.dead_letters}
+    again = World()
+    again.apply(world.log.records)
+    assert (again.outputs, again.rows) == (world.outputs, world.rows)
     again.restart()
-    later = [run.log.message(tick(400))]
-    assert again.apply(later) == run.apply(later)
+    later = [world.log.record(tick(400))]
+    assert again.apply(later) == world.apply(later)
 
 
 def test_an_output_that_is_too_large_becomes_a_dead_letter(
@@ -253,7 +240,7 @@ def test_an_output_that_is_too_large_becomes_a_dead_letter(
 ) -> None:
     monkeypatch.setattr(dead_letters, "VALUE_BYTES_MAX", 300)
     log, stage = Log(), ClusterStage(0, 1)
-    records = [log.message(each) for each in (tick(), node("a"), request("p"))]
+    records = [log.record(each) for each in (tick(), node("a"), request("p"))]
     result = stage.apply(records)
     assert result.outputs == ()
     (letter,) = result.dead_letters

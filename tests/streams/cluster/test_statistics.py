@@ -12,8 +12,8 @@ from streams.cluster.statistics import (
     classify_reason,
 )
 from streams.stage.statistics import Counts, Figures
-from tests.streams.cluster.builders import CLUSTER, metric, node, pod, request, tick
-from tests.streams.cluster.harness import Run
+from tests.streams.builders import CLUSTER, metric, node, pod, request, tick
+from tests.streams.world import World
 
 
 def _decision(outcome: str, **refused_by: int) -> dict[str, Any]:
@@ -40,63 +40,46 @@ def test_a_decision_is_classed_by_the_filter_that_refused_most_nodes(
 
 
 def test_decisions_and_waits_are_counted_and_reported_once() -> None:
-    run = Run()
-    run.say(tick(0), node(cpu="4"), metric(), request("first"), request("second"))
-    run.say(tick(5))
-    counts = run.stage.take_counts()
+    world = World(tick(0), node(cpu="4"), metric(), request("first"), request("second"))
+    world.send(tick(5))
+    counts = world.stage.take_counts()
     assert counts.decided["placed", NO_REASON] == 2
     assert counts.waits_s == {0: 2}
-    run.say(request(pod("large", cpu="4")))
-    (outcome,) = run.stage.take_counts().decided
+    world.send(request(pod("large", cpu="4")))
+    (outcome,) = world.stage.take_counts().decided
     assert outcome[0] == "waiting"
     assert outcome[1] not in (NO_REASON, POSTPONED, UNPLACEABLE)
-    assert run.stage.take_counts() == Counts()
+    assert world.stage.take_counts() == Counts()
 
 
 def test_a_pod_that_had_to_wait_counts_with_its_wait_in_log_time() -> None:
-    run = Run()
-    run.say(tick(0), request("early"))
-    run.say(tick(60), node(), metric(seconds=60))
-    for seconds in range(61, 200):
-        run.say(tick(seconds))
-    (wait_s,) = run.stage.take_counts().waits_s
+    world = World(tick(0), request("early"))
+    world.send(tick(60), node(), metric(seconds=60))
+    world.send(*map(tick, range(61, 200)))
+    (wait_s,) = world.stage.take_counts().waits_s
     assert 60 <= wait_s < 200
 
 
-def test_a_refused_record_counts_under_its_topic_and_category() -> None:
-    run = Run()
-    run.apply([run.log.raw("node-state", b"{", CLUSTER.encode())])
-    assert run.stage.take_counts().refused == {("node-state", "unreadable"): 1}
-
-
 def test_nodes_without_a_fresh_metric_are_stale_and_nodes_that_nobody_named_are_none() -> None:
-    run = Run()
-    run.say(tick(0), node("a"), node("b"), node("c"), metric("a"), metric("b", seconds=-10_000))
-    run.say(metric("unnamed", seconds=-2), request())
-    (figures,) = run.stage.figures().clusters
+    world = World(
+        tick(0), node("a"), node("b"), node("c"), metric("a"), metric("b", seconds=-10_000)
+    )
+    world.send(metric("unnamed", seconds=-2), request())
+    (figures,) = world.stage.figures().clusters
     assert (figures.cluster, figures.nodes, figures.stale_nodes) == (CLUSTER, 3, 2)
     assert (figures.pods, figures.pending_requests) == (1, 0)
     assert figures.newest_metric_age_ms == 0
-    run.say(tick(100_000))
-    (figures,) = run.stage.figures().clusters
+    world.send(tick(100_000))
+    (figures,) = world.stage.figures().clusters
     assert (figures.stale_nodes, figures.newest_metric_age_ms) == (3, 100_000_000)
 
 
 def test_a_deleted_metric_makes_nothing_look_fresh() -> None:
-    run = Run()
-    run.say(tick(0), node("a"), metric("a"))
-    run.say(metric("a", removed=True))
-    (figures,) = run.stage.figures().clusters
+    world = World(tick(0), node("a"), metric("a"))
+    world.send(metric("a", removed=True))
+    (figures,) = world.stage.figures().clusters
     assert (figures.stale_nodes, figures.newest_metric_age_ms) == (1, None)
 
 
-def test_figures_look_the_same_after_a_restart() -> None:
-    run = Run()
-    run.say(tick(0), node("a"), node("b"), metric("a"), request())
-    before = run.stage.figures()
-    run.restart()
-    assert run.stage.figures() == before
-
-
 def test_a_stage_that_has_heard_nothing_has_no_time_and_no_clusters() -> None:
-    assert Run().stage.figures() == Figures(None, 0)
+    assert World().stage.figures() == Figures(None, 0)

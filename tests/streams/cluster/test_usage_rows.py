@@ -9,35 +9,28 @@ from schemas.topics.codec import decode_as
 from streams.cluster.stage import ClusterStage
 from streams.risk.lifetimes import PARTS
 from streams.stage.records import DamagedTable
-from tests.streams.cluster.builders import (
-    lifecycle,
-    node,
-    pod,
-    policy_record,
-    tick,
-)
-from tests.streams.cluster.harness import Run
+from tests.streams.builders import lifecycle, node, pod, policy_record, tick
+from tests.streams.world import World
 
 _RISK = "plugins: {score: [OverutilizationRisk]}\noverutilizationRisk: {resources: [{name: cpu}]}\n"
 
 
-def _measured(run: Run, minute: int, **used: int) -> None:
-    run.measure(used, 60 * minute)
+def _measured(world: World, minute: int, **used: int) -> None:
+    world.measure(used, 60 * minute)
 
 
-def _run() -> Run:
-    run = Run()
-    run.say(tick(0), policy_record(_RISK), node())
+def _run() -> World:
+    world = World(tick(0), policy_record(_RISK), node())
     for uid in ("a", "b"):
-        run.say(lifecycle("bound", pod(uid), "node-1"))
+        world.send(lifecycle("bound", pod(uid), "node-1"))
     for minute, used in ((5, 100), (6, 900), (10, 300)):
-        _measured(run, minute, a=used, b=200)
-    return run
+        _measured(world, minute, a=used, b=200)
+    return world
 
 
-def _row(run: Run, table: str) -> bytes:
-    (key,) = run.keys(table)
-    return run.rows[key]
+def _row(world: World, table: str) -> bytes:
+    (key,) = world.keys(table)
+    return world.rows[key]
 
 
 def test_the_lifetimes_of_a_node_are_one_row() -> None:
@@ -50,43 +43,43 @@ def test_the_lifetimes_of_a_node_are_one_row() -> None:
 
 
 def test_recent_usage_is_stored_while_the_policy_uses_it() -> None:
-    run = _run()
+    world = _run()
     for minute in range(15, 600, 5):
-        _measured(run, minute, a=100 if minute < 560 else 900, b=minute * 7_919 % 301)
-    written = _row(run, "pod_usage")
+        _measured(world, minute, a=100 if minute < 560 else 900, b=minute * 7_919 % 301)
+    written = _row(world, "pod_usage")
     row = decode_as(PodUsageRow, written)
     assert isinstance(row, PodUsageRow)
     surged, quiet, _ = row.usage["cpu"].lasting_ppm
     assert surged > 500_000 > quiet
-    run.restart()
-    assert _row(run, "pod_usage") == written
-    run.say(policy_record(_RISK.replace("cpu}]", "cpu}], recentMinutes: 0")))
-    without = decode_as(PodUsageRow, _row(run, "pod_usage"))
+    world.restart()
+    assert _row(world, "pod_usage") == written
+    world.send(policy_record(_RISK.replace("cpu}]", "cpu}], recentMinutes: 0")))
+    without = decode_as(PodUsageRow, _row(world, "pod_usage"))
     assert isinstance(without, PodUsageRow)
     assert (without.minutes, without.usage["cpu"].recent) == (row.minutes, ())
 
 
 def test_fleet_figures_are_kept_over_a_restart_until_they_are_due() -> None:
-    run = _run()
-    row = decode_as(FleetUsageRow, _row(run, "fleet_usage"))
+    world = _run()
+    row = decode_as(FleetUsageRow, _row(world, "fleet_usage"))
     assert isinstance(row, FleetUsageRow)
-    run.restart()
-    fleet = run.state.inventory.fleet
+    world.restart()
+    fleet = world.state.inventory.fleet
     assert fleet is not None
     assert fleet.renewed_at_ms == row.renewed_at_ms
     assert fleet.figures[0].usage_ppm == row.resources["cpu"].usage_ppm
 
 
 def test_statistics_rows_are_removed_with_the_policy_that_uses_them() -> None:
-    run = _run()
-    run.say(policy_record(_RISK + "maxPendingRequests: 7\n"))
-    assert {"pod_usage", "fleet_usage"} <= run.kinds
-    run.say(policy_record(_RISK.replace("cpu", "memory")))
-    assert not {"pod_usage", "fleet_usage"} & run.kinds
-    _measured(run, 20, a=100, b=100)
-    assert set(decode_as(PodUsageRow, _row(run, "pod_usage")).usage) == {"memory"}  # type: ignore[union-attr]
-    run.say(policy_record())
-    assert not {"pod_usage", "fleet_usage"} & run.kinds
+    world = _run()
+    world.send(policy_record(_RISK + "maxPendingRequests: 7\n"))
+    assert {"pod_usage", "fleet_usage"} <= world.kinds
+    world.send(policy_record(_RISK.replace("cpu", "memory")))
+    assert not {"pod_usage", "fleet_usage"} & world.kinds
+    _measured(world, 20, a=100, b=100)
+    assert set(decode_as(PodUsageRow, _row(world, "pod_usage")).usage) == {"memory"}  # type: ignore[union-attr]
+    world.send(policy_record())
+    assert not {"pod_usage", "fleet_usage"} & world.kinds
 
 
 @pytest.mark.parametrize(
@@ -95,7 +88,7 @@ def test_statistics_rows_are_removed_with_the_policy_that_uses_them() -> None:
 def test_a_row_with_columns_for_different_pods_is_damaged(
     column: str, entries: list[object]
 ) -> None:
-    rows = _run().stored()
+    rows = _run().rows.items()
     damaged = orjson.loads(_row(_run(), "pod_usage"))
     (damaged if column in ("minutes", "uids") else damaged["usage"]["cpu"])[column] = entries
     stored = [

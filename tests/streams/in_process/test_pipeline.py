@@ -10,7 +10,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import key_of
 from schemas.topics.codec import decode, encode
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
-from tests.streams.cluster.builders import CLUSTER, START_MS, node, policy_record
+from tests.streams.builders import CLUSTER, START_MS, node, policy_record
 
 
 def written(

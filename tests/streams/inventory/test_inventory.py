@@ -9,30 +9,30 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
+from schemas.policy import read_policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
 from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.usage.node_usage import ExpectedNodeUsage
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     at,
     lifecycle,
     metric,
     node,
-    node_gone,
     pod,
-    policy,
     policy_record,
+    removed_node,
     request,
+    tick,
 )
-from tests.streams.cluster.harness import cluster
-from tests.streams.cluster.loads import annotated_nodes, metrics
-from tests.streams.cluster.strategies import node_names
+from tests.streams.strategies import annotated_nodes, metrics, node_names
+from tests.streams.world import World
 
 
 def inventory(document: str = "") -> Inventory:
     """An inventory at second 0."""
-    here = Inventory(policy(document))
+    here = Inventory(read_policy(document))
     here.advance(at(0))
     return here
 
@@ -47,7 +47,7 @@ def test_a_node_that_returns_keeps_its_pods_and_loses_its_metric() -> None:
     here.apply_node(node("a"))
     here.apply_metric(metric("a", cpu=5))
     apply_lifecycle(here, lifecycle("running", pod(cpu="3"), "a"))
-    here.apply_node(node_gone("a"))
+    here.apply_node(removed_node("a"))
     assert names(here) == []
     here.apply_node(node("a", cpu="4"))
     found = here.lay_out().nodes[0]
@@ -60,7 +60,7 @@ def test_a_node_without_state_metric_and_pods_is_forgotten() -> None:
     here.apply_node(node("a"))
     here.apply_metric(metric("a"))
     apply_lifecycle(here, lifecycle("running", pod(), "a"))
-    here.apply_node(node_gone("a"))
+    here.apply_node(removed_node("a"))
     here.apply_metric(metric("a", removed=True))
     assert list(here.nodes) == ["a"]
     here.changed_nodes.clear()
@@ -74,7 +74,7 @@ def test_a_node_that_has_gone_is_forgotten_when_its_metric_has_expired(order: st
     here = inventory()
     if order != "never named":
         here.apply_node(node("a"))
-        here.apply_node(node_gone("a"))
+        here.apply_node(removed_node("a"))
     # A metric that was under way when the node went.
     here.apply_metric(metric("a", seconds=0))
     if order == "pod goes last":
@@ -97,7 +97,7 @@ def test_a_node_that_is_back_is_not_forgotten() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", seconds=0))
-    here.apply_node(node_gone("a"))
+    here.apply_node(removed_node("a"))
     here.apply_node(node("a"))
     here.advance(at(1_000))
     here.forget_expired_metrics()
@@ -135,10 +135,10 @@ def test_another_policy_computes_freshness_again() -> None:
     here.apply_metric(metric("a", seconds=0))
     here.lay_out()
     here.advance(at(100))
-    here.set_policy(policy("loadAware: {nodeMetricExpirationSeconds: 60}"))
+    here.set_policy(read_policy("loadAware: {nodeMetricExpirationSeconds: 60}"))
     here.lay_out()
     assert here.freshness.nodes == 0
-    here.set_policy(policy())
+    here.set_policy(read_policy(""))
     here.lay_out()
     assert here.freshness.nodes == 1
     here.advance(at(180))
@@ -148,7 +148,7 @@ def test_another_policy_computes_freshness_again() -> None:
 _Event = NodeState | NodeMetric | int
 
 
-@given(st.lists(st.one_of(annotated_nodes(), node_names().map(node_gone), metrics(), st.sampled_from((1, 60, 170))), max_size=20))  # fmt: skip
+@given(st.lists(st.one_of(annotated_nodes(), node_names().map(removed_node), metrics(), st.sampled_from((1, 60, 170))), max_size=20))  # fmt: skip
 def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
     here = inventory()
     for event in history:
@@ -164,8 +164,8 @@ def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
 
 
 def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
-    run = cluster(*(node(f"node-{number}") for number in range(2_000)))
-    run.say(request(pod("first")))
+    world = World(tick(), *(node(f"node-{number}") for number in range(2_000)))
+    world.send(request(pod("first")))
     calls = 0
 
     def count(_frame: FrameType, event: str, _arg: object) -> None:
@@ -173,14 +173,14 @@ def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
         calls += event == "call"
 
     before = sys.getprofile()
-    for number, change in enumerate((node("node-1000a"), node_gone("node-1000"))):
-        run.say(change)
+    for number, change in enumerate((node("node-1000a"), removed_node("node-1000"))):
+        world.send(change)
         sys.setprofile(count)
         try:
-            run.say(request(pod(f"next-{number}")))
+            world.send(request(pod(f"next-{number}")))
         finally:
             sys.setprofile(before)
-    assert run.state.inventory.index.size == 2_000
+    assert world.state.inventory.index.size == 2_000
     assert calls < 8_000, "two calls for each node and change"
 
 
@@ -216,8 +216,8 @@ def test_a_reservation_that_is_confirmed_has_no_end() -> None:
 def test_a_policy_with_the_same_estimation_recomputes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = cluster(node("a"), metric("a"))
-    run.say(lifecycle("running", pod("p"), "a"))
+    world = World(tick(), node("a"), metric("a"))
+    world.send(lifecycle("running", pod("p"), "a"))
     counted: list[str] = []
     assign = ExpectedNodeUsage._make_assigned
 
@@ -226,14 +226,14 @@ def test_a_policy_with_the_same_estimation_recomputes_nothing(
         return assign(usage, of, *rest)
 
     monkeypatch.setattr(ExpectedNodeUsage, "_make_assigned", counting)
-    run.state.inventory.lay_out()
-    generation = run.state.inventory.index.generation
-    run.say(policy_record("mode: enforce"))
-    assert run.state.inventory.index.generation == generation
-    run.say(policy_record("loadAware: {usageThresholds: {cpu: 40}}"))
-    assert run.state.inventory.index.generation > generation
+    world.state.inventory.lay_out()
+    generation = world.state.inventory.index.generation
+    world.send(policy_record("mode: enforce"))
+    assert world.state.inventory.index.generation == generation
+    world.send(policy_record("loadAware: {usageThresholds: {cpu: 40}}"))
+    assert world.state.inventory.index.generation > generation
     assert counted == []
-    run.say(policy_record("loadAware: {estimatedScalingFactors: {cpu: 40}}"))
+    world.send(policy_record("loadAware: {estimatedScalingFactors: {cpu: 40}}"))
     assert counted == ["p"]
 
 
@@ -242,6 +242,6 @@ def test_a_policy_with_another_estimation_recomputes_every_pod() -> None:
     for name in ("a", "b"):
         here.apply_node(node(name))
         apply_lifecycle(here, lifecycle("running", pod(f"pod-{name}", cpu="1"), name))
-    here.set_policy(policy("loadAware: {estimatedScalingFactors: {cpu: 50, memory: 50}}"))
+    here.set_policy(read_policy("loadAware: {estimatedScalingFactors: {cpu: 50, memory: 50}}"))
     assert [each.usage.delta[0] for each in here.lay_out().nodes] == [500, 500]
     assert set(here.touched) == {"a", "b"}

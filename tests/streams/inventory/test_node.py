@@ -8,8 +8,8 @@ from streams.inventory.node import Node
 from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import load_args, node, pod
-from tests.streams.cluster.strategies import UIDS, pods
+from tests.streams.builders import load_args, node, pod
+from tests.streams.strategies import UIDS, pods
 
 _ESTIMATOR = Estimator(load_args())
 

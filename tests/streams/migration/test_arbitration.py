@@ -7,19 +7,26 @@ import pytest
 from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.messages.pods import Pod
 from streams.migration.gates.protections import MIRROR_ANNOTATION
-from tests.streams.cluster.builders import ask, at, lifecycle, policy_record, policy_text, replica
-from tests.streams.migration.harness import cluster
+from tests.streams.builders import (
+    at,
+    lifecycle,
+    migration_policy,
+    policy_record,
+    replica,
+    user_request,
+)
+from tests.streams.world import world_with_pods
 
 
 def order(*pods: Pod) -> list[str]:
     """uids in the order in which commands leave that are arbitrated at once."""
-    moving = cluster(
-        policy_text(defaultJobMode="EvictDirectly"), *((each, "node-1") for each in pods)
+    world = world_with_pods(
+        migration_policy(defaultJobMode="EvictDirectly"), *((each, "node-1") for each in pods)
     )
     for each in pods:
-        moving.propose(each.uid)
-    moving.later()
-    return [each.pod.uid for each in moving.commands]
+        world.propose(each.uid)
+    world.later()
+    return [each.pod.uid for each in world.evictions]
 
 
 def test_pods_of_lower_classes_and_cheaper_pods_leave_first() -> None:
@@ -47,67 +54,72 @@ def test_pods_of_one_job_stay_together() -> None:
 
 
 def test_a_job_of_which_pods_are_moving_already_goes_on_first() -> None:
-    limits = policy_text(maxMigratingGlobally=2, defaultJobMode="EvictDirectly")
-    moving = cluster(
+    limits = migration_policy(maxMigratingGlobally=2, defaultJobMode="EvictDirectly")
+    world = world_with_pods(
         limits,
         (replica("k1", "job-2", kind="Job", priority=5), "node-1"),
         (replica("a", "job-1", kind="Job", priority=1), "node-1"),
         (replica("k2", "job-2", kind="Job", priority=5), "node-1"),
     )
-    moving.propose("k1")
-    moving.later()
-    moving.propose("a")
-    moving.say(policy_record(policy_text(defaultJobMode="EvictDirectly", maxMigratingGlobally=3)))
-    moving.propose("k2")
-    moving.say(policy_record(limits))
-    moving.later()
-    assert [each.pod.uid for each in moving.commands] == ["k1", "k2"]
+    world.propose("k1")
+    world.later()
+    world.propose("a")
+    world.send(
+        policy_record(migration_policy(defaultJobMode="EvictDirectly", maxMigratingGlobally=3))
+    )
+    world.propose("k2")
+    world.send(policy_record(limits))
+    world.later()
+    assert [each.pod.uid for each in world.evictions] == ["k1", "k2"]
 
 
 def test_a_command_carries_how_and_under_what_conditions() -> None:
     options = {"gracePeriodSeconds": 7}
-    moving = cluster(
-        policy_text(evictionPolicy="Delete", defaultDeleteOptions=options), (replica("a"), "node-1")
+    world = world_with_pods(
+        migration_policy(evictionPolicy="Delete", defaultDeleteOptions=options),
+        (replica("a"), "node-1"),
     )
-    moving.propose("a", reason="too hot")
-    moving.later()
-    (command,) = moving.commands
+    world.propose("a", reason="too hot")
+    world.later()
+    (command,) = world.evictions
     assert (command.policy, command.grace_period_s, command.reason) == ("Delete", 7, "too hot")
     assert command.retry_until_ms == command.expires_at_ms
-    assert command.migration_id == moving.row("a").migration_id
+    assert command.migration_id == world.migration("a").migration_id
 
 
 @pytest.mark.parametrize(("interval", "waits"), [("500ms", False), ("1m", True)])
 def test_arbitration_is_made_once_an_interval(interval: str, waits: bool) -> None:
-    policy = policy_text(arbitrationArgs={"interval": interval}, defaultJobMode="EvictDirectly")
-    moving = cluster(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
-    moving.propose("a")
-    moving.later()
-    moving.propose("b")
-    moving.later()
-    assert [command.pod.name for command in moving.commands] == ["a"] + ["b"] * (not waits)
+    policy = migration_policy(
+        arbitrationArgs={"interval": interval}, defaultJobMode="EvictDirectly"
+    )
+    world = world_with_pods(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
+    world.propose("a")
+    world.later()
+    world.propose("b")
+    world.later()
+    assert [command.pod.name for command in world.evictions] == ["a"] + ["b"] * (not waits)
 
 
 def test_a_pods_label_says_how_it_is_evicted() -> None:
     labels = {"koordinator.sh/evict-policy": "SoftEviction"}
-    moving = cluster(policy_text(), (replica("a", labels=labels), "node-1"))
-    moving.propose("a")
-    moving.later()
-    (command,) = moving.commands
+    world = world_with_pods(migration_policy(), (replica("a", labels=labels), "node-1"))
+    world.propose("a")
+    world.later()
+    (command,) = world.evictions
     assert command.policy == "SoftEviction"
     assert json.loads(command.annotations[SOFT_EVICTION_ANNOTATION])["initiator"] == "loadstream"
 
 
 def test_a_pod_that_becomes_protected_fails_at_once() -> None:
-    moving = cluster(
-        policy_text(maxMigratingPerNode=1), *((replica(uid), "node-1") for uid in "abc")
+    world = world_with_pods(
+        migration_policy(maxMigratingPerNode=1), *((replica(uid), "node-1") for uid in "abc")
     )
-    moving.say(*(ask("migrate", pod=replica(uid)) for uid in "abc"))
-    moving.later()
-    assert [each.pod.uid for each in moving.commands] == ["a"]
+    world.send(*(user_request("migrate", pod=replica(uid)) for uid in "abc"))
+    world.later()
+    assert [each.pod.uid for each in world.evictions] == ["a"]
     static = replica("c", annotations={MIRROR_ANNOTATION: ""})
-    moving.say(lifecycle("changed", static, "node-1"))
-    moving.later()
-    assert (moving.row("b").gate, moving.last) == (
+    world.send(lifecycle("changed", static, "node-1"))
+    world.later()
+    assert (world.migration("b").gate, world.last) == (
         "MaxMigratingPerNode", ("Failed", "ForbiddenMigratePod"),
     )  # fmt: skip

@@ -6,19 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.migration.registry import Registry, is_moving
-from tests.streams.cluster.builders import (
-    FREE,
-    ask,
+from tests.streams.builders import (
+    NO_LIMITS,
     budget,
-    evicted,
     lifecycle,
+    migration_policy,
     migration_row,
-    policy_text,
+    outcome,
     replica,
     request,
+    user_request,
     workload,
 )
-from tests.streams.migration.harness import Moving, cluster
+from tests.streams.world import World, world_with_pods
 
 COUNT = 12
 _STEPS = st.lists(
@@ -59,7 +59,7 @@ def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> No
                 }
 
 
-def unavailable_by_walk(of: Moving, uid: str, *, waiting_too: bool) -> int:
+def unavailable_by_walk(of: World, uid: str, *, waiting_too: bool) -> int:
     """Pods of owner web that are not ready, on the move or missing, counted one by one; see `Limits`."""
     owners, registry = of.state.inventory.owners, of.state.migrations.lifecycle.registry
     pods, unready = set(owners.pods("web")), set(owners.unready("web"))
@@ -75,8 +75,8 @@ def unavailable_by_walk(of: Moving, uid: str, *, waiting_too: bool) -> int:
 @given(st.data())
 def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> None:
     names = [f"p-{number}" for number in range(6)]
-    of = cluster(FREE, *((replica(name), "node-1") for name in names))
-    of.say(workload(replicas=8))
+    of = world_with_pods(NO_LIMITS, *((replica(name), "node-1") for name in names))
+    of.send(workload(replicas=8))
     limits, migrations = of.state.migrations.lifecycle.gates.limits, of.state.migrations.lifecycle
     for _ in range(data.draw(st.integers(1, 8))):
         name = data.draw(st.sampled_from(names))
@@ -84,9 +84,9 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
             case "propose" if of.state.inventory.find_held(name) is not None:
                 of.propose(name)
             case "unready" | "ready" as now:
-                of.say(lifecycle("running", replica(name, ready=now == "ready"), "node-1"))
+                of.send(lifecycle("running", replica(name, ready=now == "ready"), "node-1"))
             case "gone":
-                of.say(lifecycle("deleted", replica(name), "node-1"))
+                of.send(lifecycle("deleted", replica(name), "node-1"))
             case "tick":
                 of.later()
         replicas = migrations.workloads.find_replicas(replica(name))
@@ -102,53 +102,55 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
 
 def test_migrations_that_wait_for_a_budget_use_it_up() -> None:
     pods = [(replica(f"p-{number:02}"), "node-1") for number in range(COUNT)]
-    of = cluster(FREE, *pods)
-    of.say(budget(allowed=COUNT // 2))
+    of = world_with_pods(NO_LIMITS, *pods)
+    of.send(budget(allowed=COUNT // 2))
     answers = [of.propose(f"p-{number:02}") for number in range(COUNT)]
     assert answers[: COUNT // 2] == [None] * (COUNT // 2)
     assert all("and 6 migrations wait for it" in (each or "") for each in answers[COUNT // 2 :])
-    of.say(lifecycle("running", replica("other"), "node-2"))
+    of.send(lifecycle("running", replica("other"), "node-2"))
     assert "and 6 migrations wait for it" in (of.propose("p-11") or "")
 
 
 def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:
-    of = cluster(FREE, *((replica(f"p-{number}"), "node-1") for number in range(3)))
-    of.say(budget(allowed=2))
+    of = world_with_pods(NO_LIMITS, *((replica(f"p-{number}"), "node-1") for number in range(3)))
+    of.send(budget(allowed=2))
     assert of.propose("p-0") is None
     of.later()
-    assert of.propose("p-1") is None or of.commands
-    of.say(evicted(of.commands[0]))
-    assert of.row("p-0").attempts == 1
+    assert of.propose("p-1") is None or of.evictions
+    of.send(outcome(of.evictions[0]))
+    assert of.migration("p-0").attempts == 1
 
 
 def test_counts_of_an_owner_follow_its_moving_pods() -> None:
-    two = policy_text(
+    two = migration_policy(
         skipEvictionGates=["MaxMigratingPerWorkload"], maxUnavailablePerWorkload=2,
         evictQPS=0.001, defaultJobMode="EvictDirectly", evictBurst=1,
     )  # fmt: skip
     ready, unready, third = replica("a"), replica("b", ready=False), replica("c")
     other = replica("other", owner="other")
-    moving_pods = cluster(two, *((pod, "node-1") for pod in (ready, unready, third, other)))
-    moving_pods.say(workload(replicas=3), ask("migrate", pod=other))
+    moving_pods = world_with_pods(two, *((pod, "node-1") for pod in (ready, unready, third, other)))
+    moving_pods.send(workload(replicas=3), user_request("migrate", pod=other))
     moving_pods.later()
-    moving_pods.say(ask("migrate", pod=ready))
+    moving_pods.send(user_request("migrate", pod=ready))
     moving_pods.later()
     assert "2 pods" in str(moving_pods.propose("c"))
-    moving_pods.say(ask("abort", pod=ready), ask("migrate", pod=unready))
+    moving_pods.send(user_request("abort", pod=ready), user_request("migrate", pod=unready))
     moving_pods.later()
     assert moving_pods.propose("c") is None
 
 
 def test_an_adopted_pod_counts_for_its_new_controller() -> None:
-    one = policy_text(maxMigratingPerWorkload=1, skipEvictionGates=["MaxUnavailablePerWorkload"])
+    one = migration_policy(
+        maxMigratingPerWorkload=1, skipEvictionGates=["MaxUnavailablePerWorkload"]
+    )
     pods = [(replica(uid, owner="new"), "node-1") for uid in "bcd"]
-    taken_over = cluster(one, (replica("a", owner="old"), "node-1"), *pods)
-    taken_over.say(ask("migrate", pod=replica("a")))
+    taken_over = world_with_pods(one, (replica("a", owner="old"), "node-1"), *pods)
+    taken_over.send(user_request("migrate", pod=replica("a")))
     taken_over.later()
-    taken_over.say(lifecycle("seen", replica("a", owner="new"), "node-1"))
+    taken_over.send(lifecycle("seen", replica("a", owner="new"), "node-1"))
     assert str(taken_over.propose("b")).startswith("1 migrations of ReplicaSet default/new")
-    taken_over.say(lifecycle("deleted", replica("a", owner="new"), "node-1"))
-    taken_over.say(request(replica("e", owner="new")))
-    replacement = taken_over.row("a").replacement
+    taken_over.send(lifecycle("deleted", replica("a", owner="new"), "node-1"))
+    taken_over.send(request(replica("e", owner="new")))
+    replacement = taken_over.migration("a").replacement
     assert replacement is not None
     assert replacement.uid == "e"

@@ -4,43 +4,47 @@ from typing import Any
 
 import pytest
 
-from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.pods import Pod
-from tests.streams.cluster.builders import (
-    CLUSTER,
-    ask,
+from tests.streams.builders import (
     budget,
-    evicted,
     lifecycle,
+    migration_policy,
     node,
-    node_gone,
+    outcome,
     pod,
-    policy_text,
+    removed_node,
     replica,
     request,
+    user_request,
 )
-from tests.streams.migration.harness import Moving, cluster, refused
+from tests.streams.world import World, world_with_pods
 
-DIRECT = policy_text(defaultJobMode="EvictDirectly")
+DIRECT = migration_policy(defaultJobMode="EvictDirectly")
 A, B = replica("a"), replica("b")
 
 
+def refusal(world: World, action: Any, **fields: Any) -> str:
+    """Why a user's request is refused."""
+    (letter,) = world.send_refused(user_request(action, **fields))
+    return letter.reason
+
+
 def test_a_user_migrates_a_pod() -> None:
-    moving = cluster(DIRECT, (A, "node-1"))
-    moving.say(ask("migrate", pod=A, ttl_ms=9_000, reason="bad disk"))
-    row = moving.row("a")
+    world = world_with_pods(DIRECT, (A, "node-1"))
+    world.send(user_request("migrate", pod=A, ttl_ms=9_000, reason="bad disk"))
+    row = world.migration("a")
     assert (row.trigger, row.cause, row.ttl_ms) == ("request", "bad disk", 9_000)
-    moving.later()
-    assert moving.commands[0].trigger == "request"
-    assert moving.commands[0].reason == "bad disk"
+    world.later()
+    assert world.evictions[0].trigger == "request"
+    assert world.evictions[0].reason == "bad disk"
 
 
 def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
-    moving = cluster(DIRECT, (replica("a", local_storage=True), "node-1"))
-    moving.say(ask("migrate", pod=A))
-    assert moving.last == ("Failed", "ForbiddenMigratePod")
-    assert "local storage" in moving.reports[-1].message
-    assert moving.state.migrations.lifecycle.registry.find_by_pod("a") is None
+    world = world_with_pods(DIRECT, (replica("a", local_storage=True), "node-1"))
+    world.send(user_request("migrate", pod=A))
+    assert world.last == ("Failed", "ForbiddenMigratePod")
+    assert "local storage" in world.migrations[-1].message
+    assert world.state.migrations.lifecycle.registry.find_by_pod("a") is None
 
 
 @pytest.mark.parametrize(
@@ -66,239 +70,236 @@ def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
 def test_requests_that_cannot_be_fulfilled_are_refused(
     action: Any, fields: dict[str, Any], why: str
 ) -> None:
-    moving = cluster(DIRECT, (A, "node-1"), (B, "node-2"))
-    moving.propose("b")
-    assert why in refused(moving, action, **fields)
+    world = world_with_pods(DIRECT, (A, "node-1"), (B, "node-2"))
+    world.propose("b")
+    assert why in refusal(world, action, **fields)
 
 
 def test_a_pod_with_an_unexpired_command_is_refused_until_it_expires() -> None:
-    moving = cluster(DIRECT, (A, "node-1"))
-    moving.say(ask("migrate", pod=A, ttl_ms=60_000))
-    moving.later()
-    moving.say(ask("abort", pod=A))
-    assert refused(moving, "migrate", pod=A).endswith(
+    world = world_with_pods(DIRECT, (A, "node-1"))
+    world.send(user_request("migrate", pod=A, ttl_ms=60_000))
+    world.later()
+    world.send(user_request("abort", pod=A))
+    assert refusal(world, "migrate", pod=A).endswith(
         "of pod a has ended (Aborted), but its command may still be carried out for 59s; send the request again after that"
     )
-    moving.later(59)
-    moving.say(ask("migrate", pod=A))
-    assert moving.last[0] == "Pending"
+    world.later(59)
+    world.send(user_request("migrate", pod=A))
+    assert world.last[0] == "Pending"
 
 
 def test_a_replacement_is_not_migrated_before_its_migration_ends() -> None:
-    moving = cluster(policy_text(), (A, "node-1"))
-    moving.say(ask("migrate", pod=A))
-    moving.later()
-    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    world = world_with_pods(migration_policy(), (A, "node-1"))
+    world.send(user_request("migrate", pod=A))
+    world.later()
+    world.send(outcome(world.evictions[0]), lifecycle("deleted", A, "node-1"))
     replacement = replica("r", ready=False)
-    moving.say(lifecycle("seen", replacement, "node-2"))
-    why = f"pod r is the replacement in migration {moving.row('a').migration_id}, which is under way; "
-    assert why in refused(moving, "migrate", pod=replacement)
-    moving.say(lifecycle("changed", replica("r"), "node-2"))
-    assert moving.last[0] == "Succeeded"
-    moving.say(ask("migrate", pod=replacement))
-    assert moving.last[0] == "Pending"
+    world.send(lifecycle("seen", replacement, "node-2"))
+    why = f"pod r is the replacement in migration {world.migration('a').migration_id}, which is under way; "
+    assert why in refusal(world, "migrate", pod=replacement)
+    world.send(lifecycle("changed", replica("r"), "node-2"))
+    assert world.last[0] == "Succeeded"
+    world.send(user_request("migrate", pod=replacement))
+    assert world.last[0] == "Pending"
 
 
 def test_a_pause_extends_the_deadline_of_a_migration() -> None:
-    moving = cluster(DIRECT, (A, "node-1"))
-    moving.propose("a")
-    deadline_ms = moving.row("a").deadline_ms
-    moving.say(ask("pause", pod=A))
-    assert "is already paused" in refused(moving, "pause", pod=A)
-    moving.later(1_000)
-    assert moving.commands == []
-    moving.say(ask("resume", migration_id=moving.row("a").migration_id))
-    assert moving.row("a").deadline_ms == deadline_ms + 1_000_000
-    moving.later()
-    assert len(moving.commands) == 1
+    world = world_with_pods(DIRECT, (A, "node-1"))
+    world.propose("a")
+    deadline_ms = world.migration("a").deadline_ms
+    world.send(user_request("pause", pod=A))
+    assert "is already paused" in refusal(world, "pause", pod=A)
+    world.later(1_000)
+    assert world.evictions == []
+    world.send(user_request("resume", migration_id=world.migration("a").migration_id))
+    assert world.migration("a").deadline_ms == deadline_ms + 1_000_000
+    world.later()
+    assert len(world.evictions) == 1
 
 
-def one_waits() -> tuple[Moving, Pod]:
+def one_waits() -> tuple[World, Pod]:
     """Two pods are to move, and the rate lets one command out; the other pod has room, and waits."""
-    slow = policy_text(evictQPS=0.001, evictBurst=1)
-    moving = cluster(slow, (B, "node-1"), (A, "node-1"))
-    moving.propose("b")
-    moving.propose("a")
-    moving.later()
-    return moving, next(pod for pod in (A, B) if not moving.row(pod.uid).attempts)
+    slow = migration_policy(evictQPS=0.001, evictBurst=1)
+    world = world_with_pods(slow, (B, "node-1"), (A, "node-1"))
+    world.propose("b")
+    world.propose("a")
+    world.later()
+    return world, next(pod for pod in (A, B) if not world.migration(pod.uid).attempts)
 
 
 def test_a_paused_migration_keeps_its_reservation_until_its_first_deadline() -> None:
-    moving, pod = one_waits()
+    world, pod = one_waits()
     waiting = pod.uid
-    reserved = moving.row(waiting).reserved
+    reserved = world.migration(waiting).reserved
     assert reserved is not None
-    moving.say(ask("pause", pod=pod))
-    moving.later(298)
-    assert moving.state.inventory.find_held(reserved.uid) is not None
-    moving.later()
-    assert moving.state.inventory.find_held(reserved.uid) is None
-    assert [each.reason for each in moving.reports if each.pod.uid == waiting][-1] == (
+    world.send(user_request("pause", pod=pod))
+    world.later(298)
+    assert world.state.inventory.find_held(reserved.uid) is not None
+    world.later()
+    assert world.state.inventory.find_held(reserved.uid) is None
+    assert [each.reason for each in world.migrations if each.pod.uid == waiting][-1] == (
         "ReservationExpired"
     )
-    row = moving.row(waiting)
+    row = world.migration(waiting)
     assert (row.reserved, row.paused, row.conditions[-1].reason) == (
         None, True, "ReservationExpired",
     )  # fmt: skip
     # It is looked for anew, and held until the deadline as it is then.
-    moving.say(ask("resume", pod=pod))
-    moving.later()
-    row = moving.row(waiting)
+    world.send(user_request("resume", pod=pod))
+    world.later()
+    row = world.migration(waiting)
     assert row.reserved is not None
-    held = moving.state.inventory.find_held(row.reserved.uid)
+    held = world.state.inventory.find_held(row.reserved.uid)
     assert held is not None
     assert held[1].expires_at_ms == row.deadline_ms
     assert row.conditions[-1].status
 
 
 def test_a_short_pause_extends_the_reservation() -> None:
-    moving = cluster(policy_text(), (A, "node-1"))
-    moving.propose("a")
-    moving.later()
-    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
-    moving.say(ask("pause", pod=A))
-    moving.later(100)
-    moving.say(ask("resume", pod=A))
-    moving.later(290)
-    assert len(moving.state.inventory.node_of_pod) == 1
-    moving.later(10)
-    assert moving.last == ("Failed", "Timeout")
-    assert not moving.state.inventory.node_of_pod
+    world = world_with_pods(migration_policy(), (A, "node-1"))
+    world.propose("a")
+    world.later()
+    world.send(outcome(world.evictions[0]), lifecycle("deleted", A, "node-1"))
+    world.send(user_request("pause", pod=A))
+    world.later(100)
+    world.send(user_request("resume", pod=A))
+    world.later(290)
+    assert len(world.state.inventory.node_of_pod) == 1
+    world.later(10)
+    assert world.last == ("Failed", "Timeout")
+    assert not world.state.inventory.node_of_pod
 
 
 def test_room_that_expires_after_the_command_leaves_the_replacement_free_to_go_anywhere() -> None:
-    moving = cluster(policy_text(), (A, "node-1"))
-    moving.propose("a", target="node-3")
-    moving.later()
-    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
-    moving.say(ask("pause", pod=A))
-    moving.later(300)
-    assert not moving.state.inventory.node_of_pod
-    assert moving.last == ("Running", "WaitForPodBindReservation")
-    reasons = {each.type: each.reason for each in moving.reports[-1].conditions}
+    world = world_with_pods(migration_policy(), (A, "node-1"))
+    world.propose("a", target="node-3")
+    world.later()
+    world.send(outcome(world.evictions[0]), lifecycle("deleted", A, "node-1"))
+    world.send(user_request("pause", pod=A))
+    world.later(300)
+    assert not world.state.inventory.node_of_pod
+    assert world.last == ("Running", "WaitForPodBindReservation")
+    reasons = {each.type: each.reason for each in world.migrations[-1].conditions}
     assert reasons["ReservationScheduled"] == "ReservationExpired"
     new = replica("new")
-    moving.say(lifecycle("seen", new, "node-2"))
-    assert moving.last == ("Succeeded", "")
+    world.send(lifecycle("seen", new, "node-2"))
+    assert world.last == ("Succeeded", "")
 
 
 def test_a_pause_has_a_limit() -> None:
-    moving = cluster(DIRECT, (A, "node-1"))
-    moving.propose("a")
-    moving.say(ask("pause", pod=A))
-    moving.later(24 * 3600 + 298)
-    assert moving.reports[-1].paused
-    moving.later(10)
-    assert moving.last == ("Failed", "Timeout")
+    world = world_with_pods(DIRECT, (A, "node-1"))
+    world.propose("a")
+    world.send(user_request("pause", pod=A))
+    world.later(24 * 3600 + 298)
+    assert world.migrations[-1].paused
+    world.later(10)
+    assert world.last == ("Failed", "Timeout")
 
 
 @pytest.mark.parametrize("action", ["pause", "abort"])
 def test_a_pause_or_abort_after_the_command_warns_that_the_pod_may_still_leave(
     action: str,
 ) -> None:
-    moving = cluster(DIRECT, (A, "node-1"))
-    moving.say(ask("migrate", pod=A))
-    moving.later()
-    moving.say(ask(action, pod=A, reason="not now"))
+    world = world_with_pods(DIRECT, (A, "node-1"))
+    world.send(user_request("migrate", pod=A))
+    world.later()
+    world.send(user_request(action, pod=A, reason="not now"))
     said = f"{'paused' if action == 'pause' else 'aborted'} on request: not now; its command was sent before and"
-    assert moving.reports[-1].message == f"{said} may still be carried out"
+    assert world.migrations[-1].message == f"{said} may still be carried out"
 
 
 def test_an_abort_before_the_command_releases_the_reservation() -> None:
-    moving, pod = one_waits()
-    assert len(moving.state.inventory.node_of_pod) == 4
-    moving.say(ask("abort", pod=pod))
-    assert moving.last == ("Aborted", "Aborted")
-    assert len(moving.state.inventory.node_of_pod) == 3
+    world, pod = one_waits()
+    assert len(world.state.inventory.node_of_pod) == 4
+    world.send(user_request("abort", pod=pod))
+    assert world.last == ("Aborted", "Aborted")
+    assert len(world.state.inventory.node_of_pod) == 3
 
 
 def test_a_drain_cordons_the_node_and_evicts_unprotected_pods() -> None:
     daemon = replica("d", "agent", kind="DaemonSet")
-    moving = cluster(DIRECT, (A, "node-1"), (B, "node-1"), (daemon, "node-1"), nodes=2)
-    moving.say(ask("drain", node="node-1", reason="bad fan"))
-    (status,) = moving.drains
+    world = world_with_pods(DIRECT, (A, "node-1"), (B, "node-1"), (daemon, "node-1"), nodes=2)
+    world.send(user_request("drain", node="node-1", reason="bad fan"))
+    (status,) = world.drains
     assert (status.phase, status.pods_left, status.pods_protected) == ("Draining", 2, 1)
     assert status.protected[0].reason == "the pod is owned by a DaemonSet"
-    moving.say(request(pod("new", required_node="node-1")))
-    assert moving.decisions[-1].refused_by["NodeUnschedulable"] == 1
-    moving.later()
-    assert sorted(each.pod.uid for each in moving.commands) == ["a", "b"]
-    assert moving.commands[0].reason == "node node-1 is being drained: bad fan"
-    for command in list(moving.commands):
-        moving.say(evicted(command))
-    moving.say(lifecycle("deleted", A, "node-1"), lifecycle("deleted", B, "node-1"))
-    moving.later()
-    assert [each.phase for each in moving.drains] == ["Draining", "Drained"]
-    moving.say(ask("undrain", node="node-1"))
-    assert moving.drains[-1].phase == "Undrained"
-    moving.later(5)
-    assert (moving.decisions[-1].pod.uid, moving.decisions[-1].outcome) == ("new", "placed")
+    world.send(request(pod("new", required_node="node-1")))
+    assert world.decisions[-1].refused_by["NodeUnschedulable"] == 1
+    world.later()
+    assert sorted(each.pod.uid for each in world.evictions) == ["a", "b"]
+    assert world.evictions[0].reason == "node node-1 is being drained: bad fan"
+    for command in list(world.evictions):
+        world.send(outcome(command))
+    world.send(lifecycle("deleted", A, "node-1"), lifecycle("deleted", B, "node-1"))
+    world.later()
+    assert [each.phase for each in world.drains] == ["Draining", "Drained"]
+    world.send(user_request("undrain", node="node-1"))
+    assert world.drains[-1].phase == "Undrained"
+    world.later(5)
+    assert (world.decisions[-1].pod.uid, world.decisions[-1].outcome) == ("new", "placed")
 
 
 def test_a_drain_respects_budgets_and_goes_on_when_they_allow_it() -> None:
-    moving = cluster(DIRECT, (A, "node-1"), (B, "node-1"))
-    moving.say(budget(1), ask("drain", node="node-1"))
-    moving.later()
-    (first,) = moving.commands
+    world = world_with_pods(DIRECT, (A, "node-1"), (B, "node-1"))
+    world.send(budget(1), user_request("drain", node="node-1"))
+    world.later()
+    (first,) = world.evictions
     gone = {"a": A, "b": B}[first.pod.uid]
-    moving.say(evicted(first), lifecycle("deleted", gone, "node-1"))
-    moving.later()
-    assert len(moving.commands) == 1
-    moving.say(budget(1))
-    moving.later()
-    assert len(moving.commands) == 2
+    world.send(outcome(first), lifecycle("deleted", gone, "node-1"))
+    world.later()
+    assert len(world.evictions) == 1
+    world.send(budget(1))
+    world.later()
+    assert len(world.evictions) == 2
 
 
 def test_a_cancelled_drain_ends_migrations_without_a_command() -> None:
-    moving = cluster(policy_text(maxMigratingPerNode=1), (A, "node-1"), (B, "node-1"))
-    moving.say(ask("drain", node="node-1"))
-    moving.later()
-    moving.say(ask("undrain", node="node-1"))
-    phases = {each.pod.uid: (each.phase, each.reason) for each in moving.reports}
+    world = world_with_pods(migration_policy(maxMigratingPerNode=1), (A, "node-1"), (B, "node-1"))
+    world.send(user_request("drain", node="node-1"))
+    world.later()
+    world.send(user_request("undrain", node="node-1"))
+    phases = {each.pod.uid: (each.phase, each.reason) for each in world.migrations}
     assert sorted(phases.values()) == [("Aborted", "Undrained"), ("Running", "Evicting")]
 
 
 @pytest.mark.parametrize("seconds", [0, 1])
 def test_the_drain_of_a_removed_node_ends(seconds: int) -> None:
-    moving = cluster(DIRECT)
-    moving.say(ask("drain", node="node-1"))
+    world = world_with_pods(DIRECT)
+    world.send(user_request("drain", node="node-1"))
     if seconds:
-        moving.later(seconds)
-    moving.say(node_gone("node-1"))
-    assert [each.phase for each in moving.drains] == ["Draining", "Drained", "Undrained"]
+        world.later(seconds)
+    world.send(removed_node("node-1"))
+    assert [each.phase for each in world.drains] == ["Draining", "Drained", "Undrained"]
 
 
 def test_a_cancelled_drain_ends_migrations_that_wait_for_a_retry() -> None:
-    moving = cluster(DIRECT, (A, "node-1"))
-    moving.say(ask("drain", node="node-1"))
-    moving.later()
-    moving.say(evicted(moving.commands[0], "failed"), ask("undrain", node="node-1"))
-    assert moving.last == ("Aborted", "Undrained")
-    moving.later(60)
-    assert len(moving.commands) == 1
+    world = world_with_pods(DIRECT, (A, "node-1"))
+    world.send(user_request("drain", node="node-1"))
+    world.later()
+    world.send(outcome(world.evictions[0], "failed"), user_request("undrain", node="node-1"))
+    assert world.last == ("Aborted", "Undrained")
+    world.later(60)
+    assert len(world.evictions) == 1
 
 
 @pytest.mark.parametrize("by_list", [False, True])
 def test_a_drained_node_that_comes_back_before_the_next_tick_takes_pods(by_list: bool) -> None:
-    moving = cluster(DIRECT)
-    moving.say(ask("drain", node="node-1"))
+    world = world_with_pods(DIRECT)
+    world.send(user_request("drain", node="node-1"))
     if by_list:
-        moving.ask(ListBegin(cluster=CLUSTER, list_id="whole"), "node-state")
-        for name in ("node-2", "node-3"):
-            moving.ask(node(name).model_copy(update={"list_id": "whole"}), "node-state")
-        moving.ask(ListEnd(cluster=CLUSTER, list_id="whole"), "node-state")
+        world.full_list("node-state", node("node-2"), node("node-3"))
     else:
-        moving.say(node_gone("node-1"))
-    assert moving.drains[-1].phase == "Undrained"
-    moving.say(node("node-1"))
-    moving.later()
-    moving.say(request(pod("new", required_node="node-1")))
-    assert moving.decisions[-1].outcome == "placed"
+        world.send(removed_node("node-1"))
+    assert world.drains[-1].phase == "Undrained"
+    world.send(node("node-1"))
+    world.later()
+    world.send(request(pod("new", required_node="node-1")))
+    assert world.decisions[-1].outcome == "placed"
 
 
 def test_a_request_may_ignore_windows() -> None:
     window = "maintenance: {windows: [{days: [sun]}]}"
-    moving = cluster(policy_text(window), (A, "node-1"), (B, "node-1"))
-    moving.say(ask("migrate", pod=A, ignore_windows=True), ask("migrate", pod=B))
-    moving.later()
-    assert [each.pod.uid for each in moving.commands] == ["a"]
+    world = world_with_pods(migration_policy(window), (A, "node-1"), (B, "node-1"))
+    world.send(user_request("migrate", pod=A, ignore_windows=True), user_request("migrate", pod=B))
+    world.later()
+    assert [each.pod.uid for each in world.evictions] == ["a"]

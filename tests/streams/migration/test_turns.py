@@ -3,10 +3,23 @@
 import pytest
 
 from streams.migration import arbitration, drains, execution, tracking
-from tests.streams.cluster.builders import ask, budget, lifecycle, node_gone, policy_text, replica
-from tests.streams.migration.harness import cluster, many
+from tests.streams.builders import (
+    NO_LIMITS,
+    budget,
+    lifecycle,
+    migration_policy,
+    removed_node,
+    replica,
+    user_request,
+)
+from tests.streams.world import World, world_with_pods
 
 COUNT = 12
+
+
+def many(count: int, policy: str = NO_LIMITS) -> World:
+    """Pods p-00, p-01, ... of node-1."""
+    return world_with_pods(policy, *((replica(f"p-{n:02}"), "node-1") for n in range(count)))
 
 
 def test_a_tick_decides_no_more_commands_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,9 +29,9 @@ def test_a_tick_decides_no_more_commands_than_the_limit(monkeypatch: pytest.Monk
         assert of.propose(f"p-{number:02}") is None
     counts = []
     for _ in range(4):
-        of.commands.clear()
+        of.evictions.clear()
         of.later()
-        counts.append(len(of.commands))
+        counts.append(len(of.evictions))
     assert counts == [5, 5, 2, 0]
 
 
@@ -27,16 +40,16 @@ def test_migrations_that_wait_for_a_budget_do_not_block_others(
 ) -> None:
     monkeypatch.setattr(execution, "STEPS_PER_TICK_MAX", 4)
     of = many(COUNT)
-    of.say(budget(allowed=COUNT))
+    of.send(budget(allowed=COUNT))
     for number in range(COUNT):
         assert of.propose(f"p-{number:02}") is None
-    of.say(budget(allowed=1), lifecycle("seen", replica("free", owner="other"), "node-1"))
+    of.send(budget(allowed=1), lifecycle("seen", replica("free", owner="other"), "node-1"))
     assert of.propose("free") is None
     for _ in range(200):
         of.later()
-        if any(each.pod.name == "free" for each in of.commands):
+        if any(each.pod.name == "free" for each in of.evictions):
             break
-    assert [each.pod.name for each in of.commands] == ["p-00", "free"]
+    assert [each.pod.name for each in of.evictions] == ["p-00", "free"]
 
 
 def test_an_arbitration_checks_a_limited_number_and_reaches_every_migration(
@@ -54,7 +67,7 @@ def test_an_arbitration_checks_a_limited_number_and_reaches_every_migration(
         ask_one(self, row, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(arbitration.Arbitration, "_arbitrate", asking)
-    while len(of.commands) < COUNT:
+    while len(of.evictions) < COUNT:
         asked.clear()
         of.later()
         assert 0 < len(asked) <= 4
@@ -64,14 +77,14 @@ def test_a_tick_ends_no_more_than_the_limit_and_the_oldest_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tracking, "ENDED_PER_TICK_MAX", 5)
-    of = many(COUNT, policy_text(defaultJobTTL="10s", defaultJobMode="EvictDirectly"))
-    of.say(*(ask("drain", node="node-1"),))
+    of = many(COUNT, migration_policy(defaultJobTTL="10s", defaultJobMode="EvictDirectly"))
+    of.send(*(user_request("drain", node="node-1"),))
     of.later()
     ended = []
     for _ in range(4):
-        of.reports.clear()
+        of.migrations.clear()
         of.later(11)
-        ended.append(sum(each.reason == "Timeout" for each in of.reports))
+        ended.append(sum(each.reason == "Timeout" for each in of.migrations))
     assert max(ended) == 5
     assert sum(ended) >= COUNT
 
@@ -83,9 +96,9 @@ def test_ticks_check_a_limited_number_of_drained_pods_and_reach_every_node(
     monkeypatch.setattr(drains, "PODS_PER_TICK_MAX", limit)
     names = [f"node-{number}" for number in range(1, 6)]
     pods = [(replica(f"{name}-{place}"), name) for name in names for place in range(2)]
-    of = cluster(policy_text(defaultJobMode="EvictDirectly"), *pods, nodes=6)
+    of = world_with_pods(migration_policy(defaultJobMode="EvictDirectly"), *pods, nodes=6)
     for name in names:
-        of.say(ask("drain", node=name))
+        of.send(user_request("drain", node=name))
     looked: list[str] = []
     look = drains.Drains._split_pods
 
@@ -104,7 +117,7 @@ def test_ticks_check_a_limited_number_of_drained_pods_and_reach_every_node(
     else:
         assert all(len(each) == {1: 1, 6: 2}[limit] for each in whole)
         assert {name for each in whole for name in each} == set(names)
-    assert {each.pod.name for each in of.commands} == {
+    assert {each.pod.name for each in of.evictions} == {
         pod.name for pod, name in pods if any(name in each for each in whole)
     }
 
@@ -114,18 +127,20 @@ def test_an_expired_migration_gets_no_command_before_it_is_ended(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "ENDED_PER_TICK_MAX", 2)
-    slow = policy_text(defaultJobMode="EvictDirectly", defaultJobTTL="3s", evictQPS=1, evictBurst=1)
+    slow = migration_policy(
+        defaultJobMode="EvictDirectly", defaultJobTTL="3s", evictQPS=1, evictBurst=1
+    )
     of = many(COUNT, slow)
     for number in range(COUNT):
         of.propose(f"p-{number:02}")
     of.later()
     if how == "node":
-        of.say(node_gone("node-1"))
+        of.send(removed_node("node-1"))
     else:
         of.later()
-    commanded = len(of.commands)
+    commanded = len(of.evictions)
     for _ in range(COUNT):
         of.later()
-    assert len(of.commands) == commanded
-    ended = {each.pod.uid for each in of.reports if each.phase == "Failed"}
+    assert len(of.evictions) == commanded
+    ended = {each.pod.uid for each in of.migrations if each.phase == "Failed"}
     assert len(ended) == COUNT

@@ -3,17 +3,17 @@
 import pytest
 
 from streams.migration.gates.rate_limits import QPS_SPREAD_MS
-from tests.streams.cluster.builders import (
-    ask,
+from tests.streams.builders import (
     budget,
-    evicted,
     lifecycle,
-    node_gone,
+    migration_policy,
+    outcome,
     policy_record,
-    policy_text,
+    removed_node,
     replica,
+    user_request,
 )
-from tests.streams.migration.harness import cluster, reports
+from tests.streams.world import World, world_with_pods
 
 PODS = [replica(f"p{number:02}", owner=f"owner-{number}") for number in range(25)]
 A, B = replica("a", owner="one"), replica("b", owner="two")
@@ -22,89 +22,94 @@ A, B = replica("a", owner="one"), replica("b", owner="two")
 # --- evictQPS -----------------------------------------------------------------------------------
 
 
+def reports(world: World, uid: str) -> list[tuple[str, str]]:
+    """Phase and message of each report on a pod's migration."""
+    return [(each.phase, each.message) for each in world.migrations if each.pod.uid == uid]
+
+
 @pytest.mark.parametrize(
     ("qps", "tick_s"), [(1.5, 1), (0.4, 1), (2.5, 1), (1, 0.7), (10, 0.95), (1.5, 0.3)]
 )
 def test_fractions_of_the_eviction_rate_are_kept_between_ticks(qps: float, tick_s: float) -> None:
-    limited = policy_text(evictQPS=qps, evictBurst=1, defaultJobMode="EvictDirectly")
+    limited = migration_policy(evictQPS=qps, evictBurst=1, defaultJobMode="EvictDirectly")
     pods = [replica(f"p{number:03}", owner=f"owner-{number}") for number in range(120)]
-    moving = cluster(limited, *((pod, "node-1") for pod in pods))
+    world = world_with_pods(limited, *((pod, "node-1") for pod in pods))
     for pod in pods:
-        moving.propose(pod.uid)
-    moving.later(tick_s)
-    first, begun = len(moving.commands), moving.seconds
-    while moving.seconds + tick_s <= begun + 10:
-        moving.later(tick_s)
-    allowed = round(qps * (moving.seconds - begun), 6)
-    assert allowed - 1 <= len(moving.commands) - first <= allowed
+        world.propose(pod.uid)
+    world.later(tick_s)
+    first, begun = len(world.evictions), world.seconds
+    while world.seconds + tick_s <= begun + 10:
+        world.later(tick_s)
+    allowed = round(qps * (world.seconds - begun), 6)
+    assert allowed - 1 <= len(world.evictions) - first <= allowed
 
 
 def test_after_an_outage_one_second_of_the_rate_is_available() -> None:
-    limited = policy_text(evictQPS=10, evictBurst=1, defaultJobMode="EvictDirectly")
-    moving = cluster(limited, *((pod, "node-1") for pod in PODS))
+    limited = migration_policy(evictQPS=10, evictBurst=1, defaultJobMode="EvictDirectly")
+    world = world_with_pods(limited, *((pod, "node-1") for pod in PODS))
     for pod in PODS:
-        moving.propose(pod.uid)
-    moving.later(100)
-    assert len(moving.commands) == 10 * QPS_SPREAD_MS // 1_000
+        world.propose(pod.uid)
+    world.later(100)
+    assert len(world.evictions) == 10 * QPS_SPREAD_MS // 1_000
 
 
 # --- what is said -------------------------------------------------------------------------------
 
 
 def test_a_waiting_migration_reports_each_new_reason() -> None:
-    direct = policy_text(maxMigratingPerNode=1, defaultJobMode="EvictDirectly")
-    moving = cluster(direct, (A, "node-1"), (B, "node-1"))
-    moving.say(ask("migrate", pod=A))
-    moving.later()
-    moving.say(ask("migrate", pod=B))
-    moving.later()
-    moving.later()
+    direct = migration_policy(maxMigratingPerNode=1, defaultJobMode="EvictDirectly")
+    world = world_with_pods(direct, (A, "node-1"), (B, "node-1"))
+    world.send(user_request("migrate", pod=A))
+    world.later()
+    world.send(user_request("migrate", pod=B))
+    world.later()
+    world.later()
     limit = "1 migrations are under way from node node-1; maxMigratingPerNode is 1"
-    assert reports(moving, "b") == [("Pending", "waiting for arbitration"), ("Pending", limit)]
-    moving.say(budget(0, app="two"))
-    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
-    moving.later()
-    moving.later()
-    (*_, (phase, message)) = reports(moving, "b")
+    assert reports(world, "b") == [("Pending", "waiting for arbitration"), ("Pending", limit)]
+    world.send(budget(0, app="two"))
+    world.send(outcome(world.evictions[0]), lifecycle("deleted", A, "node-1"))
+    world.later()
+    world.later()
+    (*_, (phase, message)) = reports(world, "b")
     assert (phase, message) == (
         "Pending",
         "disruption budget default/web allows 0 disruptions (3 of 3 pods are healthy, 2 must be)",
     )
-    assert len(reports(moving, "b")) == 3
+    assert len(reports(world, "b")) == 3
 
 
 def test_a_command_delayed_by_the_rate_reports_the_remaining_time() -> None:
-    slow = policy_text(evictQPS=0.5, evictBurst=1, defaultJobMode="EvictDirectly")
-    moving = cluster(slow, (A, "node-1"), (B, "node-1"))
-    moving.propose("a")
-    moving.propose("b")
-    moving.later()
-    (waiting,) = {"a", "b"} - {each.pod.uid for each in moving.commands}
-    assert reports(moving, waiting)[-1] == ("Running", "evictQPS 0.5 allows the next command in 2s")
+    slow = migration_policy(evictQPS=0.5, evictBurst=1, defaultJobMode="EvictDirectly")
+    world = world_with_pods(slow, (A, "node-1"), (B, "node-1"))
+    world.propose("a")
+    world.propose("b")
+    world.later()
+    (waiting,) = {"a", "b"} - {each.pod.uid for each in world.evictions}
+    assert reports(world, waiting)[-1] == ("Running", "evictQPS 0.5 allows the next command in 2s")
 
 
 # --- nodes that have cooled ---------------------------------------------------------------------
 
 
 def test_a_move_by_risk_fails_when_its_target_is_removed() -> None:
-    tight = policy_text(evictQPS=0.001, evictBurst=1)
-    moving = cluster(tight, (replica("a"), "node-1"), (replica("b", "other"), "node-2"))
-    moving.propose("b")
-    moving.later()
-    moving.propose("a", target="node-3", pool="OverutilizationRisk")
-    moving.later()
-    assert moving.row("a").reserved is not None
-    moving.say(node_gone("node-3"))
-    moving.later()
+    tight = migration_policy(evictQPS=0.001, evictBurst=1)
+    world = world_with_pods(tight, (replica("a"), "node-1"), (replica("b", "other"), "node-2"))
+    world.propose("b")
+    world.later()
+    world.propose("a", target="node-3", pool="OverutilizationRisk")
+    world.later()
+    assert world.migration("a").reserved is not None
+    world.send(removed_node("node-3"))
+    world.later()
     why = "node-3 no longer accepts the pod; the next round makes another plan"
-    assert reports(moving, "a")[-1] == ("Failed", why)
-    assert moving.last == ("Failed", "Unschedulable")
+    assert reports(world, "a")[-1] == ("Failed", why)
+    assert world.last == ("Failed", "Unschedulable")
 
 
 def test_a_requested_migration_does_not_end_when_the_node_cools() -> None:
-    moving = cluster(policy_text(), (A, "node-1"))
-    moving.say(ask("migrate", pod=A))
-    assert moving.state.migrations.list_uncommanded_moves() == []
+    world = world_with_pods(migration_policy(), (A, "node-1"))
+    world.send(user_request("migrate", pod=A))
+    assert world.state.migrations.list_uncommanded_moves() == []
 
 
 # --- the switches of LowNodeLoad ----------------------------------------------------------------
@@ -112,47 +117,49 @@ def test_a_requested_migration_does_not_end_when_the_node_cools() -> None:
 
 @pytest.mark.parametrize("switch", ["paused", "dryRun"])
 def test_switches_of_rounds_do_not_affect_requests_of_users(switch: str) -> None:
-    moving = cluster(policy_text(f"rebalance: {{{switch}: true}}"), (A, "node-1"), (B, "node-2"))
-    moving.say(ask("migrate", pod=A), ask("drain", node="node-2"))
-    moving.later()
-    assert sorted(each.pod.uid for each in moving.commands) == ["a", "b"]
-    assert not any(each.dry_run for each in moving.commands)
+    world = world_with_pods(
+        migration_policy(f"rebalance: {{{switch}: true}}"), (A, "node-1"), (B, "node-2")
+    )
+    world.send(user_request("migrate", pod=A), user_request("drain", node="node-2"))
+    world.later()
+    assert sorted(each.pod.uid for each in world.evictions) == ["a", "b"]
+    assert not any(each.dry_run for each in world.evictions)
 
 
 def test_a_round_is_dry_by_its_own_switch() -> None:
-    moving = cluster(policy_text("rebalance: {dryRun: true}"), (A, "node-1"))
-    moving.propose("a")
-    moving.later()
-    assert [each.dry_run for each in moving.commands] == [True]
+    world = world_with_pods(migration_policy("rebalance: {dryRun: true}"), (A, "node-1"))
+    world.propose("a")
+    world.later()
+    assert [each.dry_run for each in world.evictions] == [True]
 
 
 # --- drains that only observe -------------------------------------------------------------------
 
-_OBSERVE = policy_text("mode: observe", defaultJobMode="EvictDirectly")
+_OBSERVE = migration_policy("mode: observe", defaultJobMode="EvictDirectly")
 
 
 def test_a_drain_in_observe_mode_reports_once_and_ends() -> None:
-    moving = cluster(_OBSERVE, (A, "node-1"), (B, "node-1"))
-    moving.say(ask("drain", node="node-1"))
+    world = world_with_pods(_OBSERVE, (A, "node-1"), (B, "node-1"))
+    world.send(user_request("drain", node="node-1"))
     for _ in range(200):
-        moving.later()
-    assert sorted(each.pod.uid for each in moving.commands) == ["a", "b"]
-    assert all(each.dry_run for each in moving.commands)
-    assert [(each.phase, each.pods_left, each.dry_run) for each in moving.drains] == [
+        world.later()
+    assert sorted(each.pod.uid for each in world.evictions) == ["a", "b"]
+    assert all(each.dry_run for each in world.evictions)
+    assert [(each.phase, each.pods_left, each.dry_run) for each in world.drains] == [
         ("Draining", 2, True),
         ("Drained", 2, True),
     ]
-    assert not moving.state.inventory.nodes["node-1"].cordoned
-    assert not list(moving.state.migrations.drains.rows.values())
+    assert not world.state.inventory.nodes["node-1"].cordoned
+    assert not list(world.state.migrations.drains.rows.values())
 
 
 def test_a_started_drain_waits_while_the_mode_is_observe() -> None:
-    moving = cluster(policy_text(defaultJobMode="EvictDirectly"), (A, "node-1"))
-    moving.say(ask("drain", node="node-1"), policy_record(_OBSERVE))
+    world = world_with_pods(migration_policy(defaultJobMode="EvictDirectly"), (A, "node-1"))
+    world.send(user_request("drain", node="node-1"), policy_record(_OBSERVE))
     for _ in range(100):
-        moving.later()
-    assert moving.commands == []
-    assert moving.state.inventory.nodes["node-1"].cordoned
-    moving.say(policy_record(policy_text(defaultJobMode="EvictDirectly")))
-    moving.later()
-    assert [each.dry_run for each in moving.commands] == [False]
+        world.later()
+    assert world.evictions == []
+    assert world.state.inventory.nodes["node-1"].cordoned
+    world.send(policy_record(migration_policy(defaultJobMode="EvictDirectly")))
+    world.later()
+    assert [each.dry_run for each in world.evictions] == [False]

@@ -5,16 +5,16 @@ import pytest
 from schemas.messages.moves import MoveOutcome
 from schemas.policy import Policy
 from streams.moves.followed_evictions import FollowedEvictions
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     AS_OF,
     CLUSTER,
     at,
-    eviction,
+    followed_eviction,
     moves_policy,
-    owned_pod,
     ref,
+    replica,
 )
-from tests.streams.outputs import read_message
+from tests.streams.world import read_message
 
 
 def following(of: Policy | None = None, **limits: int) -> FollowedEvictions:
@@ -36,9 +36,9 @@ def outcome(followed: FollowedEvictions, seconds: float = 600) -> MoveOutcome:
 
 def test_a_move_is_reported_with_what_the_newest_round_found() -> None:
     followed = following()
-    followed.follow(eviction("old", source="a", hot=True))
+    followed.follow(followed_eviction("old", source="a", hot=True))
     see(followed, a=True)
-    followed.note_arrival("owner", owned_pod("new"), "b")
+    followed.note_arrival("owner", replica("new", "owner"), "b")
     see(followed, a=True, b=True)
     see(followed, a=False, b=False)
     made = outcome(followed)
@@ -56,7 +56,7 @@ def test_a_move_is_reported_with_what_the_newest_round_found() -> None:
 
 def test_an_eviction_is_reported_once_the_time_of_the_policy_in_force_is_over() -> None:
     followed = following(moves_policy(followSeconds=600))
-    followed.follow(eviction("old"))
+    followed.follow(followed_eviction("old"))
     assert followed.tick(at(599), AS_OF) == []
     followed.set_policy(moves_policy(followSeconds=900))
     assert followed.tick(at(899), AS_OF) == []
@@ -66,7 +66,7 @@ def test_an_eviction_is_reported_once_the_time_of_the_policy_in_force_is_over() 
 
 def test_unmeasured_nodes_are_unknown() -> None:
     followed = following()
-    followed.follow(eviction("old", hot=False))
+    followed.follow(followed_eviction("old", hot=False))
     made = outcome(followed)
     assert not made.source_hot_before
     assert (made.source_hot_after, made.target_hot_after) == (None, None)
@@ -75,7 +75,7 @@ def test_unmeasured_nodes_are_unknown() -> None:
 
 def test_a_round_that_measures_no_node_leaves_the_earlier_finding() -> None:
     followed = following()
-    followed.follow(eviction("old", source="a"))
+    followed.follow(followed_eviction("old", source="a"))
     see(followed, a=True)
     see(followed)
     assert outcome(followed).source_hot_after is True
@@ -84,17 +84,17 @@ def test_a_round_that_measures_no_node_leaves_the_earlier_finding() -> None:
 @pytest.mark.parametrize(("node", "returned"), [("a", True), ("b", False)])
 def test_a_replacement_on_the_source_has_returned(node: str, returned: bool) -> None:
     followed = following()
-    followed.follow(eviction("old", source="a"))
-    followed.note_arrival("owner", owned_pod("new"), node)
+    followed.follow(followed_eviction("old", source="a"))
+    followed.note_arrival("owner", replica("new", "owner"), node)
     assert outcome(followed).returned is returned
 
 
 def test_a_replacement_that_is_evicted_was_moved_again() -> None:
     followed = following()
-    followed.follow(eviction("old", source="a"))
-    followed.note_arrival("owner", owned_pod("new"), "b")
-    followed.follow(eviction("new", source="b", seconds=100))
-    followed.note_arrival("owner", owned_pod("newer"), "c")
+    followed.follow(followed_eviction("old", source="a"))
+    followed.note_arrival("owner", replica("new", "owner"), "b")
+    followed.follow(followed_eviction("new", source="b", seconds=100))
+    followed.note_arrival("owner", replica("newer", "owner"), "c")
     first = outcome(followed, 600)
     assert (first.pod, first.moved_again) == (ref("old"), True)
     second = outcome(followed, 700)
@@ -103,26 +103,26 @@ def test_a_replacement_that_is_evicted_was_moved_again() -> None:
 
 def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
     followed = following()
-    followed.follow(eviction("one"))
-    followed.follow(eviction("two", seconds=1))
+    followed.follow(followed_eviction("one"))
+    followed.follow(followed_eviction("two", seconds=1))
     for uid, node in (("x", "b"), ("x", "c"), ("y", "d"), ("z", "e")):
-        followed.note_arrival("owner", owned_pod(uid), node)
-    followed.note_arrival("another", owned_pod("w", "another"), "f")
+        followed.note_arrival("owner", replica(uid), node)
+    followed.note_arrival("another", replica("w", "another"), "f")
     made = list(map(read_message, followed.tick(at(601), AS_OF)))
     assert [(each.pod.uid, each.target_node) for each in made] == [("one", "b"), ("two", "d")]
 
 
 def test_a_command_is_followed_once() -> None:
     followed = following()
-    followed.follow(eviction("old"))
-    followed.note_arrival("owner", owned_pod("new"), "b")
-    followed.follow(eviction("old"))
+    followed.follow(followed_eviction("old"))
+    followed.note_arrival("owner", replica("new", "owner"), "b")
+    followed.follow(followed_eviction("old"))
     assert outcome(followed).target_node == "b"
 
 
 def test_beyond_the_limit_the_oldest_are_reported_early() -> None:
     followed = following(followed_max=2)
     for seconds, uid in enumerate(("one", "two", "three")):
-        followed.follow(eviction(uid, seconds=seconds))
+        followed.follow(followed_eviction(uid, seconds=seconds))
     assert outcome(followed, 3).pod == ref("one")
     assert len(followed) == 2

@@ -1,6 +1,7 @@
 """Avoided nodes and frozen owners."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,8 +10,18 @@ from hypothesis import strategies as st
 from schemas.messages.moves import HISTORY_MAX
 from schemas.policy import read_policy
 from streams.moves.history import Moves
-from tests.streams.cluster.builders import CLUSTER, at, moves_policy
-from tests.streams.moves.harness import go, remembered
+from tests.streams.builders import CLUSTER, at, moves_policy
+
+
+def remembered(**settings: Any) -> Moves:
+    """A memory with these settings."""
+    return Moves(CLUSTER, moves_policy(**settings))
+
+
+def go(moves: Moves, owner: str, source: str, target: str, seconds: float) -> None:
+    """A pod of an owner leaves a node, and its replacement arrives 10 s later."""
+    moves.record_departure(owner, source, at(seconds), "hot")
+    moves.record_arrival(owner, target, at(seconds + 10))
 
 
 def test_a_pod_is_kept_away_while_the_node_is_hot_or_cooling() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from streams.inventory.node_index import Change
 from streams.placement.pending import PendingRequests, WaitingRequest
 from streams.pods.kind import kind_of
-from tests.streams.cluster.builders import pod, request
+from tests.streams.builders import pod, request
 
 
 def waiting(

@@ -8,7 +8,7 @@ from hypothesis.strategies import SearchStrategy
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from schemas.policy import Policy
+from schemas.policy import Policy, read_policy
 from streams.inventory import node_index
 from streams.inventory.inventory import Inventory
 from streams.placement import placer
@@ -16,19 +16,16 @@ from streams.placement.placer import Placer
 from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
-from tests.streams.cluster.builders import (
-    GI,
-    at,
-    container,
-    metric,
-    node,
-    node_gone,
-    pod,
-    policy,
-)
-from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
+from tests.streams.builders import GI, at, container, metric, node, pod, removed_node
 from tests.streams.cluster.oracle import check, verdict
-from tests.streams.cluster.strategies import UIDS, node_names
+from tests.streams.strategies import (
+    UIDS,
+    annotated_nodes,
+    loading_pods,
+    metrics,
+    node_names,
+    policies,
+)
 
 #: A node goes; a pod is held on a node; a pod leaves; it is later; the policy is another one.
 Event = NodeState | NodeMetric | tuple[Pod, str] | str | int | Policy
@@ -69,7 +66,7 @@ class Cluster:
 def events() -> SearchStrategy[Event]:
     return st.one_of(
         annotated_nodes(),
-        node_names().map(node_gone),
+        node_names().map(removed_node),
         metrics(),
         metrics(),
         st.tuples(loading_pods(), node_names()),
@@ -143,7 +140,7 @@ def ordinary_events() -> SearchStrategy[Event]:
 def test_every_small_change_of_an_ordinary_cluster_is_followed(
     weight: int, usage: list[int], history: list[Event]
 ) -> None:
-    by = policy(f"plugins: {{score: [{{name: LoadAwareScheduling, weight: {weight}}}, NodeResourceLimitsAware]}}")  # fmt: skip
+    by = read_policy(f"plugins: {{score: [{{name: LoadAwareScheduling, weight: {weight}}}, NodeResourceLimitsAware]}}")  # fmt: skip
     cluster = Cluster(by)
     for name, cpu in zip("abcde", usage, strict=True):
         cluster.apply(node(name, cpu="32", memory="64Gi"))

@@ -1,17 +1,18 @@
 from typing import Any
 
+from schemas.policy import read_policy
 from streams.inventory.inventory import Inventory
 from streams.placement.reservations import Reservations
 from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
-from tests.streams.cluster.builders import node, pod, policy
+from tests.streams.builders import node, pod
 
 
 class World:
     """An inventory of one node, and its reservations."""
 
     def __init__(self) -> None:
-        self.inventory = Inventory(policy())
+        self.inventory = Inventory(read_policy(""))
         self.inventory.apply_node(node())
         self.reservations = Reservations(self.inventory)
 

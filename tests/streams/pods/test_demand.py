@@ -4,8 +4,8 @@ from hypothesis import given
 from schemas.base.quantities import parse_nanos, round_amount
 from schemas.messages.pods import Container, HostPort, Pod
 from streams.pods.demand import compute_demand
-from tests.streams.cluster.builders import container, pod
-from tests.streams.cluster.strategies import pods
+from tests.streams.builders import container, pod
+from tests.streams.strategies import pods
 
 
 def amounts(cpu: str | None = None, memory: str | None = None) -> dict[str, str]:

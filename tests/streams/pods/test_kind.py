@@ -15,8 +15,8 @@ from streams.placement import placer as placer_module
 from streams.pods import kind as kind_module
 from streams.pods.kind import Kind, kind_of, share_parts
 from streams.stage.sized_cache import SizedCache
-from tests.streams.cluster.builders import SCALING_FACTORS, at, container, node, pod, request
-from tests.streams.cluster.harness import cluster
+from tests.streams.builders import SCALING_FACTORS, at, container, node, pod, request, tick
+from tests.streams.world import World
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
     known: SizedCache[Any, Kind] = SizedCache(bytes_max=400_000, entries_max=1_024)
     monkeypatch.setattr(kind_module, "_KINDS", known)
     monkeypatch.setattr(placer_module, "RANKINGS_BYTES_MAX", 600_000)
-    run = cluster(node())
+    world = World(tick(), node())
     for number in range(40):
         values = tuple(f"{number}-{value}" for value in range(1_000))
         zone = NodeRequirement(key="only-here", operator="In", values=values)
@@ -119,10 +119,10 @@ def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
             annotations={"only-here": "n" * 50_000, "scheduling.koordinator.sh/x": f"{number}"},
             required_node_affinity=(NodeSelectorTerm(match_expressions=(zone,)),),
         )
-        run.say(request(large))
-        run.say(request(large, withdrawn=True))
-    run.log.records.clear()
-    rankings = run.state.placement.placer._rankings
+        world.send(request(large))
+        world.send(request(large, withdrawn=True))
+    world.log.records.clear()
+    rankings = world.state.placement.placer._rankings
     assert 0 < known.bytes <= 400_000
     assert 0 < rankings.bytes <= 600_000
     gc.collect()

@@ -11,8 +11,8 @@ from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.labels import OneOf
 from streams.pods import limits
 from streams.pods.limits import find_exceeded_limit
-from tests.streams.cluster.builders import full, lifecycle, node, pod, request
-from tests.streams.cluster.harness import cluster, only
+from tests.streams.builders import big_pod, lifecycle, node, pod, request, tick
+from tests.streams.world import World, only
 
 
 def term(*keys: str, values: tuple[str, ...] = ()) -> NodeSelectorTerm:
@@ -77,8 +77,8 @@ def test_a_pod_has_limits(allowed: Pod, beyond: Pod, why: str) -> None:
 
 
 def test_a_request_beyond_a_limit_is_refused_by_a_decision_that_names_it() -> None:
-    run = cluster(node())
-    decision = only(run.say(request(labels(65))))
+    world = World(tick(), node())
+    decision = only(world.send(request(labels(65))))
     assert (decision.outcome, decision.message) == (
         "refused",
         "the pod has 65 labels in node selector and node affinity; allowed are at most 64",
@@ -86,14 +86,13 @@ def test_a_request_beyond_a_limit_is_refused_by_a_decision_that_names_it() -> No
 
 
 def test_a_bound_pod_beyond_a_limit_is_a_dead_letter_and_can_end() -> None:
-    run = cluster(node())
-    run.say(lifecycle("running", labels(65), "node-1"))
-    assert [letter.category for letter in run.dead_letters] == ["limit"]
-    assert run.state.inventory.find_held("pod-1") is None
-    run.say(lifecycle("running", full("pod-1"), "node-1"))
-    run.say(lifecycle("deleted", labels(65), "node-1"))
-    assert run.state.inventory.find_held("pod-1") is None
-    assert len(run.dead_letters) == 1
+    world = World(tick(), node())
+    (letter,) = world.send_refused(lifecycle("running", labels(65), "node-1"))
+    assert letter.category == "limit"
+    assert world.state.inventory.find_held("pod-1") is None
+    world.send(lifecycle("running", big_pod("pod-1"), "node-1"))
+    world.send(lifecycle("deleted", labels(65), "node-1"))
+    assert world.state.inventory.find_held("pod-1") is None
 
 
 def _count(patch: pytest.MonkeyPatch, of: type, name: str, calls: Counter[str]) -> None:
@@ -113,14 +112,14 @@ def test_labels_and_resources_of_no_node_are_checked_once(
     _count(monkeypatch, Interned, "__init__", calls)
     _count(monkeypatch, OneOf, "holds", calls)
     _count(monkeypatch, NodeResourcesFit, "_build", calls)
-    run = cluster(*(node(f"n-{number}", labels={"zone": "a"}) for number in range(50)))
+    world = World(tick(), *(node(f"n-{number}", labels={"zone": "a"}) for number in range(50)))
     calls.clear()
     terms = tuple(term(*(f"{one}-{two}" for two in range(6))) for one in range(10))
-    made = only(run.say(request(pod(required_node_affinity=terms))))
+    made = only(world.send(request(pod(required_node_affinity=terms))))
     assert made.message == "50 nodes: didn't match Pod's node affinity/selector"
     # One look a term, at what a node without the label has; none at any node.
     assert (calls["holds"], calls["__init__"]) == (10, 0)
-    made = only(run.say(request(resources(limits.RESOURCES_PER_POD_MAX))))
+    made = only(world.send(request(resources(limits.RESOURCES_PER_POD_MAX))))
     assert made.message == "50 nodes: Insufficient r0"
     # Pods, cpu and memory, which nodes have; nothing for the 64 that they have not.
     assert calls["_build"] == 3
@@ -129,9 +128,9 @@ def test_labels_and_resources_of_no_node_are_checked_once(
 def test_reasons_of_refusal_are_computed_for_all_nodes_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = cluster(*(node(f"n-{number}", cpu="1") for number in range(50)))
+    world = World(tick(), *(node(f"n-{number}", cpu="1") for number in range(50)))
     calls = Counter[str]()
     _count(monkeypatch, NodeResourcesFit, "reason", calls)
-    made = only(run.say(request(full("a"))))
+    made = only(world.send(request(big_pod("a"))))
     assert made.message == "50 nodes: Insufficient cpu"
     assert calls["reason"] == 0

@@ -2,6 +2,7 @@
 
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.pods import OwnerReference
+from schemas.policy import read_policy
 from streams.inventory.full_lists import find_unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
@@ -9,7 +10,7 @@ from streams.placement.placer import Placer
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.pods.owners import Owners
-from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy, replica
+from tests.streams.builders import CLUSTER, lifecycle, node, pod, removed_node, replica
 
 
 def test_owners_count_pods_that_are_not_ready() -> None:
@@ -26,7 +27,7 @@ def test_owners_count_pods_that_are_not_ready() -> None:
 
 
 def test_a_pod_that_changes_its_controller_counts_for_the_new_one_only() -> None:
-    inventory = Inventory(policy())
+    inventory = Inventory(read_policy(""))
     apply_lifecycle(inventory, lifecycle("running", replica("a", "web", ready=False), "node-1"))
     apply_lifecycle(inventory, lifecycle("changed", replica("a", "db", ready=False), "node-1"))
     assert not inventory.owners.pods("web")
@@ -44,7 +45,7 @@ def test_only_a_reference_that_controls_is_the_controller() -> None:
 
 
 def test_the_inventory_counts_pods_as_they_come_and_go() -> None:
-    inventory = Inventory(policy())
+    inventory = Inventory(read_policy(""))
     made = replica("a")
     held = HeldPod(made, kind_of(made).demand, 0)
     inventory.hold("node-1", held, first_seen=True)
@@ -54,7 +55,7 @@ def test_the_inventory_counts_pods_as_they_come_and_go() -> None:
 
 
 def test_a_drain_cordons_a_node_that_is_added_later() -> None:
-    inventory = Inventory(policy())
+    inventory = Inventory(read_policy(""))
     placer = Placer(inventory)
     inventory.cordon("node-1", cordoned=True)
     inventory.apply_node(node("node-1"))
@@ -64,12 +65,12 @@ def test_a_drain_cordons_a_node_that_is_added_later() -> None:
     inventory.cordon("node-1", cordoned=False)
     ranking = placer.rank(kind_of(pod()))
     assert inventory.index.nodes[ranking.best() or 0].name == "node-1"
-    inventory.apply_node(node_gone("node-2"))
+    inventory.apply_node(removed_node("node-2"))
     assert not inventory.cordoned
 
 
 def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
-    inventory = Inventory(policy())
+    inventory = Inventory(read_policy(""))
     inventory.apply_node(node("node-1"))
     for uid, ends in (("room", 10), ("bound", None)):
         made = pod(uid)

@@ -12,7 +12,7 @@ from streams.pods.priority import (
     resolve_demand,
     translate_resource,
 )
-from tests.streams.cluster.builders import container, pod
+from tests.streams.builders import container, pod
 
 
 def labelled(value: str, qos: str | None = None) -> dict[str, str]:

@@ -15,7 +15,7 @@ from streams.rebalance.eviction_keys import (
     parse_cost,
     quality_of_service,
 )
-from tests.streams.cluster.builders import container, pod
+from tests.streams.builders import container, pod
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from schemas.policy import effective_yaml, read_policy
 from streams.placement.registry import KNOWN
 from streams.replay.recorded import NotAppliedOnce, Recording
-from tests.streams.cluster.builders import metric, node, pod, policy_record, request, tick
-from tests.streams.cluster.harness import Log
+from tests.streams.builders import metric, node, pod, policy_record, request, tick
 from tests.streams.journaled import Journaled, Topics
+from tests.streams.world import Log
 
 
 def _history() -> Journaled:
@@ -20,7 +20,7 @@ def _history() -> Journaled:
     messages = [tick(), node("a"), metric("a"), *(request(pod(f"p{n}")) for n in range(3))]
     messages += [policy_record(effective_yaml(other)), *(request(pod(f"q{n}")) for n in range(2))]
     for message in messages:
-        log.message(message)
+        log.record(message)
     for first in range(0, len(log.records), 2):
         history.apply(log.records[first : first + 2])
     return history
@@ -49,7 +49,7 @@ def test_decisions_of_each_policy_are_counted_by_a_loop_over_the_recording() -> 
 
 def test_a_skipped_record_is_named_with_its_batch() -> None:
     log, history = Log(), Journaled()
-    first, passed_over, third = [log.message(request(pod(f"p{number}"))) for number in range(3)]
+    first, passed_over, third = [log.record(request(pod(f"p{number}"))) for number in range(3)]
     history.apply([first])
     history.apply([third])
     topics = Topics([first, passed_over, third])

@@ -5,9 +5,9 @@ import pytest
 from streams.replay.diff import TEXT_CHARS_MAX
 from streams.replay.report import MISMATCHES_MAX, ReplayResult, exit_code, format_lines
 from streams.replay.verify import Difference, ReplaySummary
-from tests.streams.cluster.builders import metric, node, request, tick
-from tests.streams.cluster.harness import Log
+from tests.streams.builders import metric, node, request, tick
 from tests.streams.journaled import Journaled, altered
+from tests.streams.world import Log
 
 _SOME = ReplaySummary(batches=1)
 _EQUAL = ReplayResult(0, _SOME)
@@ -35,9 +35,9 @@ def test_only_complete_comparisons_are_equal(verdicts: list[ReplayResult], code:
 def _different() -> ReplayResult:
     log, history = Log(), Journaled()
     names = [f"n{number}" for number in range(MISMATCHES_MAX + 5)]
-    history.apply([log.message(tick()), *(log.message(node(name)) for name in names)])
-    first = log.message(metric(names[0], cpu=1000))
-    history.apply([first, *(log.message(request(f"p{n}")) for n in range(MISMATCHES_MAX + 5))])
+    history.apply([log.record(tick()), *(log.record(node(name)) for name in names)])
+    first = log.record(metric(names[0], cpu=1000))
+    history.apply([first, *(log.record(request(f"p{n}")) for n in range(MISMATCHES_MAX + 5))])
     value = (first.value or b"").replace(b"1000", b"7000")
     topics = altered(history.topics, first, value.replace(b'"n0"', b'"' + b"m" * 100 + b'"'))
     difference, fold = history.replay(topics=topics)

@@ -8,9 +8,9 @@ import pytest
 from streams.replay import start
 from streams.replay.recorded import NotReplayable
 from streams.replay.start import find_beginning, find_oldest_checkpoint
-from tests.streams.cluster.builders import at, node, request, tick
-from tests.streams.cluster.harness import Log
+from tests.streams.builders import at, node, request, tick
 from tests.streams.journaled import Journaled
+from tests.streams.world import Log
 
 _Record = tuple[int, bytes | None]
 
@@ -51,9 +51,9 @@ def _history() -> tuple[Broker, list[int]]:
     log, history = Log(), Journaled()
     checkpoints: list[bytes | None] = []
     offsets = []
-    history.apply([log.message(tick()), log.message(node())])
+    history.apply([log.record(tick()), log.record(node())])
     for minute in range(1, 10):
-        history.apply([log.message(tick(minute * 60)), log.message(request(f"p{minute}"))])
+        history.apply([log.record(tick(minute * 60)), log.record(request(f"p{minute}"))])
         if minute % 3 == 0:
             checkpoints += history.pieces()
             offsets.append(history.checkpoint.position.offset)
@@ -120,8 +120,8 @@ def test_a_checkpoint_of_another_journal_is_not_used() -> None:
 
 def test_a_reset_partition_is_replayed_only_from_a_checkpoint() -> None:
     log, again = Log(), Journaled(reset=True)
-    again.apply([log.message(tick()), log.message(node())])
-    again.apply([log.message(tick(60)), log.message(request("p1"))])
+    again.apply([log.record(tick()), log.record(node())])
+    again.apply([log.record(tick(60)), log.record(request("p1"))])
     topics: dict[str, list[bytes | None]] = {"journal": [b"stray", *again.journal]}
     with pytest.raises(NotReplayable, match="the partition was reset"):
         find_beginning(Broker(topics), 0, None)
@@ -160,9 +160,9 @@ def test_of_many_checkpoints_only_those_around_the_asked_one_are_read(
     log, history = Log(), Journaled()
     checkpoints: list[bytes | None] = []
     offsets = []
-    history.apply([log.message(tick()), log.message(node())])
+    history.apply([log.record(tick()), log.record(node())])
     for minute in range(1, 200):
-        history.apply([log.message(tick(minute * 60))])
+        history.apply([log.record(tick(minute * 60))])
         checkpoints += history.pieces()
         offsets.append(history.checkpoint.position.offset)
     topics: dict[str, list[bytes | None]] = {"journal": [*history.journal]}

@@ -1,8 +1,8 @@
 """Mean and variance of usage under policies that use them, and the figures of the fleet."""
 
 from schemas.messages.metrics import PodMetric
-from tests.streams.cluster.builders import lifecycle, metric, node, pod, policy_record, tick
-from tests.streams.cluster.harness import Run
+from tests.streams.builders import lifecycle, metric, node, pod, policy_record, tick
+from tests.streams.world import World
 
 BY_LOAD = "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}"
 BY_RISK = (
@@ -13,44 +13,43 @@ PODS = 3
 USED = 100
 
 
-def renewed_at_ms(run: Run) -> int | None:
-    fleet = run.state.inventory.fleet
+def renewed_at_ms(world: World) -> int | None:
+    fleet = world.state.inventory.fleet
     return None if fleet is None else fleet.renewed_at_ms
 
 
-def busy(nodes: int, document: str = BY_LOAD) -> Run:
+def busy(nodes: int, document: str = BY_LOAD) -> World:
     """Nodes with three pods of a core each, which use a tenth of it."""
-    run = Run()
-    run.say(tick(), policy_record(document))
+    world = World(tick(), policy_record(document))
     for number in range(nodes):
         name = f"n-{number}"
-        run.say(node(name, cpu="10"))
+        world.send(node(name, cpu="10"))
         for place in range(PODS):
-            run.say(lifecycle("running", pod(f"{name}-{place}", cpu="1"), name))
-    run.say(tick(240))
+            world.send(lifecycle("running", pod(f"{name}-{place}", cpu="1"), name))
+    world.send(tick(240))
     for number in range(nodes):
         said = [
             PodMetric(namespace="default", name=f"n-{number}-{place}", usage={"cpu": USED})
             for place in range(PODS)
         ]
-        run.say(metric(f"n-{number}", cpu=PODS * USED, seconds=240, pods=tuple(said)))
-    return run
+        world.send(metric(f"n-{number}", cpu=PODS * USED, seconds=240, pods=tuple(said)))
+    return world
 
 
-def means(run: Run) -> list[int]:
+def means(world: World) -> list[int]:
     """Millicores that each node is going to use."""
     result = []
-    for _, each in sorted(run.state.inventory.nodes.items()):
+    for _, each in sorted(world.state.inventory.nodes.items()):
         assert each.statistics is not None
         result.append(round(each.statistics.figures()[0][0]))
     return result
 
 
 def test_a_policy_that_asks_later_finds_the_same_as_one_that_asked_from_the_start() -> None:
-    run = busy(4)
-    assert [each.statistics for each in run.state.inventory.nodes.values()] == [None] * 4
-    run.say(policy_record(BY_RISK))
-    assert means(run) == means(busy(4, BY_RISK))
+    world = busy(4)
+    assert [each.statistics for each in world.state.inventory.nodes.values()] == [None] * 4
+    world.send(policy_record(BY_RISK))
+    assert means(world) == means(busy(4, BY_RISK))
 
 
 def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:
@@ -61,15 +60,15 @@ def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:
             "{name: cpu, hotPercent: 70}, {name: memory}",
         )
     ]
-    run = busy(2, policies[0])
-    before = run.state.policy.digest
+    world = busy(2, policies[0])
+    before = world.state.policy.digest
     (lifetime,) = {
         each.statistics.lifetimes["n-0-0"]
-        for each in run.state.inventory.nodes.values()
+        for each in world.state.inventory.nodes.values()
         if each.statistics is not None and "n-0-0" in each.statistics.lifetimes
     }
-    run.say(policy_record(policies[1]))
-    statistics = run.state.inventory.nodes["n-0"].statistics
+    world.send(policy_record(policies[1]))
+    statistics = world.state.inventory.nodes["n-0"].statistics
     assert statistics is not None
     assert statistics.lifetimes["n-0-0"] == lifetime
-    assert run.state.policy.digest == before
+    assert world.state.policy.digest == before

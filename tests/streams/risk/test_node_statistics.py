@@ -12,7 +12,7 @@ from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet, FleetUsage
 from streams.risk.lifetimes import PARTS, expect_usage
 from streams.risk.node_statistics import SYSTEM, NodeStatistics
-from tests.streams.cluster.builders import at, container, metric, pod, pod_metric
+from tests.streams.builders import at, container, metric, pod, pod_metric
 
 
 def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> HeldPod:

@@ -9,7 +9,7 @@ from streams.pods.demand import compute_demand
 from streams.pods.kind import kind_of
 from streams.pods.priority import PriorityClass
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     AFTER_INITIALIZED,
     AFTER_SCHEDULED,
     SCALING_FACTORS,
@@ -18,7 +18,7 @@ from tests.streams.cluster.builders import (
     load_args,
     pod,
 )
-from tests.streams.cluster.loads import load_aware_arguments, loading_pods
+from tests.streams.strategies import load_aware_arguments, loading_pods
 
 MI = 1024**2
 

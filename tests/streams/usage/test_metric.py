@@ -10,7 +10,7 @@ from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.usage.estimate import Estimator
 from streams.usage.metric import MetricVectors, Reading, check_amounts, drop_lifetimes
-from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
+from tests.streams.builders import aggregated, load_args, metric, pod_metric
 
 
 def vectors(**fields: object) -> MetricVectors:

@@ -1,18 +1,10 @@
 """Thresholds of the load-aware filter that move, and what decisions say of them."""
 
 from schemas.messages.decisions import PlacementDecision
+from schemas.policy import read_policy
 from streams.usage.moving_thresholds import compute_filter_thresholds
-from tests.streams.cluster.builders import (
-    START_MS,
-    metric,
-    node,
-    pod,
-    policy,
-    policy_record,
-    request,
-    tick,
-)
-from tests.streams.cluster.harness import Run
+from tests.streams.builders import START_MS, metric, node, pod, policy_record, request, tick
+from tests.streams.world import World
 
 #: START_MS is Thursday 2025-10-09 08:53:20 UTC: the window opens 400 seconds later.
 _OPENS_S = 400
@@ -27,27 +19,25 @@ movingThresholds:
 _SOURCE = "window thu 09:00 to 10:00 +00:00"
 
 
-def world() -> Run:
+def new_world() -> World:
     """A node that uses 70 % of its cpu."""
-    run = Run()
-    run.say(policy_record(_WINDOW), tick(), node("n"), metric("n", cpu=5_600))
-    return run
+    return World(policy_record(_WINDOW), tick(), node("n"), metric("n", cpu=5_600))
 
 
-def placed(run: Run, uid: str) -> PlacementDecision:
+def placed(world: World, uid: str) -> PlacementDecision:
     """What is decided on a small pod."""
-    (decision,) = run.say(request(pod(uid, cpu="100m")))
+    (decision,) = world.send(request(pod(uid, cpu="100m")))
     return decision
 
 
 def test_a_pod_is_placed_when_the_window_opens() -> None:
-    run = world()
-    waiting = placed(run, "a")
+    world = new_world()
+    waiting = placed(world, "a")
     assert waiting.outcome == "waiting"
     assert waiting.load_thresholds is not None
     assert waiting.load_thresholds.usage == {"cpu": 65, "memory": 95}
     assert waiting.load_thresholds.source == "configured"
-    (decision,) = run.say(tick(_OPENS_S))
+    (decision,) = world.send(tick(_OPENS_S))
     assert (decision.outcome, decision.node) == ("placed", "n")
     assert decision.load_thresholds is not None
     assert decision.load_thresholds.usage == {"cpu": 90, "memory": 95}
@@ -55,40 +45,40 @@ def test_a_pod_is_placed_when_the_window_opens() -> None:
 
 
 def test_the_window_closes_at_a_tick_and_not_between_two() -> None:
-    run = world()
-    run.say(tick(_OPENS_S + 3_599))
-    assert placed(run, "a").outcome == "placed"
-    run.say(tick(_OPENS_S + 3_600))
-    assert placed(run, "b").outcome == "waiting"
+    world = new_world()
+    world.send(tick(_OPENS_S + 3_599))
+    assert placed(world, "a").outcome == "placed"
+    world.send(tick(_OPENS_S + 3_600))
+    assert placed(world, "b").outcome == "waiting"
 
 
 def test_rankings_are_kept_while_thresholds_are_unchanged() -> None:
-    run = world()
-    run.say(tick(_OPENS_S))
-    index = run.state.inventory.lay_out()
+    world = new_world()
+    world.send(tick(_OPENS_S))
+    index = world.state.inventory.lay_out()
     version = index.version
-    run.say(tick(_OPENS_S + 1))
+    world.send(tick(_OPENS_S + 1))
     assert index.version == version
-    run.say(tick(_OPENS_S + 3_600))
+    world.send(tick(_OPENS_S + 3_600))
     assert index.version > version
 
 
 def test_a_restart_while_a_window_is_open_changes_nothing() -> None:
-    run = world()
-    run.say(tick(_OPENS_S))
-    run.restart()
-    decision = placed(run, "a")
+    world = new_world()
+    world.send(tick(_OPENS_S))
+    world.restart()
+    decision = placed(world, "a")
     assert decision.outcome == "placed"
     assert decision.load_thresholds is not None
     assert decision.load_thresholds.source == _SOURCE
 
 
 def test_thresholds_of_a_node_override_the_window() -> None:
-    run = world()
+    world = new_world()
     annotation = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 65}}'}
-    run.say(node("n", annotations=annotation))
-    run.say(tick(_OPENS_S))
-    assert placed(run, "a").outcome == "waiting"
+    world.send(node("n", annotations=annotation))
+    world.send(tick(_OPENS_S))
+    assert placed(world, "a").outcome == "waiting"
 
 
 _EVERY_PART = """
@@ -106,7 +96,7 @@ movingThresholds:
 
 
 def test_a_window_moves_each_kind_of_threshold_by_itself() -> None:
-    thresholds_now = compute_filter_thresholds(policy(_EVERY_PART), START_MS)
+    thresholds_now = compute_filter_thresholds(read_policy(_EVERY_PART), START_MS)
     thresholds = thresholds_now.thresholds
     assert (thresholds.plain, thresholds.prod) == ({"cpu": 66}, {"cpu": 55})
     assert thresholds.aggregated is not None

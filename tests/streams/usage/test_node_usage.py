@@ -12,16 +12,8 @@ from schemas.policy import LoadAwareSchedulingArgs
 from streams.pods.demand import compute_demand
 from streams.usage.estimate import Estimator
 from streams.usage.node_usage import ExpectedNodeUsage
-from tests.streams.cluster.builders import (
-    aggregated,
-    at,
-    load_args,
-    metric,
-    pod,
-    pod_metric,
-)
-from tests.streams.cluster.loads import load_aware_arguments, loading_pods, metrics
-from tests.streams.cluster.strategies import UIDS
+from tests.streams.builders import aggregated, at, load_args, metric, pod, pod_metric
+from tests.streams.strategies import UIDS, load_aware_arguments, loading_pods, metrics
 
 
 def load(**args: Any) -> ExpectedNodeUsage:

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from streams.usage.thresholds import (
     NodeThresholds,
     build_profile,
 )
-from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, THRESHOLDS, as_json, node
+from tests.streams.builders import GI, RAW_ALLOCATABLE, THRESHOLDS, node
 
 RESOURCES = ("cpu", "gpu", "memory")
 DEFAULTS = NodeThresholds(plain={"cpu": 65, "memory": 95}, prod={}, aggregated=None)
@@ -24,7 +25,7 @@ def profile_of(state: NodeState, defaults: NodeThresholds = DEFAULTS) -> NodePro
 
 def annotated(thresholds: Any = None, raw: Any = None) -> dict[str, str]:
     texts = {THRESHOLDS: thresholds, RAW_ALLOCATABLE: raw}
-    return {name: as_json(value) for name, value in texts.items() if value is not None}
+    return {name: json.dumps(value) for name, value in texts.items() if value is not None}
 
 
 def test_a_node_that_kubernetes_has_not_named_has_no_capacity() -> None:

@@ -1,7 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.usage.rounding import UNBOUNDED, largest_within, round_half_away, usage_percent
@@ -57,21 +57,6 @@ def test_rounding_is_nearest(value: float) -> None:
 )
 def test_a_percentage_is_rounded_after_float_division(used: int, total: int, percent: int) -> None:
     assert usage_percent(used, total) == percent
-
-
-@given(capacities, thresholds)
-@example(total=10_000, threshold=65)
-@example(total=200, threshold=28)
-@example(total=1, threshold=0)
-@example(total=2**63 - 1, threshold=99)
-def test_the_largest_within_a_threshold_is_the_last_that_does_not_exceed_it(
-    total: int, threshold: int
-) -> None:
-    largest = largest_within(total, threshold)
-    if abs(largest) == UNBOUNDED:
-        return
-    assert usage_percent(largest, total) <= threshold
-    assert usage_percent(largest + 1, total) > threshold
 
 
 @given(capacities, int64, st.integers(0, 2**63 - 1))

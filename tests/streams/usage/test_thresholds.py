@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from streams.usage.thresholds import (
     NodeThresholds,
     read_node_thresholds,
 )
-from tests.streams.cluster.builders import THRESHOLDS, as_json
+from tests.streams.builders import THRESHOLDS
 
 P95 = AggregatedThresholds({"cpu": 70}, "p95", 300_000)
 DEFAULTS = NodeThresholds(plain={"cpu": 65, "memory": 95}, prod={"cpu": 50}, aggregated=P95)
@@ -66,7 +67,7 @@ def test_an_annotation_that_cannot_be_read_is_ignored_whole(text: str) -> None:
 def test_each_part_that_is_given_replaces_that_part(
     written: Any, plain: dict[str, int] | None, prod: dict[str, int] | None
 ) -> None:
-    found = read(as_json(written))
+    found = read(json.dumps(written))
     assert found.plain == (DEFAULTS.plain if plain is None else plain)
     assert found.prod == (DEFAULTS.prod if prod is None else prod)
     assert found.aggregated == P95

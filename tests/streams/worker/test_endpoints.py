@@ -14,7 +14,7 @@ from connectors.process.local_ports import find_free_port
 from schemas.messages.nodes import NodeState
 from schemas.messages.requests import SchedulingRequest
 from tests.conftest import RunningBroker, eventually
-from tests.streams.cluster.builders import START_MS, pod
+from tests.streams.builders import START_MS, pod
 from tests.streams.worker_process import Worker, client
 
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from connectors.kafka.leadership import Leadership
-from connectors.kafka.outbox import Outbox
 from connectors.kafka.partition_records import read_since
+from connectors.kafka.producer import Producer
 from connectors.kafka.term import END_S
 from connectors.kubernetes.duties import carry_out as module
 from connectors.kubernetes.duties.carry_out import (
@@ -71,8 +71,8 @@ def placed(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecisi
 @asynccontextmanager
 async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Leadership]:
     """A binder while it runs."""
-    async with Outbox(broker.settings) as outbox:
-        work = CommandExecutor(broker.settings, CLUSTER, _TOPIC, cluster, outbox)
+    async with Producer(broker.settings) as producer:
+        work = CommandExecutor(broker.settings, CLUSTER, _TOPIC, cluster, producer)
         member = Leadership(
             broker.settings, CLUSTER, "bind", topics=[_TOPIC], newest=[CLOCK], begin=work.begin
         )
@@ -105,14 +105,14 @@ async def reported(broker: RunningBroker, count: int) -> list[tuple[str, str]]:
 
 
 async def send(broker: RunningBroker, decisions: Sequence[PlacementDecision]) -> None:
-    async with Outbox(broker.settings) as outbox:
-        await outbox.deliver(_TOPIC, decisions)
+    async with Producer(broker.settings) as producer:
+        await producer.deliver(_TOPIC, decisions)
 
 
 async def tick(broker: RunningBroker, at_ms: int) -> None:
     partition = partition_for(CLUSTER.encode(), broker.settings.partitions)
-    async with Outbox(broker.settings) as outbox:
-        await outbox.deliver(CLOCK, [ClockTick(partition=partition, now_ms=at_ms)])
+    async with Producer(broker.settings) as producer:
+        await producer.deliver(CLOCK, [ClockTick(partition=partition, now_ms=at_ms)])
 
 
 def ids(first: int, end: int) -> list[str]:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from connectors.kafka.leadership import Leadership
-from connectors.kafka.outbox import Outbox
 from connectors.kafka.partition_records import read_since
+from connectors.kafka.producer import Producer
 from connectors.kubernetes.duties.kinds import DutyContext, watch
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.watch.kinds import PODS
@@ -60,9 +60,9 @@ async def test_a_tick_after_lost_state_makes_the_watch_list_again(
                 await asyncio.sleep(0.2)
 
     async with _served() as served, AsyncExitStack() as stack:
-        outbox = await stack.enter_async_context(Outbox(kafka))
+        producer = await stack.enter_async_context(Producer(kafka))
         around = DutyContext(
-            kafka, _CLUSTER, served.access, outbox, outbox, DutyTelemetry(_CLUSTER), stack
+            kafka, _CLUSTER, served.access, producer, producer, DutyTelemetry(_CLUSTER), stack
         )
         duty = await watch(around, {"loadstream"})
         member = Leadership(kafka, _CLUSTER, duty.name, newest=duty.newest)
@@ -71,9 +71,9 @@ async def test_a_tick_after_lost_state_makes_the_watch_list_again(
         try:
             await sent(1)
             lost = tick.model_copy(update={"state_lost": True})
-            await outbox.deliver("clock", [tick, lost])
+            await producer.deliver("clock", [tick, lost])
             await sent(2)
-            await outbox.deliver("clock", [tick])
+            await producer.deliver("clock", [tick])
             await asyncio.sleep(1)
         finally:
             running.cancel()

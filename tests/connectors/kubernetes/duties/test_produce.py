@@ -6,11 +6,11 @@ import logging
 import pytest
 
 from connectors.kafka.leadership import Leadership
-from connectors.kafka.outbox import Outbox
+from connectors.kafka.producer import Producer
 from connectors.kubernetes.duties.produce import MessageProducer, Messages
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_leadership import outcome, until
-from tests.connectors.kafka.test_outbox import ids, too_long
+from tests.connectors.kafka.test_producer import ids, too_long
 
 _TOPIC = "command-outcomes"
 
@@ -39,13 +39,13 @@ async def test_each_term_starts_with_a_full_list_and_closes_its_source(
     embedded: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = _Source()
-    async with Outbox(embedded.settings) as outbox:
-        produce = MessageProducer(outbox, source.messages)
+    async with Producer(embedded.settings) as producer:
+        produce = MessageProducer(producer, source.messages)
         for term in (1, 2):
             member = Leadership(embedded.settings, "c1", "watch")
             with caplog.at_level(logging.WARNING):
                 running = asyncio.create_task(member.run(produce))
-                await until(lambda term=term: outbox.sent == 2 * term)  # type: ignore[misc]
+                await until(lambda term=term: producer.sent == 2 * term)  # type: ignore[misc]
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
             assert (source.opened, source.closed) == (term, term)

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.watch.kinds import KINDS, PODS
+from connectors.kubernetes.watch.volumes import CLAIMS, VOLUMES
 from connectors.process.local_ports import find_free_port
 
 Object = dict[str, Any]
@@ -20,7 +21,9 @@ class FakeApi:
     """Answers as an API server does, from objects that tests put there."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, Object]] = {path: {} for path in (*KINDS, PODS)}
+        self.objects: dict[str, dict[str, Object]] = {
+            path: {} for path in (*KINDS, VOLUMES, CLAIMS, PODS)
+        }
         self.refused: dict[str, int] = {}
         """Status with which a path is refused."""
         self.version = 100

@@ -10,8 +10,6 @@ from connectors.kubernetes.watch.objects import Objects
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState, Taint
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
-from schemas.messages.pods import NodeRequirement, NodeSelectorTerm
-from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import (
     DisruptionBudget,
     WorkloadState,
@@ -47,32 +45,6 @@ RECORDS: dict[str, Any] = {
         taints=(Taint(key="node.kubernetes.io/unreachable", effect="NoExecute"),),
     ),
     "/api/v1/namespaces": NamespaceState(cluster="c", name="shop", labels={"team": "shop"}),
-    "/api/v1/persistentvolumes": PersistentVolumeState(
-        cluster="c",
-        name="pv-1",
-        phase="Bound",
-        storage_class="fast",
-        access_modes=("ReadWriteOnce",),
-        capacity={"storage": "10Gi"},
-        claim_namespace="shop",
-        claim_name="data",
-        required_node_affinity=(
-            NodeSelectorTerm(
-                match_expressions=(NodeRequirement(key=ZONE, operator="In", values=("eu-1a",)),)
-            ),
-        ),
-        zone_labels={ZONE: "eu-1a"},
-    ),
-    "/api/v1/persistentvolumeclaims": PersistentVolumeClaimState(
-        cluster="c",
-        namespace="shop",
-        name="data",
-        phase="Bound",
-        storage_class="fast",
-        access_modes=("ReadWriteOnce",),
-        requests={"storage": "10Gi"},
-        volume_name="pv-1",
-    ),
     "/apis/scheduling.k8s.io/v1/priorityclasses": PriorityClassState(
         cluster="c", name="high", value=9500
     ),

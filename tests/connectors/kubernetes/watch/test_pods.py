@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.kubernetes.api.list_watch import Changed
 from connectors.kubernetes.watch.pods import convert_pod as values
 from connectors.kubernetes.watch.pods import list_claim_names, strip_pod
-from connectors.kubernetes.watch.reporter import encode_values
-from connectors.kubernetes.watch.requirements import Claims
+from connectors.kubernetes.watch.reporter import Reporter, encode_values
+from connectors.kubernetes.watch.volumes import Claims
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.base.refusals import Refusal
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
@@ -40,7 +41,7 @@ def made(*changes: tuple[str, Any], claims: Claims | None = None) -> Pod:
 
 def test_every_field_of_a_pod_is_read() -> None:
     claims = Claims()
-    claims.put_claim("shop", "data", {"storage_class": "fast"})
+    _put(claims.claims, "data", {"storageClassName": "fast"}, "Pending")
     conditions = [
         {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-20T10:00:01Z"},
         {"type": "Initialized", "status": "True", "lastTransitionTime": "2026-11-20T10:00:02Z"},
@@ -153,17 +154,24 @@ def _mounts(claim: str) -> tuple[str, Any]:
 def _claims() -> Claims:
     claims = Claims()
     for name, volume in {"here": "everywhere", "zonal": "zonal", "old": "old", "lost": "?"}.items():
-        claims.put_claim("shop", name, {"phase": "Bound", "volume_name": volume})
-    claims.put_claim("shop", "early", {"phase": "Pending", "volume_name": "everywhere"})
-    claims.put_claim(
-        "shop",
-        "single",
-        {"phase": "Bound", "volume_name": "everywhere", "access_modes": ["ReadWriteOncePod"]},
-    )
-    claims.put_volume("everywhere", {})
-    claims.put_volume("zonal", {"required_node_affinity": [{}]})
-    claims.put_volume("old", {"zone_labels": {"failure-domain.beta.kubernetes.io/zone": "a"}})
+        _put(claims.claims, name, {"volumeName": volume}, "Bound")
+    _put(claims.claims, "early", {"volumeName": "everywhere"}, "Pending")
+    single = {"volumeName": "everywhere", "accessModes": ["ReadWriteOncePod"]}
+    _put(claims.claims, "single", single, "Bound")
+    _put(claims.volumes, "everywhere", {})
+    _put(claims.volumes, "zonal", {"nodeAffinity": {"required": {"nodeSelectorTerms": [{}]}}})
+    _put(claims.volumes, "old", {}, labels={"failure-domain.beta.kubernetes.io/zone": "a"})
     return claims
+
+
+def _put(kept: Reporter, name: str, spec: Any, phase: str = "", labels: Any = None) -> None:
+    namespace = {} if not phase else {"namespace": "shop"}
+    found = {
+        "metadata": {"name": name, "labels": labels, **namespace},
+        "spec": spec,
+        "status": {"phase": phase},
+    }
+    assert list(kept.report(Changed(found), None)) == []
 
 
 @pytest.mark.parametrize(

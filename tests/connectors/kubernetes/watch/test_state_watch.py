@@ -373,7 +373,7 @@ async def test_a_collection_that_may_not_be_read_is_reported_and_stops_no_other(
         assert agrees(api, reader.fold)
         (ended,) = [m for m in reader.fold.of("pod-lifecycle") if m.kind == "list-end"]
         assert "disruption-budget" not in ended.kinds
-        assert {"workload", "namespace", "priority-class", "volume"} < set(ended.kinds)
+        assert {"workload", "namespace", "priority-class"} < set(ended.kinds)
         (health,) = [each for each in watch.health() if each.path == BUDGETS]
         assert str(status) in health.why
         assert health.failing_s is not None

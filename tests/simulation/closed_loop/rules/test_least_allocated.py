@@ -8,9 +8,8 @@ from streams.placement.registry import SCORES
 from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
 from tests.simulation.closed_loop.rules.views import request, view
-from tests.streams.cluster.builders import at, node, pod
+from tests.streams.builders import at, hold, inventory_node, node, pod
 from tests.streams.cluster.oracle import refresh_all
-from tests.streams.placement.builders import hold, new_node
 
 _AMOUNTS = st.tuples(st.integers(1, 40_000), st.integers(1, 2**37))
 _NODES = st.lists(st.tuples(_AMOUNTS, st.lists(_AMOUNTS, max_size=3)), min_size=1, max_size=5)
@@ -22,7 +21,7 @@ def test_the_plugins_of_the_stages_give_the_same_integers(
 ) -> None:
     nodes = []
     for number, ((cpu, memory), held) in enumerate(drawn):
-        nodes.append(new_node(node(f"node-{number}", cpu=f"{cpu}m", memory=str(memory))))
+        nodes.append(inventory_node(node(f"node-{number}", cpu=f"{cpu}m", memory=str(memory))))
         for place, (of_cpu, of_memory) in enumerate(held):
             uid = f"{number}-{place}"
             hold(nodes[-1], pod(uid, cpu=f"{of_cpu}m", memory=str(of_memory)))

@@ -14,19 +14,21 @@ from streams.migration.gates.budgets import (
     BudgetIndex,
     Budgets,
 )
-from tests.streams.cluster.builders import expression
+from tests.streams.builders import label_requirement
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
 
 
 REQUIREMENTS = st.one_of(
     st.builds(
-        lambda key, operator, values: expression(key, operator, *values),
+        lambda key, operator, values: label_requirement(key, operator, *values),
         st.sampled_from("abc"),
         st.sampled_from(("In", "NotIn")),
         st.lists(st.sampled_from("xyz"), max_size=3),
     ),
-    st.builds(expression, st.sampled_from("abc"), st.sampled_from(("Exists", "DoesNotExist"))),
+    st.builds(
+        label_requirement, st.sampled_from("abc"), st.sampled_from(("Exists", "DoesNotExist"))
+    ),
 )
 SELECTORS = st.builds(
     lambda labels, expressions: PodSelector(
@@ -77,7 +79,7 @@ def test_selectors_that_cannot_match_are_not_evaluated() -> None:
     for number in range(10_000):
         selector = PodSelector(
             match_labels={"tier": "web"},
-            match_expressions=(expression("app", "In", f"app-{number}"),),
+            match_expressions=(label_requirement("app", "In", f"app-{number}"),),
         )
         named = DisruptionBudget(
             cluster="test", namespace="shop", name=f"b-{number}", selector=selector
@@ -115,14 +117,14 @@ def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
         return budgets.apply(named, 1)
 
     for number in range(UNBOUND_SELECTORS_MAX):
-        assert applied(f"b-{number}", expression(f"k{number}", "DoesNotExist")) is None
-    assert applied("again", expression("k0", "DoesNotExist")) is None
-    assert applied("found", expression("app", "Exists")) is None
-    assert applied("one-more", expression("other", "DoesNotExist")) == (
+        assert applied(f"b-{number}", label_requirement(f"k{number}", "DoesNotExist")) is None
+    assert applied("again", label_requirement("k0", "DoesNotExist")) is None
+    assert applied("found", label_requirement("app", "Exists")) is None
+    assert applied("one-more", label_requirement("other", "DoesNotExist")) == (
         "budget shop/one-more is refused: its selector requires no label, and 256 selectors of its "
         "namespace already require none, which is the limit"
     )
-    parts = [expression("app", "In", *(f"v{n}" for n in range(1_000))) for _ in range(3)]
+    parts = [label_requirement("app", "In", *(f"v{n}" for n in range(1_000))) for _ in range(3)]
     assert str(applied("large", *parts)).endswith(
         f"its selector names 3000 values; allowed are at most {SELECTOR_VALUES_MAX}"
     )

@@ -5,29 +5,29 @@ from typing import Any
 import pytest
 
 from schemas.messages.pods import VolumeClaim
+from schemas.policy import read_policy
 from streams.migration.gates.concurrency_limits import resolve_limit
 from streams.migration.gates.protections import Protections
 from streams.rebalance.candidates import Gate
-from tests.streams.cluster.builders import (
-    ask,
+from tests.streams.builders import (
     at,
     budget,
     controlled_by,
-    evicted,
     lifecycle,
+    migration_policy,
     node,
-    policy,
+    outcome,
     policy_record,
-    policy_text,
     replica,
+    user_request,
     workload,
 )
-from tests.streams.migration.harness import Moving, cluster
+from tests.streams.world import World, world_with_pods
 
 
 def verdict(document: str = "", **fields: Any) -> str | None:
     """The static verdict on a replica on a node."""
-    return Protections(policy(document)).explain_unheld(
+    return Protections(read_policy(document)).explain_unheld(
         replica("a", **{"node": "node-1", **fields})
     )
 
@@ -129,7 +129,7 @@ def test_the_evict_annotation_lifts_every_protection_except_termination() -> Non
         assert verdict(annotations=INSIST, **fields) is None
     assert verdict(annotations=INSIST | NEVER) is None
     assert verdict(annotations=INSIST, deleting_at_ms=at(0)) == "the pod is terminating"
-    assert Protections(policy("")).has_evict_annotation(replica("a", annotations=INSIST))
+    assert Protections(read_policy("")).has_evict_annotation(replica("a", annotations=INSIST))
 
 
 def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
@@ -139,50 +139,50 @@ def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
 
 def test_a_pod_stays_whose_eviction_would_make_its_job_fail() -> None:
     pods = [(replica(uid, "import", kind="Job"), "node-1") for uid in "abc"]
-    moving = cluster(policy_text(), *pods)
-    moving.say(workload("import", 3, evictions_allowed=0))
-    assert moving.propose("a") == (
+    world = world_with_pods(migration_policy(), *pods)
+    world.send(workload("import", 3, evictions_allowed=0))
+    assert world.propose("a") == (
         "an eviction counts as a failure of Job default/import, which allows none (backoffLimit, "
         "restartPolicy, podFailurePolicy)"
     )
-    moving.say(workload("import", 3, evictions_allowed=1))
-    assert moving.propose("a") is None
-    assert moving.propose("b") == (
+    world.send(workload("import", 3, evictions_allowed=1))
+    assert world.propose("a") is None
+    assert world.propose("b") == (
         "an eviction counts as a failure of Job default/import, which allows 1; 1 pods are migrating"
     )
-    moving.say(policy_record(policy_text("compat: koordinator")))
-    assert moving.propose("b") is None
+    world.send(policy_record(migration_policy("compat: koordinator")))
+    assert world.propose("b") is None
 
 
 def test_a_workload_whose_replicas_were_just_lowered_has_no_candidates() -> None:
-    moving = three(policy_text(defaultJobMode="EvictDirectly"))
-    moving.say(workload(replicas=20))
-    assert moving.propose("a") is None
-    moving.say(workload(replicas=8))
-    moving.later(60)
-    assert moving.propose("b") == "the replicas of ReplicaSet default/web were lowered to 8 1m ago"
-    assert moving.commands == []
-    moving.say(ask("migrate", pod=replica("c")))
-    moving.later(60)
-    assert [command.pod.uid for command in moving.commands] == ["c"]
-    moving.later(180)
-    assert moving.propose("b") is None
+    world = three(migration_policy(defaultJobMode="EvictDirectly"))
+    world.send(workload(replicas=20))
+    assert world.propose("a") is None
+    world.send(workload(replicas=8))
+    world.later(60)
+    assert world.propose("b") == "the replicas of ReplicaSet default/web were lowered to 8 1m ago"
+    assert world.evictions == []
+    world.send(user_request("migrate", pod=replica("c")))
+    world.later(60)
+    assert [command.pod.uid for command in world.evictions] == ["c"]
+    world.later(180)
+    assert world.propose("b") is None
 
 
 def test_a_job_that_has_fewer_pods_left_to_run_is_not_scaled_down() -> None:
-    moving = three(policy_text())
-    moving.say(workload(replicas=20, owner_kind="Job"), workload(replicas=8, owner_kind="Job"))
-    assert moving.propose("a") is None
+    world = three(migration_policy())
+    world.send(workload(replicas=20, owner_kind="Job"), workload(replicas=8, owner_kind="Job"))
+    assert world.propose("a") is None
 
 
 def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
-    moving = cluster(policy_text(), (replica("a"), "node-1"))
-    found = moving.state.inventory.find_held("a")
+    world = world_with_pods(migration_policy(), (replica("a"), "node-1"))
+    found = world.state.inventory.find_held("a")
     assert found is not None
-    assert moving.state.migrations.lifecycle.gates.protections.explain(found[1]) is None
-    moving.say(policy_record("migration: {namespaces: {exclude: [default]}}"))
+    assert world.state.migrations.lifecycle.gates.protections.explain(found[1]) is None
+    world.send(policy_record("migration: {namespaces: {exclude: [default]}}"))
     assert "namespace default" in str(
-        moving.state.migrations.lifecycle.gates.protections.explain(found[1])
+        world.state.migrations.lifecycle.gates.protections.explain(found[1])
     )
 
 
@@ -200,62 +200,62 @@ def test_a_share_of_a_workload_is_a_number_or_percentage_with_a_default(
     assert resolve_limit(value, replicas) == count
 
 
-def three(document: str, *, owner: str = "web") -> Moving:
+def three(document: str, *, owner: str = "web") -> World:
     """Three replicas on node-1, one on node-2."""
     pods = [(replica(uid, owner), "node-1") for uid in "abc"]
-    return cluster(document, *pods, (replica("d", owner), "node-2"))
+    return world_with_pods(document, *pods, (replica("d", owner), "node-2"))
 
 
 def test_a_pod_moves_once() -> None:
-    moving = three(policy_text())
-    assert moving.propose("a") is None
-    row = moving.row("a")
-    assert moving.propose("a") == f"migration {row.migration_id} of the pod is under way (Pending)"
+    world = three(migration_policy())
+    assert world.propose("a") is None
+    row = world.migration("a")
+    assert world.propose("a") == f"migration {row.migration_id} of the pod is under way (Pending)"
 
 
 def test_the_limit_per_node_ends_the_node() -> None:
-    moving = three(policy_text(maxMigratingPerNode=2))
-    assert [moving.propose(uid) for uid in "ab"] == [None, None]
+    world = three(migration_policy(maxMigratingPerNode=2))
+    assert [world.propose(uid) for uid in "ab"] == [None, None]
     text = "2 migrations are under way from node node-1; maxMigratingPerNode is 2"
-    assert moving.gate("c") == Gate("MaxMigratingPerNode", text, "node")
-    assert moving.propose("d") is None
-    moving = three(policy_text(maxMigratingPerNode=1, skipEvictionGates=["MaxMigratingPerNode",
+    assert world.gate("c") == Gate("MaxMigratingPerNode", text, "node")
+    assert world.propose("d") is None
+    world = three(migration_policy(maxMigratingPerNode=1, skipEvictionGates=["MaxMigratingPerNode",
                    "MaxMigratingPerWorkload", "MaxUnavailablePerWorkload"]))  # fmt: skip
-    assert [moving.propose(uid) for uid in "abcd"] == [None] * 4
+    assert [world.propose(uid) for uid in "abcd"] == [None] * 4
 
 
 def test_a_pod_stuck_in_termination_does_not_count_in_the_limit_per_node() -> None:
-    moving = three(policy_text(maxMigratingPerNode=1, defaultJobMode="EvictDirectly"))
-    assert moving.propose("a") is None
-    moving.later()
-    moving.say(evicted(moving.commands[0]))
-    moving.say(lifecycle("changed", replica("a", deleting_at_ms=at(31)), "node-1"))
-    moving.later(40)
+    world = three(migration_policy(maxMigratingPerNode=1, defaultJobMode="EvictDirectly"))
+    assert world.propose("a") is None
+    world.later()
+    world.send(outcome(world.evictions[0]))
+    world.send(lifecycle("changed", replica("a", deleting_at_ms=at(31)), "node-1"))
+    world.later(40)
     text = "1 migrations are under way from node node-1; maxMigratingPerNode is 1"
-    assert moving.propose("b") == text
-    moving.later(60)
-    assert moving.propose("b") is None
+    assert world.propose("b") == text
+    world.later(60)
+    assert world.propose("b") is None
 
 
 def test_the_limit_over_all_ends_the_round() -> None:
-    moving = three(policy_text(maxMigratingGlobally=1))
-    moving.propose("a")
+    world = three(migration_policy(maxMigratingGlobally=1))
+    world.propose("a")
     text = "1 migrations are under way in the cluster; maxMigratingGlobally is 1"
-    assert moving.gate("d") == Gate("MaxMigratingGlobally", text, "round")
+    assert world.gate("d") == Gate("MaxMigratingGlobally", text, "round")
 
 
 def test_the_limit_per_workload_is_a_share_of_its_replicas() -> None:
     gates: dict[str, Any] = {"skipEvictionGates": ["MaxUnavailablePerWorkload"]}
-    moving = three(policy_text(maxMigratingPerWorkload="50%", **gates))
-    assert [moving.propose(uid) for uid in "ab"] == [None, None]
-    assert moving.propose("c") == (
+    world = three(migration_policy(maxMigratingPerWorkload="50%", **gates))
+    assert [world.propose(uid) for uid in "ab"] == [None, None]
+    assert world.propose("c") == (
         "2 migrations of ReplicaSet default/web with 4 replicas (inferred from the pods seen) are "
         "under way; 2 may be"
     )
-    moving = three(policy_text(maxMigratingPerWorkload="50%", **gates))
-    moving.say(workload(replicas=2))
-    moving.propose("a")
-    assert moving.propose("b") == (
+    world = three(migration_policy(maxMigratingPerWorkload="50%", **gates))
+    world.send(workload(replicas=2))
+    world.propose("a")
+    assert world.propose("b") == (
         "1 migrations of ReplicaSet default/web with 2 replicas are under way; 1 may be"
     )
 
@@ -264,19 +264,19 @@ def test_unavailable_pods_count_those_not_ready_moving_and_missing() -> None:
     args: dict[str, Any] = {
         "maxUnavailablePerWorkload": 2, "skipEvictionGates": ["MaxMigratingPerWorkload"],
     }  # fmt: skip
-    moving = cluster(
-        policy_text(**args),
+    world = world_with_pods(
+        migration_policy(**args),
         (replica("a"), "node-1"), (replica("b"), "node-1"), (replica("c", ready=False), "node-1"),
     )  # fmt: skip
-    moving.say(workload(replicas=3))
-    assert moving.propose("a") is None
-    assert moving.propose("b") == (
+    world.send(workload(replicas=3))
+    assert world.propose("a") is None
+    assert world.propose("b") == (
         "2 pods of ReplicaSet default/web with 3 replicas are unavailable; 2 may be"
     )
-    moving = three(policy_text(**args))
-    moving.say(workload(replicas=6))
+    world = three(migration_policy(**args))
+    world.send(workload(replicas=6))
     assert "2 pods of ReplicaSet default/web with 6 replicas are unavailable" in str(
-        moving.propose("a")
+        world.propose("a")
     )
 
 
@@ -289,9 +289,9 @@ def test_unavailable_pods_count_those_not_ready_moving_and_missing() -> None:
 )
 def test_the_gate_names_the_limit_that_equals_all_replicas(limit: str, what: str) -> None:
     limits: dict[str, Any] = {limit: 2, "skipCheckExpectedReplicas": False}
-    policy = policy_text(**limits)
-    moving = cluster(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
-    assert f"is too small: {what} at once, which is all of them" in str(moving.propose("a"))
+    policy = migration_policy(**limits)
+    world = world_with_pods(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
+    assert f"is too small: {what} at once, which is all of them" in str(world.propose("a"))
 
 
 @pytest.mark.parametrize(
@@ -309,55 +309,57 @@ def test_the_gate_names_the_limit_that_equals_all_replicas(limit: str, what: str
 def test_limits_of_a_round_start_again_in_the_next_round(
     limits: str, texts: list[str | None]
 ) -> None:
-    moving = three(policy_text(f"descheduling: {{{limits}}}"))
-    assert [moving.propose(uid) for uid in ("a", "b", "d")] == texts
-    moving.state.migrations.round_limits.begin()
-    assert moving.propose("c") is None
+    world = three(migration_policy(f"descheduling: {{{limits}}}"))
+    assert [world.propose(uid) for uid in ("a", "b", "d")] == texts
+    world.state.migrations.round_limits.begin()
+    assert world.propose("c") is None
 
 
 def test_a_workload_has_no_more_evictions_than_its_limiter_allows() -> None:
     limiter = {"workload": {"duration": "10s", "maxMigrating": 1, "burst": 2}}
-    moving = three(policy_text(objectLimiters=limiter, defaultJobMode="EvictDirectly"))
-    assert [moving.propose(uid) for uid in "ab"] == [None, None]
+    world = three(migration_policy(objectLimiters=limiter, defaultJobMode="EvictDirectly"))
+    assert [world.propose(uid) for uid in "ab"] == [None, None]
     name = "ReplicaSet default/web with 4 replicas (inferred from the pods seen)"
-    assert moving.propose("c") == (
+    assert world.propose("c") == (
         f"{name} has reached objectLimiters.workload: 2 left, 2 migrations come first"
     )
-    moving.later()
-    assert len(moving.commands) == 2
-    assert moving.propose("c") == (
+    world.later()
+    assert len(world.evictions) == 2
+    assert world.propose("c") == (
         f"{name} has reached objectLimiters.workload: 2 at once; the next eviction is possible in 10s"
     )
-    moving.later(9.999)
-    assert moving.propose("c") is not None
-    moving.later(0.001)
-    assert moving.propose("c") is None
+    world.later(9.999)
+    assert world.propose("c") is not None
+    world.later(0.001)
+    assert world.propose("c") is None
 
 
 def test_a_namespace_limiter_takes_numbers_and_upstream_reads_a_percentage_as_off() -> None:
     for compat, most, expected in (("loadstream", 1, 1), ("koordinator", "1%", 3)):
         limiter = {"namespace": {"duration": "10s", "maxMigrating": most}}
-        moving = three(
-            policy_text(f"compat: {compat}", objectLimiters=limiter, defaultJobMode="EvictDirectly")
+        world = three(
+            migration_policy(
+                f"compat: {compat}", objectLimiters=limiter, defaultJobMode="EvictDirectly"
+            )
         )
         for uid in "abc":
-            moving.propose(uid)
-        moving.later()
-        assert len(moving.commands) == expected
+            world.propose(uid)
+        world.later()
+        assert len(world.evictions) == expected
 
 
 def test_waiting_migrations_of_all_owners_count_in_the_limiter_of_their_namespace() -> None:
     limiter = {"namespace": {"duration": "1h", "maxMigrating": 2, "burst": 2}}
     pods = [replica(f"of-{owner}", owner=owner) for owner in ("one", "two", "three")]
     bare = replica("bare").model_copy(update={"owners": ()})
-    moving = cluster(
-        policy_text(objectLimiters=limiter, evictAllBarePods=True),
+    world = world_with_pods(
+        migration_policy(objectLimiters=limiter, evictAllBarePods=True),
         *((pod, "node-1") for pod in (*pods, bare)),
     )
-    assert [moving.propose(f"of-{owner}") for owner in ("one", "two")] == [None, None]
+    assert [world.propose(f"of-{owner}") for owner in ("one", "two")] == [None, None]
     assert (
-        moving.propose("of-three")
-        == moving.propose("bare")
+        world.propose("of-three")
+        == world.propose("bare")
         == (
             "namespace default has reached objectLimiters.namespace: 2 left, 2 migrations come first"
         )
@@ -365,134 +367,136 @@ def test_waiting_migrations_of_all_owners_count_in_the_limiter_of_their_namespac
 
 
 def test_a_budget_is_respected_within_a_batch_and_restored_by_a_refusal() -> None:
-    moving = three(policy_text(defaultJobMode="EvictDirectly"))
-    moving.say(budget(1))
-    assert moving.propose("a") is None
-    assert moving.propose("b") == (
+    world = three(migration_policy(defaultJobMode="EvictDirectly"))
+    world.send(budget(1))
+    assert world.propose("a") is None
+    assert world.propose("b") == (
         "disruption budget default/web allows 1 more, and 1 migration waits for it"
     )
-    moving.later()
-    assert moving.propose("b") == (
+    world.later()
+    assert world.propose("b") == (
         "disruption budget default/web allows 1 disruption (3 of 3 pods are healthy, 2 must be); "
         "eviction commands use 1"
     )
-    moving.say(evicted(moving.commands[0], "refused"))
-    moving.say(budget(2))
-    assert moving.propose("b") is None
+    world.send(outcome(world.evictions[0], "refused"))
+    world.send(budget(2))
+    assert world.propose("b") is None
 
 
 def test_an_expired_command_of_a_paused_migration_releases_its_budget() -> None:
-    moving = three(policy_text(defaultJobMode="EvictDirectly"))
-    moving.say(budget(1), ask("migrate", pod=replica("a"), ttl_ms=60_000))
-    moving.later()
-    moving.say(ask("pause", pod=replica("a")))
-    assert "eviction commands use 1" in str(moving.propose("b"))
-    moving.later(60)
-    assert moving.row("a").paused
-    assert moving.propose("b") is None
+    world = three(migration_policy(defaultJobMode="EvictDirectly"))
+    world.send(budget(1), user_request("migrate", pod=replica("a"), ttl_ms=60_000))
+    world.later()
+    world.send(user_request("pause", pod=replica("a")))
+    assert "eviction commands use 1" in str(world.propose("b"))
+    world.later(60)
+    assert world.migration("a").paused
+    assert world.propose("b") is None
 
 
 def test_a_pod_with_two_budgets_is_not_evicted() -> None:
-    moving = three(policy_text())
-    moving.say(budget(5), budget(5, name="other"))
-    assert moving.propose("a") == (
+    world = three(migration_policy())
+    world.send(budget(5), budget(5, name="other"))
+    assert world.propose("a") == (
         "2 disruption budgets select the pod (other, web); Kubernetes evicts no pod that has more "
         "than one"
     )
-    moving.say(budget(5, name="other", removed=True))
-    assert moving.propose("a") is None
+    world.send(budget(5, name="other", removed=True))
+    assert world.propose("a") is None
 
 
 def test_pods_of_other_schedulers_stay_or_are_evicted_directly() -> None:
     other = replica("a", scheduler="default-scheduler")
-    moving = cluster(policy_text(), (other, "node-1"))
-    assert moving.propose("a") == (
+    world = world_with_pods(migration_policy(), (other, "node-1"))
+    assert world.propose("a") == (
         "the pod's scheduler default-scheduler is not among migration.schedulerNames "
         "(loadstream, koord-scheduler); otherSchedulers is refuse"
     )
-    moving = cluster(policy_text("otherSchedulers: evictDirectly"), (other, "node-1"))
-    assert moving.propose("a") is None
-    assert moving.row("a").mode == "EvictDirectly"
+    world = world_with_pods(migration_policy("otherSchedulers: evictDirectly"), (other, "node-1"))
+    assert world.propose("a") is None
+    assert world.migration("a").mode == "EvictDirectly"
 
 
 def test_no_room_is_reserved_for_a_pod_with_unsupported_requirements() -> None:
     zonal = replica("a", unsupported=("topology spread",))
-    moving = cluster(policy_text(), (zonal, "node-1"))
+    world = world_with_pods(migration_policy(), (zonal, "node-1"))
     why = (
         "the pod requires topology spread, which loadstream does not evaluate, so no room can be reserved "
         "for a replacement; mode EvictDirectly needs none"
     )
-    assert moving.propose("a") == why
-    moving.say(ask("migrate", pod=zonal))
-    assert moving.last == ("Failed", "FailedCreateReservation")
-    assert moving.reports[-1].message == why
-    moving.say(ask("drain", node="node-1"))
-    assert [each.reason for each in moving.drains[-1].protected] == [why]
-    moving.say(ask("drain", node="node-1", mode="EvictDirectly"))
-    assert moving.drains[-1].pods_left == 1
-    moving.later()
-    assert moving.row("a").mode == "EvictDirectly"
-    assert [each.pod.uid for each in moving.commands] == ["a"]
+    assert world.propose("a") == why
+    world.send(user_request("migrate", pod=zonal))
+    assert world.last == ("Failed", "FailedCreateReservation")
+    assert world.migrations[-1].message == why
+    world.send(user_request("drain", node="node-1"))
+    assert [each.reason for each in world.drains[-1].protected] == [why]
+    world.send(user_request("drain", node="node-1", mode="EvictDirectly"))
+    assert world.drains[-1].pods_left == 1
+    world.later()
+    assert world.migration("a").mode == "EvictDirectly"
+    assert [each.pod.uid for each in world.evictions] == ["a"]
 
 
 def test_a_migration_fails_when_its_pod_gets_unsupported_requirements() -> None:
     pod = replica("a")
-    moving = cluster(policy_text(), (pod, "node-1"))
-    assert moving.propose("a") is None
+    world = world_with_pods(migration_policy(), (pod, "node-1"))
+    assert world.propose("a") is None
     changed = pod.model_copy(update={"unsupported": ("topology spread",)})
-    moving.say(lifecycle("changed", changed, "node-1"))
-    moving.later()
-    assert moving.last == ("Failed", "FailedCreateReservation")
-    assert [each.reason for each in moving.reports[-1].conditions] == ["FailedCreateReservation"]
-    assert moving.commands == []
+    world.send(lifecycle("changed", changed, "node-1"))
+    world.later()
+    assert world.last == ("Failed", "FailedCreateReservation")
+    assert [each.reason for each in world.migrations[-1].conditions] == ["FailedCreateReservation"]
+    assert world.evictions == []
 
 
 def test_maintenance_windows_delay_proposals_and_commands() -> None:
     # The tests' log begins on 2025-10-09, a Thursday, at 08:53:20 UTC.
     window = "maintenance: {windows: [{days: [thu], from: '09:00', to: '10:00'}]}"
-    moving = cluster(policy_text(window), (replica("a"), "node-1"))
-    assert moving.propose("a") == (
+    world = world_with_pods(migration_policy(window), (replica("a"), "node-1"))
+    assert world.propose("a") == (
         "outside of the maintenance windows of the policy (thu 09:00 to 10:00 +00:00); opens in "
         "6m39s"
     )
-    moving.later(400)
-    assert moving.propose("a") is None
-    moving.later()
-    assert len(moving.commands) == 1
+    world.later(400)
+    assert world.propose("a") is None
+    world.later()
+    assert len(world.evictions) == 1
 
 
 def test_node_selector_pod_age_and_node_fit_are_checked() -> None:
-    moving = cluster(policy_text(nodeSelector="pool=web"), (replica("a"), "node-1"))
-    assert moving.propose("a") == "node node-1 does not match migration.nodeSelector"
-    moving.say(node("node-1", labels={"pool": "web"}))
-    assert moving.propose("a") is None
+    world = world_with_pods(migration_policy(nodeSelector="pool=web"), (replica("a"), "node-1"))
+    assert world.propose("a") == "node node-1 does not match migration.nodeSelector"
+    world.send(node("node-1", labels={"pool": "web"}))
+    assert world.propose("a") is None
 
     young = replica("a", created_at_ms=at(0))
-    moving = cluster(policy_text("evictor: {minPodAge: 1m}"), (young, "node-1"))
-    assert moving.propose("a") == "the pod is 1s old; minPodAge is 1m"
-    moving.later(59)
-    assert moving.propose("a") is None
-    moving = cluster(
-        policy_text("evictor: {minPodAge: 1m}"), (replica("a", created_at_ms=at(60)), "node-1")
+    world = world_with_pods(migration_policy("evictor: {minPodAge: 1m}"), (young, "node-1"))
+    assert world.propose("a") == "the pod is 1s old; minPodAge is 1m"
+    world.later(59)
+    assert world.propose("a") is None
+    world = world_with_pods(
+        migration_policy("evictor: {minPodAge: 1m}"), (replica("a", created_at_ms=at(60)), "node-1")
     )
-    assert moving.propose("a") == "the pod is 0s old; minPodAge is 1m"
+    assert world.propose("a") == "the pod is 0s old; minPodAge is 1m"
 
     big = replica("a", cpu="8")
-    moving = cluster(policy_text(nodeFit=True), (big, "node-1"), (replica("b"), "node-2"), nodes=2)
-    assert moving.propose("a") == "no other node accepts the pod; nodeFit is true"
+    world = world_with_pods(
+        migration_policy(nodeFit=True), (big, "node-1"), (replica("b"), "node-2"), nodes=2
+    )
+    assert world.propose("a") == "no other node accepts the pod; nodeFit is true"
 
 
 def test_required_replicas_and_budgets_are_checked() -> None:
-    moving = three(policy_text("evictor: {minReplicas: 5}"))
-    assert moving.propose("a") == (
+    world = three(migration_policy("evictor: {minReplicas: 5}"))
+    assert world.propose("a") == (
         "ReplicaSet default/web with 4 replicas (inferred from the pods seen); minReplicas is 5"
     )
-    moving = three(policy_text("evictor: {ignorePodsWithoutPDB: true}"))
-    assert moving.propose("a") == "no disruption budget covers the pod"
+    world = three(migration_policy("evictor: {ignorePodsWithoutPDB: true}"))
+    assert world.propose("a") == "no disruption budget covers the pod"
     document = "evictor: {podProtections: {extraEnabled: [PodsWithPDBBlockingSingleReplicaOwner]}}"
-    moving = cluster(policy_text(document), (replica("a"), "node-1"))
-    moving.say(budget(0))
-    assert moving.propose("a") == (
+    world = world_with_pods(migration_policy(document), (replica("a"), "node-1"))
+    world.send(budget(0))
+    assert world.propose("a") == (
         "ReplicaSet default/web with 1 replica (inferred from the pods seen) is covered by a "
         "disruption budget that allows no eviction"
     )

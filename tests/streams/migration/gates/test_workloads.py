@@ -7,20 +7,20 @@ from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from streams.migration.gates.budgets import Budgets, count_left, describe
 from streams.migration.gates.workloads import Workloads
 from streams.pods.owners import Owners
-from tests.streams.cluster.builders import CLUSTER, budget, replica, workload
-from tests.streams.migration.harness import cluster, full_list
+from tests.streams.builders import CLUSTER, budget, replica, workload
+from tests.streams.world import world_with_pods
 
 
 def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
-    moving = cluster()
-    moving.say(workload("web"), workload("db"), budget(1), budget(1, "db"))
-    full_list(moving, "one")
-    lifecycle = moving.state.migrations.lifecycle
+    world = world_with_pods()
+    world.send(workload("web"), workload("db"), budget(1), budget(1, "db"))
+    world.full_list("pod-lifecycle")
+    lifecycle = world.state.migrations.lifecycle
     assert sorted(lifecycle.workloads.rows) == ["db", "web"]
-    full_list(moving, "two", workload("db"))
+    world.full_list("pod-lifecycle", workload("db"))
     assert sorted(lifecycle.workloads.rows) == ["db"]
     assert lifecycle.budgets.row(("default", "web")) is not None
-    full_list(moving, "three", budget(3, "db"))
+    world.full_list("pod-lifecycle", budget(3, "db"))
     assert lifecycle.budgets.row(("default", "web")) is None
     row = lifecycle.budgets.row(("default", "db"))
     assert row is not None
@@ -83,11 +83,11 @@ def test_a_selector_matches_as_kubernetes_does() -> None:
 
 
 def test_a_list_that_is_complete_in_a_kind_and_names_none_of_it_removes_all() -> None:
-    moving = cluster()
-    moving.say(workload("web"), budget(1))
-    moving.say(NamespaceState(cluster=CLUSTER, name="default"))
-    moving.say(PriorityClassState(cluster=CLUSTER, name="high", value=1))
-    lifecycle = moving.state.migrations.lifecycle
+    world = world_with_pods()
+    world.send(workload("web"), budget(1))
+    world.send(NamespaceState(cluster=CLUSTER, name="default"))
+    world.send(PriorityClassState(cluster=CLUSTER, name="high", value=1))
+    lifecycle = world.state.migrations.lifecycle
     rows_by_kind: dict[str, dict[Any, Any]] = {
         "workload": lifecycle.workloads.rows,
         "disruption-budget": lifecycle.budgets.rows,
@@ -95,9 +95,9 @@ def test_a_list_that_is_complete_in_a_kind_and_names_none_of_it_removes_all() ->
         "priority-class": lifecycle.classes.rows,
     }
     for kind, rows in rows_by_kind.items():
-        full_list(moving, f"without {kind}")
+        world.full_list("pod-lifecycle")
         assert len(rows) == 1
-        full_list(moving, f"with {kind}", kinds=(kind,))
+        world.full_list("pod-lifecycle", kinds=(kind,))
         assert len(rows) == 0
 
 

@@ -10,18 +10,9 @@ from streams.placement.filters import fit
 from streams.placement.filters.fit import NodeResourcesFit, requests_of
 from streams.pods.demand import compute_demand
 from streams.pods.kind import Kind, kind_of
-from tests.streams.cluster.builders import container
-from tests.streams.placement.builders import (
-    Event,
-    Placed,
-    bare_pod,
-    histories,
-    hold,
-    new_node,
-    node_state,
-    wanted,
-)
-from tests.streams.placement.harness import Follower, check_history, reason
+from tests.streams.builders import bare_node, bare_pod, container, hold, inventory_node
+from tests.streams.placement.plugins import Follower, check_history, reason
+from tests.streams.strategies import Event, Placed, histories, wanted
 
 
 def requesting(uid: str = "p", **requests: str) -> Pod:
@@ -30,7 +21,7 @@ def requesting(uid: str = "p", **requests: str) -> Pod:
 
 def refused(allocatable: dict[str, str], requests: dict[str, str], *held: Pod) -> str | None:
     """Why a node refuses; the mask must say the same."""
-    node = new_node(node_state("a", allocatable=allocatable), *held)
+    node = inventory_node(bare_node("a", allocatable=allocatable), *held)
     return reason(NodeResourcesFit(), requesting(**requests), node)
 
 
@@ -76,7 +67,7 @@ def test_sums_beyond_64_bits_are_compared_all_the_same() -> None:
     offer = {"memory": "8Ei", "pods": "9"}
     assert refused(offer, {"memory": "8Ei"}) is None
     assert refused(offer, {"memory": "1"}, *huge) == "Insufficient memory"
-    nodes = Follower(NodeResourcesFit(), new_node(node_state("a", allocatable=offer)))
+    nodes = Follower(NodeResourcesFit(), inventory_node(bare_node("a", allocatable=offer)))
     assert nodes.passing(kind_of(requesting(memory="1"))) == ["a"]
     hold(nodes.nodes[0], *huge[1:])
     nodes.apply(Placed(huge[0], "a"))
@@ -86,7 +77,7 @@ def test_sums_beyond_64_bits_are_compared_all_the_same() -> None:
 def test_more_resources_than_columns_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "COLUMNS_MAX", 2)
     offer = {"pods": "9", **{f"example.com/{i}": str(i) for i in range(6)}}
-    nodes = Follower(NodeResourcesFit(), new_node(node_state("a", allocatable=offer)))
+    nodes = Follower(NodeResourcesFit(), inventory_node(bare_node("a", allocatable=offer)))
     for i in range(6):
         assert nodes.passing(kind_of(requesting(**{f"example.com/{i}": "3"}))) == (
             ["a"] if i >= 3 else []

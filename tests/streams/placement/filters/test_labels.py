@@ -14,8 +14,8 @@ from streams.placement.filters.labels import (
     parse_field_expression,
     parse_label_expression,
 )
-from tests.streams.cluster.strategies import requirements
-from tests.streams.placement.builders import expression
+from tests.streams.builders import node_requirement
+from tests.streams.strategies import requirements
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from tests.streams.placement.builders import expression
 def test_an_operator_holds_for_values_as_in_kubernetes(
     operator: str, values: tuple[str, ...], holding: set[str | None]
 ) -> None:
-    requirement = parse_label_expression(expression("zone", operator, *values))
+    requirement = parse_label_expression(node_requirement("zone", operator, *values))
     assert requirement is not None
     examples = ("", "a", "5", "x5", "-5", "+7", None)
     assert {value for value in examples if requirement.holds(value)} == holding
@@ -46,33 +46,33 @@ def test_an_operator_holds_for_values_as_in_kubernetes(
 @pytest.mark.parametrize(
     "malformed",
     [
-        expression("zone", "In"),
-        expression("zone", "NotIn"),
-        expression("zone", "Exists", "a"),
-        expression("zone", "DoesNotExist", "a"),
-        expression("zone", "Gt"),
-        expression("zone", "Gt", "1", "2"),
-        expression("zone", "Gt", "many"),
-        expression("zone", "Gt", "1.5"),
-        expression("zone", "Gt", "1_000"),
-        expression("zone", "Gt", " 1"),
-        expression("zone", "Gt", "٣"),
-        expression("zone", "Lt", "9223372036854775808"),
-        expression("zone", "Lt", "1" * 63),
+        node_requirement("zone", "In"),
+        node_requirement("zone", "NotIn"),
+        node_requirement("zone", "Exists", "a"),
+        node_requirement("zone", "DoesNotExist", "a"),
+        node_requirement("zone", "Gt"),
+        node_requirement("zone", "Gt", "1", "2"),
+        node_requirement("zone", "Gt", "many"),
+        node_requirement("zone", "Gt", "1.5"),
+        node_requirement("zone", "Gt", "1_000"),
+        node_requirement("zone", "Gt", " 1"),
+        node_requirement("zone", "Gt", "٣"),
+        node_requirement("zone", "Lt", "9223372036854775808"),
+        node_requirement("zone", "Lt", "1" * 63),
         # A label's value cannot begin with a sign, so an expression cannot ask for a negative one.
-        expression("zone", "Lt", "-1"),
-        expression("zone", "NotIn", "a", "no value"),
-        expression("zone", "NotIn", "x" * 64),
-        expression("zone", "NotIn", "a\n"),
-        expression("", "DoesNotExist"),
-        expression("a/b/c", "DoesNotExist"),
-        expression("/zone", "DoesNotExist"),
-        expression("Example.com/zone", "DoesNotExist"),
-        expression("example..com/zone", "DoesNotExist"),
-        expression("a" * 254 + "/zone", "DoesNotExist"),
-        expression("x" * 64, "DoesNotExist"),
-        expression("-zone", "DoesNotExist"),
-        expression(NAME_FIELD, "DoesNotExist"),
+        node_requirement("zone", "Lt", "-1"),
+        node_requirement("zone", "NotIn", "a", "no value"),
+        node_requirement("zone", "NotIn", "x" * 64),
+        node_requirement("zone", "NotIn", "a\n"),
+        node_requirement("", "DoesNotExist"),
+        node_requirement("a/b/c", "DoesNotExist"),
+        node_requirement("/zone", "DoesNotExist"),
+        node_requirement("Example.com/zone", "DoesNotExist"),
+        node_requirement("example..com/zone", "DoesNotExist"),
+        node_requirement("a" * 254 + "/zone", "DoesNotExist"),
+        node_requirement("x" * 64, "DoesNotExist"),
+        node_requirement("-zone", "DoesNotExist"),
+        node_requirement(NAME_FIELD, "DoesNotExist"),
     ],
     ids=repr,
 )
@@ -86,12 +86,12 @@ def test_an_expression_that_kubernetes_does_not_accept_is_distinguished(
     "key", ["z", "Zone_1.x", "topology.kubernetes.io/zone", "a" * 253 + "/" + "x" * 63]
 )
 def test_a_key_may_have_the_name_of_a_domain_before_it(key: str) -> None:
-    assert parse_label_expression(expression(key, "DoesNotExist")) is not None
+    assert parse_label_expression(node_requirement(key, "DoesNotExist")) is not None
 
 
 def test_the_largest_integers_are_compared() -> None:
-    above = parse_label_expression(expression("zone", "Gt", "9223372036854775806"))
-    below = parse_label_expression(expression("zone", "Lt", "0"))
+    above = parse_label_expression(node_requirement("zone", "Gt", "9223372036854775806"))
+    below = parse_label_expression(node_requirement("zone", "Lt", "0"))
     assert above is not None
     assert below is not None
     assert above.holds("9223372036854775807")
@@ -104,21 +104,21 @@ def test_the_largest_integers_are_compared() -> None:
 
 
 def test_a_field_expression_compares_the_name_with_one_name() -> None:
-    assert parse_field_expression(expression("metadata.name", "In", "a")) == OneOf(
+    assert parse_field_expression(node_requirement("metadata.name", "In", "a")) == OneOf(
         NAME_FIELD, frozenset(("a",))
     )
-    unlike = parse_field_expression(expression("metadata.name", "NotIn", "a"))
+    unlike = parse_field_expression(node_requirement("metadata.name", "NotIn", "a"))
     assert unlike == OneOf(NAME_FIELD, frozenset(("a",)), negated=True)
 
 
 @pytest.mark.parametrize(
     "malformed",
     [
-        expression("metadata.name", "In"),
-        expression("metadata.name", "NotIn", "a", "b"),
-        expression("metadata.name", "Exists"),
-        expression("metadata.name", "Gt", "1"),
-        expression("metadata.namespace", "NotIn", "a"),
+        node_requirement("metadata.name", "In"),
+        node_requirement("metadata.name", "NotIn", "a", "b"),
+        node_requirement("metadata.name", "Exists"),
+        node_requirement("metadata.name", "Gt", "1"),
+        node_requirement("metadata.namespace", "NotIn", "a"),
     ],
     ids=repr,
 )

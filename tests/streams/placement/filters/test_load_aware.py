@@ -9,16 +9,17 @@ from streams.inventory.node import Node
 from streams.placement.filters.load_aware import LoadAwareFilter
 from streams.placement.scores.load_aware import LoadAwareScore
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     aggregated,
+    at,
     container,
+    inventory_node,
     load_args,
     metric,
     node,
     pod,
 )
-from tests.streams.placement.builders import loaded_node
-from tests.streams.placement.harness import reason, scores
+from tests.streams.placement.plugins import reason, scores
 
 CPU = "node(s) cpu usage exceed threshold"
 MEMORY = "node(s) memory usage exceed threshold"
@@ -39,7 +40,9 @@ def world(
     """One node under these arguments."""
     estimator = Estimator(load_args(allowCustomizeEstimation=True, **args))
     described = node(cpu="10") if state is None else state
-    return estimator, loaded_node("node-1", described, estimator, held, said)
+    return estimator, inventory_node(
+        described, *held, estimator=estimator, metric=said, at_ms=at(0)
+    )
 
 
 def refused(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float = 0) -> str | None:

@@ -15,21 +15,9 @@ from streams.usage.estimate import Estimator
 from streams.usage.rounding import usage_percent
 from streams.usage.thresholds import read_node_thresholds
 from streams.usage.vectors import UNKNOWN, plus
-from tests.streams.cluster.builders import (
-    at,
-    load_args,
-    metric,
-    node,
-    pod,
-)
-from tests.streams.cluster.loads import (
-    annotated_nodes,
-    load_aware_arguments,
-    loading_pods,
-    metrics,
-)
+from tests.streams.builders import at, inventory_node, load_args, metric, node, pod
 from tests.streams.cluster.oracle import refresh_all
-from tests.streams.placement.builders import loaded_node
+from tests.streams.strategies import annotated_nodes, load_aware_arguments, loading_pods, metrics
 
 EXPIRED = "node(s) nodeMetric expired"
 
@@ -139,8 +127,8 @@ def test_masks_reasons_and_scores_are_those_of_the_plain_rules(
 ) -> None:
     estimator = Estimator(args, compat)
     nodes = []
-    for number, (state, said, held) in enumerate(drawn):
-        nodes.append(loaded_node(f"node-{number}", state, estimator, held, said))
+    for state, said, held in drawn:
+        nodes.append(inventory_node(state, *held, estimator=estimator, metric=said, at_ms=at(0)))
     now_ms = at(seconds)
     load_filter, load_score = LoadAwareFilter(estimator), LoadAwareScore(estimator)
     refresh_all(load_filter, nodes, now_ms)
@@ -172,9 +160,9 @@ def test_the_product_with_a_factor_cuts_off_where_the_division_does(
     args = load_args(resourceWeights={"memory": 1})
     estimator = Estimator(args)
     nodes = []
-    for number, (capacity, used) in enumerate(drawn):
+    for capacity, used in drawn:
         state, said = node(memory=str(capacity)), metric(memory=used)
-        nodes.append(loaded_node(f"node-{number:02}", state, estimator, said=said))
+        nodes.append(inventory_node(state, estimator=estimator, metric=said))
     plugin = LoadAwareScore(estimator)
     refresh_all(plugin, nodes, at(0))
     prepared = plugin.prepare(kind_of(pod(memory="1", cpu="1")))

@@ -10,22 +10,15 @@ from streams.inventory.node import Node
 from streams.placement.filters import node_affinity
 from streams.placement.filters.node_affinity import NodeAffinity
 from streams.pods.kind import Kind
-from tests.streams.placement.builders import (
-    Event,
-    bare_kind,
-    expression,
-    histories,
-    new_node,
-    node_state,
-    wanted,
-)
-from tests.streams.placement.harness import Follower, check_history
+from tests.streams.builders import bare_kind, bare_node, inventory_node, node_requirement
+from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.strategies import Event, histories, wanted
 
 REFUSED = "node(s) didn't match Pod's node affinity/selector"
 
 
 def name(operator: str, *values: str) -> NodeRequirement:
-    return expression("metadata.name", operator, *values)
+    return node_requirement("metadata.name", operator, *values)
 
 
 def term(*labels: NodeRequirement, fields: tuple[NodeRequirement, ...] = ()) -> NodeSelectorTerm:
@@ -40,11 +33,11 @@ def kind(*terms: NodeSelectorTerm | None, **selector: str) -> Kind:
 
 def three_nodes() -> Follower:
     states = (
-        node_state("n1", labels={"zone": "a", "disk": "ssd", "cores": "8"}),
-        node_state("n2", labels={"zone": "b", "disk": "ssd", "cores": "16"}),
-        node_state("n3", labels={"zone": "a", "cores": "many"}),
+        bare_node("n1", labels={"zone": "a", "disk": "ssd", "cores": "8"}),
+        bare_node("n2", labels={"zone": "b", "disk": "ssd", "cores": "16"}),
+        bare_node("n3", labels={"zone": "a", "cores": "many"}),
     )
-    return Follower(NodeAffinity(), *map(new_node, states))
+    return Follower(NodeAffinity(), *map(inventory_node, states))
 
 
 @pytest.mark.parametrize(
@@ -54,42 +47,59 @@ def three_nodes() -> Follower:
         (kind(None, zone="a", disk="ssd"), "n1"),
         (kind(None, zone="c"), ""),
         (kind(None, rack=""), ""),
-        (kind(term(expression("zone", "In", "a", "b"))), "n1 n2 n3"),
-        (kind(term(expression("zone", "In", "b", "c"))), "n2"),
-        (kind(term(expression("zone", "NotIn", "a"))), "n2"),
-        (kind(term(expression("disk", "NotIn", "hdd"))), "n1 n2 n3"),
-        (kind(term(expression("disk", "NotIn", "ssd"))), "n3"),
-        (kind(term(expression("disk", "Exists"))), "n1 n2"),
-        (kind(term(expression("disk", "DoesNotExist"))), "n3"),
-        (kind(term(expression("rack", "DoesNotExist"))), "n1 n2 n3"),
-        (kind(term(expression("cores", "Gt", "8"))), "n2"),
-        (kind(term(expression("cores", "Lt", "16"))), "n1"),
-        (kind(term(expression("rack", "Lt", "16"))), ""),
+        (kind(term(node_requirement("zone", "In", "a", "b"))), "n1 n2 n3"),
+        (kind(term(node_requirement("zone", "In", "b", "c"))), "n2"),
+        (kind(term(node_requirement("zone", "NotIn", "a"))), "n2"),
+        (kind(term(node_requirement("disk", "NotIn", "hdd"))), "n1 n2 n3"),
+        (kind(term(node_requirement("disk", "NotIn", "ssd"))), "n3"),
+        (kind(term(node_requirement("disk", "Exists"))), "n1 n2"),
+        (kind(term(node_requirement("disk", "DoesNotExist"))), "n3"),
+        (kind(term(node_requirement("rack", "DoesNotExist"))), "n1 n2 n3"),
+        (kind(term(node_requirement("cores", "Gt", "8"))), "n2"),
+        (kind(term(node_requirement("cores", "Lt", "16"))), "n1"),
+        (kind(term(node_requirement("rack", "Lt", "16"))), ""),
         # All expressions of a term, one term of all.
-        (kind(term(expression("zone", "In", "a"), expression("disk", "Exists"))), "n1"),
+        (kind(term(node_requirement("zone", "In", "a"), node_requirement("disk", "Exists"))), "n1"),
         (
-            kind(term(expression("zone", "In", "b")), term(expression("disk", "DoesNotExist"))),
+            kind(
+                term(node_requirement("zone", "In", "b")),
+                term(node_requirement("disk", "DoesNotExist")),
+            ),
             "n2 n3",
         ),
         # The selector as well as the affinity.
-        (kind(term(expression("disk", "Exists")), zone="a"), "n1"),
+        (kind(term(node_requirement("disk", "Exists")), zone="a"), "n1"),
         # Names.
         (kind(term(fields=(name("In", "n2"),))), "n2"),
         (kind(term(fields=(name("NotIn", "n2"),))), "n1 n3"),
         (kind(term(fields=(name("In", "n4"),))), ""),
-        (kind(term(expression("zone", "In", "a"), fields=(name("NotIn", "n1"),))), "n3"),
+        (kind(term(node_requirement("zone", "In", "a"), fields=(name("NotIn", "n1"),))), "n3"),
         (kind(term(fields=(name("In", "n1"), name("In", "n2")))), ""),
         # Nothing matches an empty term, an empty list or a malformed term, also a negative one ...
         (kind(), ""),
         (kind(zone="a"), ""),
         (kind(term()), ""),
-        (kind(term(expression("zone", "NotIn"))), ""),
-        (kind(term(expression("zone", "In", "a"), expression("disk", "NotIn"))), ""),
+        (kind(term(node_requirement("zone", "NotIn"))), ""),
+        (kind(term(node_requirement("zone", "In", "a"), node_requirement("disk", "NotIn"))), ""),
         (kind(term(fields=(name("NotIn", "n1", "n2"),))), ""),
-        (kind(term(expression("zone", "In", "a"), fields=(expression("zone", "In", "a"),))), ""),
+        (
+            kind(
+                term(
+                    node_requirement("zone", "In", "a"),
+                    fields=(node_requirement("zone", "In", "a"),),
+                )
+            ),
+            "",
+        ),
         # ... and the terms beside it count.
-        (kind(term(), term(expression("zone", "In", "b"))), "n2"),
-        (kind(term(expression("cores", "Gt", "x")), term(expression("zone", "In", "b"))), "n2"),
+        (kind(term(), term(node_requirement("zone", "In", "b"))), "n2"),
+        (
+            kind(
+                term(node_requirement("cores", "Gt", "x")),
+                term(node_requirement("zone", "In", "b")),
+            ),
+            "n2",
+        ),
     ],
 )
 def test_nodes_match_as_in_kubernetes(asking: Kind, passing: str) -> None:
@@ -105,7 +115,7 @@ def test_more_labels_than_columns_change_no_answer(monkeypatch: pytest.MonkeyPat
     nodes = three_nodes()
     for _ in range(2):
         assert nodes.passing(kind(None, zone="a", disk="ssd", cores="8")) == ["n1"]
-        assert nodes.passing(kind(term(expression("cores", "Gt", "8")), disk="ssd")) == ["n2"]
+        assert nodes.passing(kind(term(node_requirement("cores", "Gt", "8")), disk="ssd")) == ["n2"]
 
 
 def meets(expression: NodeRequirement, labels: dict[str, str]) -> bool:

@@ -6,19 +6,13 @@ from schemas.messages.pods import Pod
 from streams.inventory.node import Node
 from streams.placement.filters.node_name import NodeName
 from streams.pods.kind import Kind
-from tests.streams.placement.builders import (
-    Event,
-    bare_kind,
-    histories,
-    new_node,
-    node_state,
-    wanted,
-)
-from tests.streams.placement.harness import Follower, check_history
+from tests.streams.builders import bare_kind, bare_node, inventory_node
+from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.strategies import Event, histories, wanted
 
 
 def follower(*names: str) -> Follower:
-    return Follower(NodeName(), *(new_node(node_state(name)) for name in names))
+    return Follower(NodeName(), *(inventory_node(bare_node(name)) for name in names))
 
 
 def test_a_pod_that_requires_a_node_gets_no_other() -> None:

@@ -7,15 +7,9 @@ from schemas.messages.pods import Container, HostPort, Pod
 from streams.inventory.node import Node
 from streams.placement.filters.ports import NodePorts
 from streams.pods.kind import Kind, kind_of
-from tests.streams.placement.builders import (
-    Event,
-    bare_pod,
-    histories,
-    new_node,
-    node_state,
-    wanted,
-)
-from tests.streams.placement.harness import Follower, check_history
+from tests.streams.builders import bare_node, bare_pod, inventory_node
+from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.strategies import Event, histories, wanted
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 REFUSED = "node(s) didn't have free ports for the requested pod ports"
@@ -32,7 +26,7 @@ def taking(*ports: HostPort, uid: str = "p") -> Pod:
 
 def node(name: str, *taken: HostPort) -> Node:
     held = [taking(*taken, uid=f"on-{name}")] if taken else []
-    return new_node(node_state(name), *held)
+    return inventory_node(bare_node(name), *held)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,9 @@ from schemas.messages.pods import Pod, Toleration
 from streams.inventory.node import Node
 from streams.placement.filters.taints import TaintToleration, Tolerations
 from streams.pods.kind import Kind
-from tests.streams.placement.builders import (
-    Event,
-    histories,
-    new_node,
-    node_state,
-    tolerating,
-    wanted,
-)
-from tests.streams.placement.harness import Follower, check_history
+from tests.streams.builders import bare_kind, bare_node, inventory_node
+from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.strategies import Event, histories, wanted
 
 GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
 DRAIN = Taint(key="drain", effect="NoExecute")
@@ -51,25 +45,29 @@ def test_a_toleration_covers_a_taint_as_in_kubernetes(
 def test_the_reason_names_the_first_untolerated_taint_of_the_node() -> None:
     nodes = Follower(
         TaintToleration(),
-        new_node(node_state("a", taints=(WISH, GPU, DRAIN))),
-        new_node(node_state("b", taints=(DRAIN, GPU))),
-        new_node(node_state("c")),
+        inventory_node(bare_node("a", taints=(WISH, GPU, DRAIN))),
+        inventory_node(bare_node("b", taints=(DRAIN, GPU))),
+        inventory_node(bare_node("c")),
     )
-    assert nodes.reasons(tolerating()) == {
+    assert nodes.reasons(bare_kind()) == {
         "a": "node(s) had untolerated taint {gpu: a100}",
         "b": "node(s) had untolerated taint {drain: }",
         "c": None,
     }
-    assert nodes.passing(tolerating(Toleration(key="gpu", operator="Exists"))) == ["c"]
+    assert nodes.passing(bare_kind(tolerations=(Toleration(key="gpu", operator="Exists"),))) == [
+        "c"
+    ]
 
 
 def test_without_taints_in_the_cluster_nothing_is_computed() -> None:
     nodes = Follower(
-        TaintToleration(), new_node(node_state("a", taints=(GPU,))), new_node(node_state("b"))
+        TaintToleration(),
+        inventory_node(bare_node("a", taints=(GPU,))),
+        inventory_node(bare_node("b")),
     )
-    assert nodes.passing(tolerating()) == ["b"]
-    nodes.apply(node_state("a", event="changed"))
-    assert nodes.plugin.mask(nodes.plugin.prepare(tolerating())) is None
+    assert nodes.passing(bare_kind()) == ["b"]
+    nodes.apply(bare_node("a", event="changed"))
+    assert nodes.plugin.mask(nodes.plugin.prepare(bare_kind())) is None
 
 
 def covers(toleration: Toleration, taint: Taint) -> bool:

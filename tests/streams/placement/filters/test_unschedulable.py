@@ -7,15 +7,9 @@ from schemas.messages.pods import Pod, Toleration
 from streams.inventory.node import Node
 from streams.placement.filters.unschedulable import NodeUnschedulable
 from streams.pods.kind import Kind
-from tests.streams.placement.builders import (
-    Event,
-    histories,
-    new_node,
-    node_state,
-    tolerating,
-    wanted,
-)
-from tests.streams.placement.harness import Follower, check_history
+from tests.streams.builders import bare_kind, bare_node, inventory_node
+from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.strategies import Event, histories, wanted
 
 KEY = "node.kubernetes.io/unschedulable"
 
@@ -35,8 +29,8 @@ KEY = "node.kubernetes.io/unschedulable"
 def test_only_a_toleration_of_the_cordon_taint_lifts_the_cordon(
     toleration: Toleration, accepted: bool
 ) -> None:
-    nodes = Follower(NodeUnschedulable(), new_node(node_state("a", unschedulable=True)))
-    assert nodes.passing(tolerating(toleration)) == (["a"] if accepted else [])
+    nodes = Follower(NodeUnschedulable(), inventory_node(bare_node("a", unschedulable=True)))
+    assert nodes.passing(bare_kind(tolerations=(toleration,))) == (["a"] if accepted else [])
 
 
 @given(histories(), wanted())

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from streams.placement.filters.unsupported import explain_unsupported
-from tests.streams.cluster.builders import container, pod
-from tests.streams.placement.builders import bare_pod
+from streams.placement.filters.unsupported import explain_unsupported, find_obstacle
+from tests.streams.builders import at, bare_pod, container, pod
 
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 
@@ -41,3 +40,22 @@ def test_a_refusal_names_each_requirement_once(
 )
 def test_other_pods_of_a_cluster_with_koordinator_are_placed(fields: dict[str, Any]) -> None:
     assert explain_unsupported(pod(**fields)) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"phase": "Unknown"}, None),
+        ({"phase": "Running"}, None),
+        ({"node": "node-2"}, "the pod is already bound to node-2"),
+        ({"phase": "Succeeded"}, "the pod has finished"),
+        ({"phase": "Failed"}, "the pod has finished"),
+        ({"deleting_at_ms": at(0)}, "the pod is being deleted"),
+        (
+            {"unsupported": ("pod affinity",)},
+            "the pod requires pod affinity, which loadstream does not evaluate",
+        ),
+    ],
+)
+def test_a_pod_that_no_node_could_take_is_told_why(fields: dict[str, Any], why: str | None) -> None:
+    assert find_obstacle(pod(**fields)) == why

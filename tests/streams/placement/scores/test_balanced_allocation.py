@@ -16,12 +16,10 @@ from streams.placement.scores.balanced_allocation import BalancedAllocationScore
 from streams.placement.scores.least_allocated import ALWAYS
 from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import at
-from tests.streams.cluster.loads import balanced_arguments, loading_pods
+from tests.streams.builders import amounts, at, offering_node, requesting_pod
 from tests.streams.cluster.oracle import refresh_all
-from tests.streams.cluster.strategies import node_states
-from tests.streams.placement.builders import asking, of, offering
-from tests.streams.placement.harness import scores
+from tests.streams.placement.plugins import scores
+from tests.streams.strategies import balanced_arguments, loading_pods, node_states
 
 
 def arguments(*resources: str) -> NodeResourcesBalancedAllocationArgs:
@@ -29,31 +27,23 @@ def arguments(*resources: str) -> NodeResourcesBalancedAllocationArgs:
     return NodeResourcesBalancedAllocationArgs.model_validate({"resources": named})
 
 
-_CPU = asking({"cpu": "1000"}, {"cpu": "2000"})
-_MEMORY = asking({"memory": "2000"}, {"memory": "3000"})
-_BOTH = asking(of("1000", "2000"), of("2000", "3000"))
+_CPU = requesting_pod({"cpu": "1000"}, {"cpu": "2000"})
+_MEMORY = requesting_pod({"memory": "2000"}, {"memory": "3000"})
+_BOTH = requesting_pod(amounts("1000", "2000"), amounts("2000", "3000"))
+
+
+def offer(cpu: str, memory: str, *held: Pod) -> Node:
+    return offering_node(amounts(cpu, memory), *held)
 
 
 @pytest.mark.parametrize(
     ("asks", "nodes", "expected"),
     [
-        (_BOTH, [offering(of("4000", "10000")), offering(of("6000", "10000"))], [68, 75]),
-        (
-            _BOTH,
-            [offering(of("10000", "20000"), _CPU), offering(of("10000", "20000"), _BOTH)],
-            [73, 74],
-        ),
-        (
-            _BOTH,
-            [offering(of("10000", "20000"), _CPU), offering(of("10000", "50000"), _BOTH)],
-            [73, 70],
-        ),
-        (_MEMORY, [offering(of("3000", "5000"), _CPU), offering(of("3000", "5000"))], [100, 50]),
-        (
-            _CPU,
-            [offering(of("6000", "10000"), _CPU), offering(of("6000", "10000"), _BOTH)],
-            [62, 62],
-        ),
+        (_BOTH, [offer("4000", "10000"), offer("6000", "10000")], [68, 75]),
+        (_BOTH, [offer("10000", "20000", _CPU), offer("10000", "20000", _BOTH)], [73, 74]),
+        (_BOTH, [offer("10000", "20000", _CPU), offer("10000", "50000", _BOTH)], [73, 70]),
+        (_MEMORY, [offer("3000", "5000", _CPU), offer("3000", "5000")], [100, 50]),
+        (_CPU, [offer("6000", "10000", _CPU), offer("6000", "10000", _BOTH)], [62, 62]),
     ],
 )
 def test_scores_are_those_of_kube_schedulers_own_cases(
@@ -64,17 +54,19 @@ def test_scores_are_those_of_kube_schedulers_own_cases(
 
 
 def test_the_policy_names_the_resources() -> None:
-    offered = {**of("4000", "10000"), "ephemeral-storage": "10000"}
-    asks = asking({**of("2000", "0"), "ephemeral-storage": "5000"})
+    offered = {**amounts("4000", "10000"), "ephemeral-storage": "10000"}
+    asks = requesting_pod({**amounts("2000", "0"), "ephemeral-storage": "5000"})
     by = read_policy(
         "{plugins: {score: [NodeResourcesBalancedAllocation]}, balancedAllocation: "
         "{resources: [{name: cpu}, {name: ephemeral-storage}]}}"
     )
-    assert scores(BalancedAllocationScore(by.balanced_allocation), asks, offering(offered)) == [75]
+    assert scores(
+        BalancedAllocationScore(by.balanced_allocation), asks, offering_node(offered)
+    ) == [75]
     ((plugin, _),) = build_scores(by, Estimator(by.load_aware))
-    refresh_all(plugin, [offering(offered)], at(0))
+    refresh_all(plugin, [offering_node(offered)], at(0))
     assert plugin.score(plugin.prepare(kind_of(asks)), 0) == 75
-    assert scores(BalancedAllocationScore(arguments()), asks, offering(offered)) == [62]
+    assert scores(BalancedAllocationScore(arguments()), asks, offering_node(offered)) == [62]
 
 
 @given(
@@ -85,7 +77,7 @@ def test_the_policy_names_the_resources() -> None:
 def test_scores_are_those_of_upstreams_rules_one_by_one(
     by: NodeResourcesBalancedAllocationArgs, drawn: list[Any], asks: Pod
 ) -> None:
-    nodes = [offering(dict(state.allocatable), *held) for state, held in drawn]
+    nodes = [offering_node(dict(state.allocatable), *held) for state, held in drawn]
     assert scores(BalancedAllocationScore(by), asks, *nodes) == [
         _plain(by, asks, each) for each in nodes
     ]

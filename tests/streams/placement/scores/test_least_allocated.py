@@ -11,11 +11,9 @@ from schemas.policy.sections.resources_fit import ScoringStrategy
 from streams.inventory.node import Node
 from streams.placement.scores.least_allocated import ALWAYS, LeastAllocatedScore
 from streams.pods.kind import kind_of
-from tests.streams.cluster.builders import pod
-from tests.streams.cluster.loads import loading_pods, scoring_strategies
-from tests.streams.cluster.strategies import node_states
-from tests.streams.placement.builders import asking, of, offering
-from tests.streams.placement.harness import scores
+from tests.streams.builders import amounts, offering_node, pod, requesting_pod
+from tests.streams.placement.plugins import scores
+from tests.streams.strategies import loading_pods, node_states, scoring_strategies
 
 
 def strategy(*resources: tuple[str, int], type_: str = "LeastAllocated") -> ScoringStrategy:
@@ -23,41 +21,30 @@ def strategy(*resources: tuple[str, int], type_: str = "LeastAllocated") -> Scor
     return ScoringStrategy.model_validate({"type": type_, "resources": weighed})
 
 
-_THREE = asking(of("1000", "2000"), of("2000", "3000"))
-_CPU = asking(of("3000", "0"))
-_BOTH = asking(of("3000", "5000"))
+_THREE = requesting_pod(amounts("1000", "2000"), amounts("2000", "3000"))
+_CPU = requesting_pod(amounts("3000", "0"))
+_BOTH = requesting_pod(amounts("3000", "5000"))
 _NONE = pod("asking", containers=())
+
+
+def offer(cpu: str, memory: str, *held: Pod) -> Node:
+    return offering_node(amounts(cpu, memory), *held)
 
 
 @pytest.mark.parametrize(
     ("asks", "nodes", "expected"),
     [
-        (_NONE, [offering(of("4000", "10000")), offering(of("4000", "10000"))], [100, 100]),
-        (_THREE, [offering(of("4000", "10000")), offering(of("6000", "10000"))], [37, 50]),
+        (_NONE, [offer("4000", "10000"), offer("4000", "10000")], [100, 100]),
+        (_THREE, [offer("4000", "10000"), offer("6000", "10000")], [37, 50]),
         (
             _NONE,
-            [
-                offering(of("10000", "20000"), _CPU, _CPU),
-                offering(of("10000", "20000"), _CPU, _BOTH),
-            ],
+            [offer("10000", "20000", _CPU, _CPU), offer("10000", "20000", _CPU, _BOTH)],
             [70, 57],
         ),
-        (
-            _THREE,
-            [offering(of("10000", "20000"), _CPU), offering(of("10000", "20000"), _BOTH)],
-            [57, 45],
-        ),
-        (
-            _THREE,
-            [offering(of("10000", "20000"), _CPU), offering(of("10000", "50000"), _BOTH)],
-            [57, 60],
-        ),
-        (
-            _CPU,
-            [offering(of("4000", "10000"), _CPU), offering(of("4000", "10000"), _BOTH)],
-            [50, 25],
-        ),
-        (_NONE, [offering({}, _CPU), offering({}, _BOTH)], [0, 0]),
+        (_THREE, [offer("10000", "20000", _CPU), offer("10000", "20000", _BOTH)], [57, 45]),
+        (_THREE, [offer("10000", "20000", _CPU), offer("10000", "50000", _BOTH)], [57, 60]),
+        (_CPU, [offer("4000", "10000", _CPU), offer("4000", "10000", _BOTH)], [50, 25]),
+        (_NONE, [offering_node({}, _CPU), offering_node({}, _BOTH)], [0, 0]),
     ],
 )
 def test_scores_are_those_of_kube_schedulers_own_cases(
@@ -77,9 +64,9 @@ def test_a_percentage_that_is_almost_whole_is_not_taken_for_whole(
     capacity: int, percent: int, beside: int, own: int
 ) -> None:
     free = max(capacity * percent // 100 + beside, 0)
-    held = asking({"memory": str(max(capacity - free - own, 0))})
-    asks = asking({"memory": str(own)})
-    whole = offering({"memory": str(capacity)}, held)
+    held = requesting_pod({"memory": str(max(capacity - free - own, 0))})
+    asks = requesting_pod({"memory": str(own)})
+    whole = offering_node({"memory": str(capacity)}, held)
     left = capacity - int(held.containers[0].requests["memory"]) - own
     expected = max(left, 0) * 100 // capacity
     assert scores(LeastAllocatedScore(strategy(("memory", 1))), asks, whole) == [expected]
@@ -93,7 +80,7 @@ def test_a_percentage_that_is_almost_whole_is_not_taken_for_whole(
 def test_scores_are_those_of_upstreams_rules_in_whole_numbers(
     by: ScoringStrategy, drawn: list[Any], asks: Pod
 ) -> None:
-    nodes = [offering(dict(state.allocatable), *held) for state, held in drawn]
+    nodes = [offering_node(dict(state.allocatable), *held) for state, held in drawn]
     assert scores(LeastAllocatedScore(by), asks, *nodes) == [
         _plain(by, asks, each) for each in nodes
     ]

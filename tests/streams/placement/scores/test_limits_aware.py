@@ -16,11 +16,9 @@ from streams.placement.scores.limits_aware import LimitsAwareScore
 from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
-from tests.streams.cluster.builders import container, node, pod
-from tests.streams.cluster.loads import limits_aware_arguments, loading_pods
-from tests.streams.cluster.strategies import node_states
-from tests.streams.placement.builders import new_node
-from tests.streams.placement.harness import scores
+from tests.streams.builders import container, inventory_node, node, pod
+from tests.streams.placement.plugins import scores
+from tests.streams.strategies import limits_aware_arguments, loading_pods, node_states
 
 
 def arguments(
@@ -67,7 +65,7 @@ def test_the_example_of_kep_217() -> None:
 def test_raw_scores_are_those_of_exact_arithmetic(
     args: NodeResourceLimitsAwareArgs, drawn: list[Any], kind: Kind
 ) -> None:
-    nodes = [new_node(state, *held) for state, held in drawn]
+    nodes = [inventory_node(state, *held) for state, held in drawn]
     found = scores(LimitsAwareScore(args), kind.pod, *nodes)
     for score, each in zip(found, nodes, strict=True):
         exact = _exact(args, each, kind)

@@ -14,7 +14,7 @@ from streams.placement.scores.overutilization_risk import OverutilizationRiskSco
 from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
-from tests.streams.cluster.builders import RAW_ALLOCATABLE, at, metric, node, pod
+from tests.streams.builders import RAW_ALLOCATABLE, at, metric, node, pod
 from tests.streams.cluster.oracle import refresh_all
 
 _CPU = "overutilizationRisk: {resources: [{name: cpu}]}\n"

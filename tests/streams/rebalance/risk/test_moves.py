@@ -10,8 +10,8 @@ from streams.rebalance.risk import moves as risk_moves
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import HORIZON_MINUTES
 from streams.stage.arrays import BoolArray
-from tests.streams.cluster.builders import BY_RISK, RAW_ALLOCATABLE, container, controlled_by
-from tests.streams.rebalance.harness import World, costs, risky, settled
+from tests.streams.builders import BY_RISK, RAW_ALLOCATABLE, container, controlled_by
+from tests.streams.rebalance.rounds import Rounds, costs, risky, settled
 
 POOL = "OverutilizationRisk"
 
@@ -55,7 +55,7 @@ def test_a_move_that_gains_too_little_is_not_made() -> None:
 
 
 def test_a_move_that_only_shifts_the_risk_is_not_made() -> None:
-    world = World(BY_RISK)
+    world = Rounds(BY_RISK)
     for name in ("one", "two"):
         world.node(name, system=5)
         for number in range(3):
@@ -124,7 +124,7 @@ def test_a_recently_placed_pod_stays() -> None:
 
 def test_a_round_moves_no_more_pods_than_the_policy_says() -> None:
     for most in (1, 2):
-        world = World(BY_RISK.replace("maxMovesPerRound: 3", f"maxMovesPerRound: {most}"))
+        world = Rounds(BY_RISK.replace("maxMovesPerRound: 3", f"maxMovesPerRound: {most}"))
         for number in range(3):
             world.node(f"calm-{number}", system=5)
             world.node(f"risky-{number}", system=20)
@@ -141,7 +141,7 @@ def test_immovable_pods_do_not_block_the_comparison_of_others(
     """A round compares four pods; four that may go nowhere save more than all others."""
     monkeypatch.setattr(risk_moves, "COMPARED_MIN", 4)
     monkeypatch.setattr(risk_moves, "COSTS_MAX", 1)
-    world = World(BY_RISK.replace("minSavedMinutes: 9", "minSavedMinutes: 3"))
+    world = Rounds(BY_RISK.replace("minSavedMinutes: 9", "minSavedMinutes: 3"))
     world.node("pinned", system=2, labels={"pool": "own"})
     for number in range(4):
         pinned = {"node_selector": {"pool": "own"}, "containers": (container({"cpu": "2400m"}),)}
@@ -178,7 +178,7 @@ def test_a_gate_can_end_the_node_or_the_round() -> None:
 
 
 def test_moves_of_a_round_are_planned_together() -> None:
-    world = World(BY_RISK)
+    world = Rounds(BY_RISK)
     for name in ("calm", "risky-1", "risky-2"):
         world.node(name, system=5)
     big = (container({"cpu": "2500m"}),)
@@ -201,13 +201,13 @@ def test_moves_by_risk_follow_those_by_thresholds_and_count_them() -> None:
     assert not world.outcome.pools[-1].moves
 
 
-def beside_low_node_load(system: dict[str, int], *, high: str, low: str) -> World:
+def beside_low_node_load(system: dict[str, int], *, high: str, low: str) -> Rounds:
     """Nodes, rounds by thresholds before those by risk, and pods of a node at risk."""
     both = BY_RISK.replace("[OverutilizationRisk]", "[LowNodeLoad, OverutilizationRisk]") + (
         f"rebalance: {{highThresholds: {{{high}}}, lowThresholds: {{{low}}}, "
         "anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}}\n"
     )
-    world = World(both)
+    world = Rounds(both)
     for name, share in system.items():
         world.node(name, system=share)
     return world
@@ -257,18 +257,11 @@ def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -
     ).round()
 
 
-def test_a_round_by_risk_is_the_same_after_a_restart() -> None:
-    first, second = risky(), risky()
-    second.restart()
-    assert first.round() == second.round()
-    assert first.hot("risky").pods == second.hot("risky").pods
-
-
 @st.composite
-def clusters(draw: st.DrawFn) -> World:
+def clusters(draw: st.DrawFn) -> Rounds:
     """Some nodes with some pods that have been measured for a while."""
     saved = draw(st.sampled_from(["1.2", "9", "30"]))
-    world = World(BY_RISK.replace("minSavedMinutes: 9", f"minSavedMinutes: {saved}"))
+    world = Rounds(BY_RISK.replace("minSavedMinutes: 9", f"minSavedMinutes: {saved}"))
     for number in range(draw(st.integers(2, 5))):
         name = f"n{number}"
         world.node(name, system=draw(st.integers(0, 20)))
@@ -281,7 +274,7 @@ def clusters(draw: st.DrawFn) -> World:
 
 
 @given(clusters())
-def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: World) -> None:
+def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Rounds) -> None:
     world.round()
     world.balancer.refresh()
     names = sorted(world.inventory.nodes)

@@ -4,7 +4,7 @@ import pytest
 
 from streams.rebalance import balancer
 from streams.rebalance.thresholds.evictions import CHECKED_MAX, LATER
-from tests.streams.rebalance.harness import asked_in, busy
+from tests.streams.rebalance.rounds import asked_in, busy
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])

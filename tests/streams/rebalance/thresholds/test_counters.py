@@ -8,7 +8,7 @@ from schemas.policy import read_policy
 from streams.rebalance.differences import LOADSTREAM
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.pools import Pools
-from tests.streams.rebalance.harness import (
+from tests.streams.rebalance.rounds import (
     acting_rounds,
     change_policy,
     counted_world,

@@ -4,8 +4,7 @@ import pytest
 
 from schemas.base.message import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
-from tests.streams.cluster.builders import PERCENT
-from tests.streams.rebalance.harness import World, targets
+from tests.streams.rebalance.rounds import PERCENT, Rounds, targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
 MONDAY_MS = 1_794_787_200_000
@@ -37,7 +36,7 @@ movingThresholds:
 def test_the_open_window_applies_and_is_reported(
     hour: int, leaves: bool, high: int, source: str
 ) -> None:
-    world = World(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world = Rounds(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
     world.node("hot", system=60)
     world.pod("a", "hot", 15)
     targets(world, ["calm"])
@@ -47,7 +46,7 @@ def test_the_open_window_applies_and_is_reported(
 
 
 def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
-    world = World()
+    world = Rounds()
     world.node("a")
     for number in range(9):
         world.pod(f"pod-{number}", "a", usage={"cpu": 2**60, "memory": 2**62})
@@ -59,7 +58,7 @@ def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
 
 def test_a_round_by_deviation_reports_its_percentages() -> None:
     for compat in ("loadstream", "koordinator"):
-        world = World(
+        world = Rounds(
             f"""
 compat: {compat}
 rebalance:
@@ -121,9 +120,9 @@ movingThresholds:
 """
 
 
-def _peak(hour: int, document: str = _PEAK) -> World:
+def _peak(hour: int, document: str = _PEAK) -> Rounds:
     """A node at 90 % by a pod of each class; no other node is a target."""
-    world = World(document, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world = Rounds(document, now_ms=MONDAY_MS + hour * HOUR_MS)
     world.node("hot", system=30)
     for uid, priority in (("free", 3_500), ("batch", 5_500), ("mid", 7_500), ("prod", 9_500)):
         world.pod(uid, "hot", 15, priority=priority)
@@ -172,7 +171,7 @@ def test_at_the_peak_targets_are_preferred_and_gates_apply() -> None:
 
 
 def test_a_window_moves_thresholds_of_prod_pods_by_themselves() -> None:
-    world = World(
+    world = Rounds(
         """
 rebalance:
   highThresholds: {cpu: 90}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.streams.cluster.builders import BY_THRESHOLDS
-from tests.streams.rebalance.harness import World, hot_world, targets
+from tests.streams.builders import BY_THRESHOLDS
+from tests.streams.rebalance.rounds import Rounds, hot_world, targets
 
 KOORDINATOR = "compat: koordinator\n" + BY_THRESHOLDS
 
@@ -58,7 +58,7 @@ def test_a_node_without_a_fresh_metric_is_skipped() -> None:
 )
 def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[str]) -> None:
     """docs/reference/upstream.md X17."""
-    world = World(compat)
+    world = Rounds(compat)
     world.node("hot", system=50)
     world.pod("a", "hot", 15)
     world.pod("gone", "hot", 15)
@@ -72,7 +72,7 @@ def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[st
 )
 def test_usage_of_host_applications_counts(compat: str, leaves: list[str]) -> None:
     """docs/reference/upstream.md X17."""
-    world = World(compat)
+    world = Rounds(compat)
     world.node("hot", system=40)
     world.hosts["hot"] = {"nginx": 20}
     world.pod("a", "hot", 15)
@@ -83,7 +83,7 @@ def test_usage_of_host_applications_counts(compat: str, leaves: list[str]) -> No
 @pytest.mark.parametrize(("compat", "hot"), [("", ["hot"]), ("compat: koordinator\n", [])])
 def test_a_deviation_of_zero_is_a_threshold(compat: str, hot: list[str]) -> None:
     """docs/reference/upstream.md X15: below the mean is low, ten points above it is hot."""
-    world = World(
+    world = Rounds(
         compat
         + """
 rebalance:
@@ -128,7 +128,7 @@ def test_a_node_belongs_to_the_first_pool_that_selects_it(
     compat: str, pools: dict[str, list[str]]
 ) -> None:
     """X18: 80 % is not hot for the pool, and nobody else judges its nodes."""
-    world = World(compat + _POOLS)
+    world = Rounds(compat + _POOLS)
     world.node("web", system=60, labels={"pool": "web"})
     world.pod("a", "web", 20)
     targets(world, ["calm"])
@@ -138,7 +138,7 @@ def test_a_node_belongs_to_the_first_pool_that_selects_it(
 
 
 def test_pods_stay_within_their_pool() -> None:
-    world = World(_POOLS)
+    world = Rounds(_POOLS)
     world.node("web", system=80, labels={"pool": "web"})
     world.pod("a", "web", 20)
     targets(world, ["calm"])
@@ -148,7 +148,7 @@ def test_pods_stay_within_their_pool() -> None:
 
 
 def test_a_pool_without_thresholds_says_so() -> None:
-    world = World("mode: observe")
+    world = Rounds("mode: observe")
     world.node("n", system=99)
     assert world.round() == []
     assert world.pool.ended == "the pool has no thresholds"
@@ -157,7 +157,7 @@ def test_a_pool_without_thresholds_says_so() -> None:
 def test_metrics_without_a_resource_of_the_pool_are_not_called_too_old() -> None:
     of_gpus = "rebalance: {lowThresholds: {cpu: 40, nvidia.com/gpu: 40}, highThresholds: {cpu: 50, nvidia.com/gpu: 50}}"
     risk = "overutilizationRisk: {resources: [{name: nvidia.com/gpu}]}"
-    world = World(f"{of_gpus}\n{risk}\nplugins: {{balance: [LowNodeLoad, OverutilizationRisk]}}")
+    world = Rounds(f"{of_gpus}\n{risk}\nplugins: {{balance: [LowNodeLoad, OverutilizationRisk]}}")
     world.node("n", system=99, allocatable={"nvidia.com/gpu": "2"})
     assert world.round() == []
     assert (
@@ -177,7 +177,7 @@ rebalance:
   highThresholds: {cpu: 50, nvidia.com/gpu: 50}
   anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
 """
-    world = World(of_gpus)
+    world = Rounds(of_gpus)
     world.node("hot", allocatable={"cpu": "10", "nvidia.com/gpu": gpus})
     world.node("calm", allocatable={"cpu": "10", "nvidia.com/gpu": gpus})
     world.pod("a", "hot", usage={"cpu": 4_500, **uses})

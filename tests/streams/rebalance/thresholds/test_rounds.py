@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
-from tests.streams.cluster.builders import CLUSTER, PERCENT, container
-from tests.streams.rebalance.harness import World, hot_world
+from tests.streams.builders import CLUSTER, container
+from tests.streams.rebalance.rounds import PERCENT, Rounds, hot_world
 
 _POLICY = """
 compat: {compat}
@@ -78,8 +78,8 @@ def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -
     return Cluster(document, nodes, pods, loads)
 
 
-def made(cluster: Cluster, *, backwards: bool = False) -> World:
-    world = World(cluster.document)
+def made(cluster: Cluster, *, backwards: bool = False) -> Rounds:
+    world = Rounds(cluster.document)
     for name, fields in cluster.nodes[:: -1 if backwards else 1]:
         world.node(name, system=5, **fields)
     for uid, name, fields in cluster.pods[:: -1 if backwards else 1]:
@@ -87,7 +87,7 @@ def made(cluster: Cluster, *, backwards: bool = False) -> World:
     return world
 
 
-def load(world: World, cluster: Cluster, number: int, *, backwards: bool = False) -> None:
+def load(world: Rounds, cluster: Cluster, number: int, *, backwards: bool = False) -> None:
     """Pods that are still there use what the round says."""
     for uid, (cpu, memory) in list(cluster.loads[number].items())[:: -1 if backwards else 1]:
         name = world.inventory.node_of_pod[uid]
@@ -171,20 +171,6 @@ def test_pods_leave_only_while_their_node_is_over(cluster: Cluster) -> None:
                     gone[resource] = gone.get(resource, 0) + amount
 
 
-@given(st.sampled_from(["loadstream", "koordinator"]).flatmap(clusters), st.sets(st.integers(0, 3)))
-@settings(max_examples=60)
-def test_a_restart_between_two_rounds_changes_nothing(cluster: Cluster, restarts: set[int]) -> None:
-    steady, restarted = made(cluster), made(cluster)
-    for number in range(len(cluster.loads)):
-        if number in restarts:
-            restarted.restart()
-        load(steady, cluster, number)
-        load(restarted, cluster, number)
-        assert steady.round(gate=every_third) == restarted.round(gate=every_third)
-        assert content(steady.outcome) == content(restarted.outcome)
-        assert steady.rows == restarted.rows
-
-
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.integers(1, 3))
 def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(cluster: Cluster, most: int) -> None:
@@ -212,7 +198,7 @@ def test_updated_columns_equal_new_ones(cluster: Cluster, data: st.DataObject) -
             world.node(name, system=5, **fields)
         load(world, cluster, number)
         world.round()
-        fresh = World(cluster.document)
+        fresh = Rounds(cluster.document)
         fresh.inventory = world.inventory
         world.inventory.touched.update(dict.fromkeys(world.inventory.nodes))
         columns = fresh.balancer.columns
@@ -284,7 +270,7 @@ def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while
 
 
 def test_a_metric_without_pods_does_not_make_its_node_calm_for_prod_pods() -> None:
-    world = World(
+    world = Rounds(
         """
 rebalance:
   highThresholds: {cpu: 90}

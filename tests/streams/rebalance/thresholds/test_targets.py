@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from schemas.messages.nodes import Taint
-from tests.streams.cluster.builders import BY_THRESHOLDS, GI, PERCENT, container
-from tests.streams.rebalance.harness import World, hot_world, targets
+from tests.streams.builders import BY_THRESHOLDS, GI, container
+from tests.streams.rebalance.rounds import PERCENT, Rounds, hot_world, targets
 
 
 def test_moves_of_one_round_do_not_pile_up_on_a_target() -> None:
-    world = World()
+    world = Rounds()
     for number in range(4):
         world.node(f"hot-{number}", system=50)
         world.pod(f"p{number}", f"hot-{number}", 25)
@@ -47,7 +47,7 @@ def test_with_node_fit_a_pod_goes_only_where_it_could_run(
     fields: dict[str, Any], calm: dict[str, Any]
 ) -> None:
     for node_fit in (True, False):
-        world = World(BY_THRESHOLDS + f"  nodeFit: {str(node_fit).lower()}")
+        world = Rounds(BY_THRESHOLDS + f"  nodeFit: {str(node_fit).lower()}")
         world.node("hot", system=60)
         world.pod("a", "hot", 15, **fields)
         world.node("calm", **calm)
@@ -58,7 +58,7 @@ def test_with_node_fit_a_pod_goes_only_where_it_could_run(
 def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
     short: str,
 ) -> None:
-    world = World(
+    world = Rounds(
         BY_THRESHOLDS + "  prodHighThresholds: {memory: 50}\n  prodLowThresholds: {memory: 40}"
     )
     world.node("hot", system=20)
@@ -91,7 +91,9 @@ def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
 def test_a_pod_moves_only_to_targets_of_its_own_phase(
     of_class: str, hot: tuple[int, int], other: tuple[int, int], other_is: str, whose: str
 ) -> None:
-    world = World(BY_THRESHOLDS + "  prodHighThresholds: {cpu: 50}\n  prodLowThresholds: {cpu: 10}")
+    world = Rounds(
+        BY_THRESHOLDS + "  prodHighThresholds: {cpu: 50}\n  prodLowThresholds: {cpu: 10}"
+    )
     for name, (system, used) in (("hot", hot), ("other", other)):
         world.node(name, system=system)
         labels = {"koordinator.sh/priority-class": of_class}

@@ -16,16 +16,9 @@ from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.plugin import Filter, Score
 from streams.pods.kind import Kind, kind_of
-from tests.streams.cluster.builders import at
+from tests.streams.builders import at, hold, inventory_node
 from tests.streams.cluster.oracle import refresh_all
-from tests.streams.placement.builders import (
-    Event,
-    Gone,
-    Placed,
-    Removed,
-    hold,
-    new_node,
-)
+from tests.streams.strategies import Event, Gone, Placed, Removed
 
 Accepts = Callable[[Pod, Node], bool]
 
@@ -76,7 +69,7 @@ class Follower:
                 known[event.node].describe(event)
                 self._changed(known[event.node], Change.STATE)
             case NodeState():
-                self.layout([*self.nodes, new_node(event)])
+                self.layout([*self.nodes, inventory_node(event)])
             case Removed():
                 self.layout([node for node in self.nodes if node.name != event.node])
             case Placed() if event.node in known:

@@ -1,4 +1,7 @@
-"""A small cluster that makes rounds; cpu in percent of a node of ten cores."""
+"""A balancer over an inventory, without a stage: what a round sees is given directly, and its outcome is read.
+
+cpu is in percent of a node of ten cores.
+"""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -21,22 +24,29 @@ from streams.rebalance.outcome import HotNodeOutcome, PoolOutcome, RoundOutcome
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.stage.packing import apply_changes
 from streams.stage.records import RowChange, read_row
-from tests.streams.cluster.builders import (
+from tests.streams.builders import (
     BY_RISK,
     BY_THRESHOLDS,
     CLUSTER,
-    INTERVAL_MS,
-    PERCENT,
     START_MS,
-    by_thresholds,
     container,
     controlled_by,
     lifecycle,
     node,
 )
 
+#: Millicores of one percent of a node.
+PERCENT = 100
+INTERVAL_MS = 60_000
 
-class World:
+
+def by_thresholds(document: str) -> str:
+    """The policy where pods move by thresholds alone, unless it says by what."""
+    named = "plugins:" in document or "compat: koordinator" in document
+    return document if named else f"{document}\nplugins: {{balance: [LowNodeLoad]}}\n"
+
+
+class Rounds:
     """Nodes, pods and what they use, as given; a round sees exactly that."""
 
     def __init__(self, document: str = BY_THRESHOLDS, *, now_ms: int = START_MS) -> None:
@@ -200,34 +210,34 @@ class World:
         return {verdict.pod.uid: verdict.gate for verdict in self.hot(name).pods}
 
 
-# --- worlds of tests ---------------------------------------------------------------------------
+# --- rounds of tests ---------------------------------------------------------------------------
 
 
-def targets(world: World, names: Iterable[str], system: int = 10) -> None:
+def targets(world: Rounds, names: Iterable[str], system: int = 10) -> None:
     """Calm nodes."""
     for name in names:
         world.node(name, system)
 
 
-def hot_world(document: str = BY_THRESHOLDS) -> World:
+def hot_world(document: str = BY_THRESHOLDS) -> Rounds:
     """One hot node with a pod that just covers the excess, and one target."""
-    world = World(document)
+    world = Rounds(document)
     world.node("hot", system=60)
     world.pod("a", "hot", 15)
     targets(world, ["calm"])
     return world
 
 
-def counted_world(text: str) -> World:
+def counted_world(text: str) -> Rounds:
     """A node whose one pod covers any excess, and a target; rounds every ten seconds."""
-    made = World(text)
+    made = Rounds(text)
     made.node("hot", system=70)
     made.pod("a", "hot", 10)
     made.node("calm", system=0)
     return made
 
 
-def settled(world: World, rounds: int = 4) -> World:
+def settled(world: Rounds, rounds: int = 4) -> Rounds:
     """Pods are measured for some windows, so that their own usage counts."""
     for _ in range(5 * rounds):
         world.now_ms += INTERVAL_MS
@@ -236,9 +246,9 @@ def settled(world: World, rounds: int = 4) -> World:
     return world
 
 
-def risky(document: str = BY_RISK, **fields: Any) -> World:
+def risky(document: str = BY_RISK, **fields: Any) -> Rounds:
     """A node that is hot by three pods, and two that are calm; `fields` are those of all nodes."""
-    world = World(document)
+    world = Rounds(document)
     for name in ("calm-1", "calm-2", "risky"):
         world.node(name, system=5, **fields)
     for uid in ("a", "b", "c"):
@@ -247,9 +257,9 @@ def risky(document: str = BY_RISK, **fields: Any) -> World:
     return settled(world)
 
 
-def busy(hot: int, pods: int = 3, *, koordinator: bool = False) -> World:
+def busy(hot: int, pods: int = 3, *, koordinator: bool = False) -> Rounds:
     """Hot nodes whose pods nobody lets go, and room for them elsewhere."""
-    world = World(BY_THRESHOLDS + ("compat: koordinator\n" if koordinator else ""))
+    world = Rounds(BY_THRESHOLDS + ("compat: koordinator\n" if koordinator else ""))
     for number in range(hot):
         world.node(f"hot-{number:02}", system=90 - 30)
         for place in range(pods):
@@ -262,7 +272,7 @@ def busy(hot: int, pods: int = 3, *, koordinator: bool = False) -> World:
 # --- what is done with them --------------------------------------------------------------------
 
 
-def acting_rounds(made: World, hot: list[bool], interval_ms: int = 10_000) -> list[int]:
+def acting_rounds(made: Rounds, hot: list[bool], interval_ms: int = 10_000) -> list[int]:
     """Numbers of the rounds, from 1, in which something left; `hot` says in which the node is."""
     acted = []
     for number, over in enumerate(hot, 1):
@@ -273,7 +283,7 @@ def acting_rounds(made: World, hot: list[bool], interval_ms: int = 10_000) -> li
     return acted
 
 
-def change_policy(made: World, section: str = "rebalance", **fields: object) -> None:
+def change_policy(made: Rounds, section: str = "rebalance", **fields: object) -> None:
     """Another policy holds, and its rows are written."""
     part = getattr(made.policy, section).model_copy(update=fields)
     made.policy = made.policy.model_copy(update={section: part})
@@ -281,7 +291,7 @@ def change_policy(made: World, section: str = "rebalance", **fields: object) -> 
     made.write()
 
 
-def counter_rows(made: World) -> dict[str, bytes]:
+def counter_rows(made: Rounds) -> dict[str, bytes]:
     """Rows of counters, by node."""
     return {
         parse_row_key(key).name: row
@@ -290,14 +300,14 @@ def counter_rows(made: World) -> dict[str, bytes]:
     }
 
 
-def costs(world: World) -> list[float]:
+def costs(world: Rounds) -> list[float]:
     """What each node costs by the inventory."""
     nodes = [world.inventory.nodes[name] for name in sorted(world.inventory.nodes)]
     found: list[float] = RiskNodes(world.policy.overutilization_risk, nodes).costs.tolist()
     return found
 
 
-def asked_in(world: World) -> list[str]:
+def asked_in(world: Rounds) -> list[str]:
     """The nodes whose pods a round asks the gate about, which lets none leave."""
     asked: list[str] = []
 
