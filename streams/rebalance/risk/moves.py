@@ -343,8 +343,9 @@ class _Round:
         assert target is not None  # noqa: S101 - it was compared
         rules, source = self.inputs.rules, self.names[pod.source]
         refused = rules.hold_back(pod.held, source)
-        candidate = self.record.build_candidate(pod, target, costs)
-        refused = refused or rules.propose(candidate)
+        if refused is None:
+            candidate = self.record.build_candidate(pod, target, costs)
+            refused = rules.propose(candidate)
         if refused is not None:
             self._reject(pod, "gate", refused.text, costs, target)
             if refused.scope != "pod":
