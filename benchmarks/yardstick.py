@@ -234,7 +234,7 @@ def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
     drain_ms, pause_ms, policy_ms, undrain_ms = (
         round(hours * HOUR_MS) for hours in (1.5, 2.0, 2.25, 3.0)
     )
-    koordinator = (POLICIES / "koordinator-lownodeload-65.yaml").read_text()
+    koordinator = (POLICIES / "koordinator-lownodeload-75.yaml").read_text()
     return {
         drain_ms: [ask("drain", drain_ms)],
         pause_ms: [apply(policy, pause_ms, paused=True)],

@@ -2,7 +2,7 @@
 
 A package imports only packages on the lines below its own:
 
-    kubernetes                                   a real cluster behind the same ports
+    kubernetes                                   a real cluster: watch, usage, bindings and evictions
     agent                                        measures its own node
     queries                                      answers for people, read from topics
     policies                                     the policies of a cluster

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
+from loadstream.cli.arguments import (
+    ClusterOption,
+    MetricsHost,
+    MetricsPort,
+    check_metrics,
+    check_node_name,
+    number,
+)
 from loadstream.cli.command import command
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from connectors.agent.delivery import Delivery
     from connectors.agent.source import AgentSource
 
@@ -35,49 +40,11 @@ def register(app: typer.Typer) -> None:
     command(app, "agent --cluster prod-eu-1 --node node-17")(agent)
 
 
-def _sample_class() -> "type[BaseModel]":
-    from schemas.messages.usage import NodeUsage
-
-    return NodeUsage
-
-
-def _parse_applications(options: list[str]) -> dict[str, str]:
-    """Return the cgroup of each host application, by name."""
-    from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, HostApplicationUsage
-
-    check = as_field(lambda: HostApplicationUsage, "name", "--host-application")
-    cgroups: dict[str, str] = {}
-    for option in options:
-        name, _, cgroup = option.partition("=")
-        cgroup = cgroup.strip("/")
-        if not cgroup or ".." in cgroup.split("/"):
-            raise typer.BadParameter(
-                f"found {option!r}; expected NAME=CGROUP below the root, such as "
-                "proxy=system.slice/proxy.service",
-                param_hint="--host-application",
-            )
-        if check(name) in cgroups:
-            raise typer.BadParameter(
-                f"found {name} twice; expected one name per cgroup",
-                param_hint="--host-application",
-            )
-        cgroups[name] = cgroup
-    if len(cgroups) > HOST_APPLICATIONS_PER_SAMPLE_MAX:
-        raise typer.BadParameter(
-            f"found {len(cgroups)}; expected at most {HOST_APPLICATIONS_PER_SAMPLE_MAX}",
-            param_hint="--host-application",
-        )
-    return cgroups
-
-
-Cluster = Annotated[
-    str, typer.Option(callback=as_field(_sample_class, "cluster"), help="Name of the cluster.")
-]
 NodeName = Annotated[
     str,
     typer.Option(
         default_factory=socket.gethostname,
-        callback=as_field(_sample_class, "node"),
+        callback=check_node_name,
         show_default="this host's name",
         help="Name of the node, as the cluster has it.",
     ),
@@ -96,13 +63,6 @@ PodLogs = Annotated[
     Path,
     typer.Option(help="Directory of the kubelet's pod logs; its subdirectories name the pods."),
 ]
-HostApplications = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=CGROUP",
-        help="A process outside of Kubernetes, by its cgroup below the root; can be repeated.",
-    ),
-]
 Once = Annotated[
     bool,
     typer.Option(
@@ -112,13 +72,12 @@ Once = Annotated[
 
 
 def agent(
-    cluster: Cluster,
+    cluster: ClusterOption,
     node: NodeName,
     interval: Interval = 10.0,
     proc: Proc = Path("/proc"),
     cgroup: Cgroups = Path("/sys/fs/cgroup"),
     pod_logs: PodLogs = Path("/var/log/pods"),
-    host_application: HostApplications = None,
     once: Once = False,
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
@@ -134,17 +93,14 @@ def agent(
     check_metrics(metrics_host, metrics_port)
     if once and metrics_port:
         raise typer.BadParameter("it has no effect with --once", param_hint="--metrics-port")
-    applications = _parse_applications(host_application or [])
     with as_messages():
         try:
-            places = NodePaths(proc, cgroup, pod_logs)
-            source = AgentSource(cluster, node, places, applications)
+            source = AgentSource(cluster, node, NodePaths(proc, cgroup, pod_logs))
             if once:
                 time.sleep(interval)
                 print_json(source.sample().payload())
                 if source.files.last_failure:
                     echo(f"files: {source.files.last_failure}", err=True)
-                _complain_of_applications(source, Complaints())
                 return
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
@@ -193,7 +149,6 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
                 measured_s = time.monotonic()
                 delivery.put(sample)
                 telemetry.count_sample(len(sample.pods), source.unnamed)
-                _complain_of_applications(source, complaints)
             if delivery.dropped > telemetry.dropped:
                 why = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
                 complaints.report("backlog", why)
@@ -201,11 +156,6 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
             if source.files.last_failure:
                 complaints.report("files", source.files.last_failure)
                 source.files.last_failure = ""
-
-
-def _complain_of_applications(source: "AgentSource", complaints: "Complaints") -> None:
-    for name, cgroup in source.unmeasured.items():
-        complaints.report(f"host application {name}", f"found nothing in its cgroup {cgroup}")
 
 
 @contextmanager

@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 SEEDS_MAX = 1_000
 DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
 #: Parameters that have an option of their own, so `--set` refuses them.
-_OPTIONS = {
-    "scenario": "--scenario",
-    "nodes": "--nodes",
-    "hours": "--hours",
-    "load": "--load",
-    "sample_s": "--interval",
-}
+_OPTIONS = ("scenario", "nodes", "hours", "load")
 
 
 _Scenario = Annotated[
@@ -82,14 +76,6 @@ _Days = Annotated[
         help="Days of the traces, separated by commas, such as 20110303,20110306, or all."
     ),
 ]
-_Interval = Annotated[
-    int,
-    typer.Option(
-        parser=number("seconds", 10, 600),
-        metavar="SECONDS",
-        help="Time between two samples of a node.",
-    ),
-]
 _Policies = Annotated[
     list[Path] | None, typer.Option(help="File of a policy to compare; can be repeated.")
 ]
@@ -132,7 +118,6 @@ def register(app: typer.Typer) -> None:
         seeds: _Seeds = "1",
         trace: _Trace = None,
         days: _Days = "all",
-        interval: _Interval = 60,
         policy: _Policies = None,
         contenders: _Contenders = DEFAULT_CONTENDERS,
         setting: _Settings = None,
@@ -158,13 +143,12 @@ def register(app: typer.Typer) -> None:
                     nodes=nodes,
                     hours=hours,
                     load=percent / 100,
-                    sample_s=interval,
                     **scenario_parameters,
                 )
                 parameters = _apply_settings(parameters, setting or [])
                 problem = parameters.find_problem()
                 if problem is not None:
-                    raise typer.BadParameter(_name_option(problem))
+                    raise typer.BadParameter(problem)
                 compared_parameters.append(parameters)
         comparisons = _compare(
             compared_parameters,
@@ -213,8 +197,6 @@ def _compare(
             else read_traces(trace, system=any(each.system_share for each in parameters))
         )
         traces = _choose_days(all_traces, days)
-        for complaint in dict.fromkeys(each for day in traces for each in day.complaints):
-            _print_message(f"left out: {complaint}")
         for factory in factories.values():
             if factory.remark:
                 _print_message(factory.remark)
@@ -286,10 +268,10 @@ def _is_writable(file: Path) -> bool:
 
 
 def _write_report(path: Path, comparisons: "list[Comparison]") -> None:
-    from simulation.closed_loop.report import draw_bars, format_markdown
+    from simulation.closed_loop.report import draw_chart, format_markdown
 
     chart = path.with_suffix(".svg")
-    chart.write_text(draw_bars(comparisons), encoding="utf-8")
+    chart.write_text(draw_chart(comparisons), encoding="utf-8")
     path.write_text(format_markdown(comparisons, chart.name, sys.argv[1:]), encoding="utf-8")
 
 
@@ -301,12 +283,6 @@ def _print_tables(comparisons: "list[Comparison]") -> None:
             echo(line)
         echo("")
     echo(LEGEND)
-
-
-def _name_option(problem: str) -> str:
-    """Return a problem of a parameter under the name of the parameter's option, if it has one."""
-    name, colon, text = problem.partition(":")
-    return f"{_OPTIONS.get(name, name)}{colon}{text}"
 
 
 def _parse_scenarios(text: str) -> list[str]:
@@ -349,7 +325,7 @@ def _apply_settings(parameters: Parameters, settings: list[str]) -> Parameters:
         name, _, text = setting.partition("=")
         if name in _OPTIONS:
             raise typer.BadParameter(
-                f"found {name!r}, which has an option of its own; expected {_OPTIONS[name]}",
+                f"found {name!r}, which has an option of its own; expected --{name}",
                 param_hint="--set",
             )
         if name not in types:

@@ -4,7 +4,7 @@ Exit codes: 0 done, or there is an answer; 1 the record was refused, or the brok
 command line is wrong; 3 no record names the cluster, node or pod.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,17 +12,15 @@ from connectors.policies.entries import is_set_apart, newest_entry
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import (
+    Cluster,
     Json,
-    check_cluster_name,
     check_node_name,
     parse_length_ms,
-    parse_pod_name,
+    parse_object_name,
 )
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.cli.command import NOTHING_FOUND, as_messages, command, connect_as_configured
 from loadstream.policy.records import (
     By,
-    Cluster,
     New,
     Reason,
     Wait,
@@ -31,11 +29,6 @@ from loadstream.policy.records import (
     write_record,
 )
 from schemas.base.printable import to_one_line
-
-if TYPE_CHECKING:
-    from connectors.queries.whynot.evidence import Answer, Evidence
-    from connectors.queries.whynot.reading import Question
-
 
 app = typer.Typer(
     name="cluster",
@@ -46,9 +39,7 @@ app = typer.Typer(
 
 @command(app, "cluster why-not prod-eu-1 --node node-17", name="why-not")
 def why_not(
-    cluster: Annotated[
-        str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)
-    ],
+    cluster: Cluster,
     node: Annotated[
         str | None, typer.Option(help="Ask about this node.", callback=check_node_name)
     ] = None,
@@ -63,56 +54,44 @@ def why_not(
     The answer is based on the records of the newest rounds: the usage of nodes, the pods that should
     leave, and the first gate that stopped each hot node and pod, with numbers.
     """
-    question = _question(cluster, node, pod, back)
+    if node is not None and pod is not None:
+        raise typer.BadParameter("found --node and --pod; expected at most one of them")
+    named = None if pod is None else parse_object_name(pod, "--pod")
+    back_ms = parse_length_ms(back, "--back")
     with as_messages():
+        from connectors.queries.whynot.cluster import about_cluster
+        from connectors.queries.whynot.node import about_node
+        from connectors.queries.whynot.pod import about_pod
         from connectors.queries.whynot.reading import read_evidence
 
-        evidence = read_evidence(connect_as_configured(), question, wall_clock.now_ms())
-    answer = _answer(evidence, question)
+        evidence = read_evidence(
+            connect_as_configured(), cluster, wall_clock.now_ms(), node=node, pod=named, back_ms=back_ms
+        )  # fmt: skip
+    if node is not None:
+        answer = about_node(evidence, node)
+    elif named is not None:
+        answer = about_pod(evidence, *named)
+    else:
+        answer = about_cluster(evidence)
     if json:
-        print_json(_as_object(answer, evidence, question))
+        whole = {
+            "cluster": cluster,
+            "node": node,
+            "pod": pod,
+            "known": answer.known,
+            "answer": answer.sentences,
+            "warnings": list(evidence.warnings()),
+            "now_ms": evidence.now_ms,
+            "clock_ms": evidence.tick_ms,
+            "paused": evidence.paused,
+            "rounds_read": len(evidence.rounds),
+        }
+        print_json({**answer.data, **whole})
     else:
         for sentence in (*evidence.warnings(), *answer.sentences):
             echo(to_one_line(sentence))
     if not answer.known:
         raise typer.Exit(NOTHING_FOUND)
-
-
-def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Question":
-    from connectors.queries.whynot.reading import Question
-
-    if node is not None and pod is not None:
-        raise typer.BadParameter("found --node and --pod; expected at most one of them")
-    named = None if pod is None else parse_pod_name(pod, "--pod")
-    return Question(cluster, node, named, parse_length_ms(back, "--back"))
-
-
-def _answer(evidence: "Evidence", question: "Question") -> "Answer":
-    from connectors.queries.whynot.cluster import about_cluster
-    from connectors.queries.whynot.node import about_node
-    from connectors.queries.whynot.pod import about_pod
-
-    if question.node is not None:
-        return about_node(evidence, question.node)
-    if question.pod is not None:
-        return about_pod(evidence, *question.pod)
-    return about_cluster(evidence)
-
-
-def _as_object(answer: "Answer", evidence: "Evidence", question: "Question") -> dict[str, Any]:
-    whole: dict[str, Any] = {
-        "cluster": evidence.cluster,
-        "node": question.node,
-        "pod": "/".join(question.pod) if question.pod else None,
-        "known": answer.known,
-        "answer": list(answer.sentences),
-        "warnings": list(evidence.warnings()),
-        "now_ms": evidence.now_ms,
-        "clock_ms": evidence.tick_ms,
-        "paused": evidence.paused,
-        "rounds_read": len(evidence.rounds),
-    }
-    return {**answer.data, **whole}
 
 
 @command(app, 'cluster pause prod-eu-1 --reason "incident 4711"')

@@ -91,8 +91,6 @@ def register(app: typer.Typer) -> None:
         with _as_exit_codes():
             make_directory(output, "--output")
             traces = model_traces() if trace is None else read_traces(trace)[0]
-            for complaint in traces.complaints:
-                display.print(f"left out: {complaint}")
             parameters = choose_parameters(scenario, nodes, hours)
             result = run(parameters, seed, traces, output, display, display.print)
             document = {"decisions_sha256": result.digest, **result.comparison.document()}

@@ -5,26 +5,29 @@ line is wrong; 3 no record names the cluster or the node.
 """
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, as_field
-from loadstream.cli.command import as_messages, command, connect_as_configured, print_table
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
+from loadstream.cli.arguments import Cluster, Json, check_node_name
+from loadstream.cli.command import (
+    NOTHING_FOUND,
+    as_messages,
+    command,
+    connect_as_configured,
+    print_table,
+    warn,
+    warn_about_cluster,
+)
 from loadstream.migration.requests import (
-    Cluster,
     HowTo,
-    Ttl,
     Wait,
     Why,
     Windows,
     ask,
     check_cluster,
-    read_ttl_ms,
-    request_class,
     stop,
 )
 
@@ -33,20 +36,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="node", no_args_is_help=True, help="List nodes by usage, drain nodes.")
 
-Node = Annotated[
-    str, typer.Argument(help="Name of the node.", callback=as_field(request_class, "node"))
-]
+Node = Annotated[str, typer.Argument(help="Name of the node.", callback=check_node_name)]
 
 
-@command(app, "node list prod-eu-1 --sort memory", name="list")
+@command(app, "node list prod-eu-1", name="list")
 def list_(
     cluster: Cluster,
-    sort: Annotated[
-        Literal["usage", "cpu", "memory", "age", "name"],
-        typer.Option(
-            help="Order: the higher of CPU% and MEM%, one of them, the oldest metric first, or the name."
-        ),
-    ] = "usage",
     json: Json = False,
 ) -> None:
     """Show the nodes of a cluster by usage, like `kubectl top nodes`, with definitions of the numbers.
@@ -62,7 +57,7 @@ def list_(
         seen = warn_about_cluster(connection, cluster)
         kafka = read_kafka(connection)
         records = read_nodes(connection, kafka, cluster, wall_clock.now_ms())
-    rows = list_node_usage(records, sort)
+    rows = list_node_usage(records)
     if json:
         for row in rows:
             print_json({"cluster": cluster, **asdict(row)})
@@ -79,7 +74,6 @@ def drain(
     cluster: Cluster,
     node: Node,
     mode: HowTo = None,
-    ttl: Ttl = None,
     ignore_windows: Windows = False,
     reason: Why = "",
     wait: Wait = False,
@@ -89,14 +83,13 @@ def drain(
 
     The node takes no pods until `loadstream node undrain`. Pods that may not be evicted stay and are named.
     """
-    ttl_ms = read_ttl_ms(ttl)
     with as_messages():
         connection = connect_as_configured()
         check_cluster(connection, cluster)
         _stop_unless_seen(connection, cluster, node)
         ask(
             connection, cluster, f"requested the drain of node {node}", wait=wait, json=json, action="drain", node=node,
-            mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
+            mode=mode, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
 

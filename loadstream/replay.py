@@ -11,8 +11,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, check_cluster_name
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.cli.command import NOTHING_FOUND, as_messages, command, connect_as_configured
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection

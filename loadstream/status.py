@@ -15,8 +15,7 @@ from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from connectors.units import count_text
 from loadstream.cli.arguments import Json, check_cluster_name
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.cli.command import NOTHING_FOUND, as_messages, command, connect_as_configured
 from loadstream.doctor.findings import Finding, error
 from schemas.base.printable import to_one_line
 

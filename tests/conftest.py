@@ -33,8 +33,8 @@ from xdist.scheduler.loadgroup import LoadGroupScheduling  # type: ignore[import
 
 from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.brokers.process import Broker
 from connectors.brokers.server import KafkaServer
+from connectors.brokers.storage import Broker
 from connectors.kafka.admin import create_topics, find_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.extents import read_extents

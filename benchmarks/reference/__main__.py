@@ -31,7 +31,7 @@ from connectors.agent.telemetry import AgentTelemetry
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.sources.registry import SOURCES
 from connectors.process.logs import LogSettings
-from loadstream.cli.exit_codes import EXIT_CODES
+from loadstream.cli.command import EXIT_CODES
 from loadstream.commands import app
 from schemas.base.docstrings import field_docstrings
 from schemas.policy.document import Policy

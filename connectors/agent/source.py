@@ -6,28 +6,26 @@ gone is not in the sample. The system part is computed later (see `schemas.messa
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import EIO
 from pathlib import Path
-from typing import ClassVar
 
-from connectors.agent.cpu import CpuReading, compute_millicores, parse_cpu_times
+from connectors.agent.cgroups import PodCgroups, PodNames, find_hierarchies
 from connectors.agent.files import Files, parse_pairs
-from connectors.agent.hierarchies import find_hierarchies
-from connectors.agent.memory import (
+from connectors.agent.measures import (
+    CpuReading,
     build_cgroup_readings,
     build_node_readings,
+    compute_millicores,
+    parse_cpu_times,
     parse_memory,
 )
-from connectors.agent.pods import PodCgroups, PodNames
-from connectors.ports.usage_source import UsageSource
 from connectors.process import wall_clock
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.messages.usage import (
     PODS_PER_SAMPLE_MAX,
-    HostApplicationUsage,
     MemoryReadings,
     NodeUsage,
     PodUsage,
@@ -45,17 +43,14 @@ class NodePaths:
     pod_logs: Path = Path("/var/log/pods")
 
 
-class AgentSource(UsageSource):
-    """Yields one sample per reading."""
-
-    name: ClassVar[str] = "agent"
+class AgentSource:
+    """Measures one node."""
 
     def __init__(
         self,
         cluster: str,
         node: str,
         places: NodePaths | None = None,
-        host_applications: Mapping[str, str] | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Read all counters once, so that the first sample has rates.
@@ -64,7 +59,6 @@ class AgentSource(UsageSource):
             cluster: name of the cluster.
             node: name of the node.
             places: paths of the node's files.
-            host_applications: cgroup (below the root) by the name of the application.
             clock_ns: a monotonic clock.
 
         Raises:
@@ -74,22 +68,15 @@ class AgentSource(UsageSource):
         self.files = Files()
         self.unnamed = 0
         """Number of pods missing in the newest sample: they have no name, or there are too many."""
-        self.unmeasured: dict[str, str] = {}
-        """Host applications missing in the newest sample: cgroup by name."""
         self._cluster, self._node = cluster, node
         self._proc, self._clock_ns = str(places.proc), clock_ns
         self._trees = find_hierarchies(places.cgroup)
         self._pods = PodCgroups(self.files, self._trees.roots)
         self._names = PodNames(self.files, str(places.pod_logs))
-        self._applications = dict(host_applications or {})
         self._counters: dict[str, CpuReading] = {}
         self._current: dict[str, CpuReading] = {}
         self._node_counter: CpuReading | None = None
         self.sample()
-
-    async def read(self) -> AsyncIterator[NodeUsage]:
-        """Yield one sample; raises OSError if nothing can be read."""
-        yield self.sample()
 
     def sample(self) -> NodeUsage:
         """Return the usage since the last call; raises OSError if nothing can be read."""
@@ -115,8 +102,7 @@ class AgentSource(UsageSource):
             memory_is="notAvailable",
             capacity=capacity,
             pods=self._measure_pods(),
-            host_applications=self._measure_applications(),
-            source=self.name,
+            source="agent",
         )
         # Counters that were not read this time start again, because their rate would cover another interval.
         self._counters = self._current
@@ -156,17 +142,6 @@ class AgentSource(UsageSource):
                     PodUsage(namespace=namespace, name=name, uid=uid, usage=usage, memory=readings)
                 )
         return tuple(pods)
-
-    def _measure_applications(self) -> tuple[HostApplicationUsage, ...]:
-        applications = []
-        self.unmeasured = {}
-        for name, cgroup in self._applications.items():
-            usage, readings = self._measure(cgroup)
-            if usage:
-                applications.append(HostApplicationUsage(name=name, usage=usage, memory=readings))
-            else:
-                self.unmeasured[name] = cgroup
-        return tuple(applications)
 
     def _measure(self, cgroup: str) -> _Used:
         """Return the usage of a cgroup; empty if it is gone."""

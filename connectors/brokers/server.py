@@ -18,8 +18,7 @@ from typing import Self
 
 from connectors.brokers.class_archive import prepare_class_archive
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.brokers.process import Broker, extract_errors
-from connectors.brokers.storage import format_storage
+from connectors.brokers.storage import Broker, extract_errors, format_storage
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.topics import expected_topics

@@ -93,7 +93,8 @@ def connect(settings: KafkaSettings) -> Connection:
     from confluent_kafka.admin import AdminClient
 
     failures = Failures()
-    admin = AdminClient(_check_tls_files(settings, client_options(settings, failures)))
+    settings.ssl_context()  # reads the TLS files: its errors name the file, librdkafka's do not
+    admin = AdminClient(client_options(settings, failures))
     began = time.monotonic()
     is_announced = False
     while True:
@@ -117,21 +118,14 @@ def connect(settings: KafkaSettings) -> Connection:
     )
 
 
-def client_options(settings: KafkaSettings, failures: Failures, **more: Any) -> dict[str, Any]:
+def client_options(settings: KafkaSettings, failures: Failures) -> dict[str, Any]:
     """Return the properties of a confluent-kafka client that reports its errors to `failures`."""
     return {
         **settings.librdkafka_options(),
         "error_cb": failures.note,
         # librdkafka would also print the errors.
         "log_level": 0,
-        **more,
     }
-
-
-def _check_tls_files(settings: KafkaSettings, options: dict[str, Any]) -> dict[str, Any]:
-    """Read the TLS files with Python first: its errors name the file, librdkafka's do not."""
-    settings.ssl_context()
-    return options
 
 
 T = TypeVar("T")

@@ -21,7 +21,8 @@ from schemas.topics.codec import decode, encode
 from schemas.topics.records import RecordPlace, place_record
 from schemas.topics.unknown_fields import UnknownField, find_unknown_fields
 
-_LINES_PER_REPORT = 500
+#: Most bytes read at a time.
+_PIECE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,53 +58,48 @@ def produce_lines(
     read: Callable[[str, bytes], Any | Refusal] = decode,
     on_error: Literal["stop", "skip"] = "stop",
     on_rejection: Callable[[Rejection], None] = lambda rejection: None,
-    on_progress: Callable[[int, int], None] = lambda lines, bytes_read: None,
 ) -> ProduceSummary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read` validates a line. `on_progress` gets the lines and bytes read so far. Raises
-    BrokerUnavailable if the topic does not exist, or with the numbers of the lines that are not
-    acknowledged within 30 s.
+    `read` validates a line. Raises BrokerUnavailable if the topic does not exist, or with the first
+    line that is not acknowledged within 30 s.
     """
     partitions = count_partitions(connection, topic.name)
     summary = ProduceSummary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
-    bytes_read = sent = 0
-    waiting: list[OutgoingRecord] = []
     with Sender(connection) as sender:
-        for number, line in read_lines(stream):
-            bytes_read += len(line)
-            value = line.strip()
-            if value:
+        for lines in read_lines(stream):
+            records: list[OutgoingRecord] = []
+            for number, line in lines:
+                value = line.strip()
+                if not value:
+                    continue
                 summary.lines += 1
-                too_long = len(line) > VALUE_BYTES_MAX + 1
-                target = _too_long() if too_long else _target(topic, value, partitions, read)
+                if len(line) > VALUE_BYTES_MAX:
+                    reason = f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes"
+                    target: RecordPlace | Refusal = Refusal("limit", reason)
+                else:
+                    target = _target(topic, value, partitions, read)
                 if isinstance(target, Refusal):
                     summary.rejected += 1
                     on_rejection(Rejection(number, target.reason))
                     if on_error == "stop":
                         summary.stopped = True
                         break
-                else:
-                    for unknown in find_unknown_fields(topic.name, value):
-                        summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
-                    waiting.append(OutgoingRecord(topic.name, value, target, number))
-                    summary.value_bytes += len(value)
-                    summary.expired += (
-                        target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
-                    )
-            if number % _LINES_PER_REPORT == 0:
-                on_progress(number, bytes_read)
-                sent += len(sender.send_records(waiting))
-                waiting = []
-                if sender.has_failed:
-                    break
-        sent += len(sender.send_records(waiting))
+                    continue
+                for unknown in find_unknown_fields(topic.name, value):
+                    summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
+                records.append(OutgoingRecord(topic.name, value, target, number))
+                summary.value_bytes += len(value)
+                summary.expired += (
+                    target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
+                )
+            summary.produced += len(sender.send_records(records))
+            if summary.stopped or sender.has_failed:
+                break
         sender.flush("line")
-    on_progress(summary.lines, bytes_read)
     summary.seconds = time.monotonic() - began
-    summary.produced = sent
     return summary
 
 
@@ -126,17 +122,20 @@ def produce_messages(
         return sender.deliver(records), refused
 
 
-def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with their numbers from 1; of a line that is too long, only the beginning.
+def read_lines(stream: BinaryIO) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield lines with their numbers from 1, as many at a time as the stream has ready.
 
-    Otherwise a stream without line breaks could fill the memory.
+    Of a line that is too long, only the beginning is kept: a stream without line breaks must not fill the
+    memory.
     """
-    number = 0
-    while line := stream.readline(VALUE_BYTES_MAX + 2):
-        number += 1
-        yield number, line
-        while line and not line.endswith(b"\n") and len(line) >= VALUE_BYTES_MAX:
-            line = stream.readline(VALUE_BYTES_MAX + 2)
+    number, rest = 0, b""
+    while piece := stream.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+        *lines, rest = (rest + piece).split(b"\n")
+        rest = rest[: VALUE_BYTES_MAX + 1]
+        yield list(enumerate(lines, number + 1))
+        number += len(lines)
+    if rest:
+        yield [(number + 1, rest)]
 
 
 def _target(
@@ -153,7 +152,3 @@ def _target(
             f"partition: found {target.partition}; expected 0 to {partitions - 1}",
         )
     return target
-
-
-def _too_long() -> Refusal:
-    return Refusal("limit", f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes")

@@ -1,4 +1,4 @@
-"""A real Kubernetes cluster behind the ports: what there is, what it uses, what is done to it.
+"""A real Kubernetes cluster: what there is, what it uses, what is done to it.
 
     duties            the processes between a cluster and Kafka: watch, collect, bind, evict
     watch             what there is, and what wants a node

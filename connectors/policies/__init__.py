@@ -1,9 +1,7 @@
 """Policies of clusters.
 
-entries      the policy records of a cluster
-history      a policy record as one line and as JSON
+entries      the policy records of a cluster, also as one line and as JSON
 differences  fields in which two policies differ
 unmet        requirements of a policy that a cluster does not meet
-draft        `policy init`: a first policy based on a cluster's history
 imports      `policy import`: a policy from the configuration of another system
 """

@@ -17,7 +17,7 @@ A decision without a node is shown to users of the cluster (`explain`).
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
@@ -51,9 +51,6 @@ DONE = Attempt("done")
 
 class Sink(ABC):
     """Executes the commands of one cluster."""
-
-    name: ClassVar[str]
-    """Name in the registry."""
 
     @abstractmethod
     async def bind(self, decision: PlacementDecision) -> Attempt:

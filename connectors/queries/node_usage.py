@@ -64,8 +64,8 @@ def policy_in_force(records: ClusterRecords) -> Policy:
         return read_policy("")
 
 
-def list_node_usage(records: ClusterRecords, sort: str = "usage") -> list[NodeUsageRow]:
-    """Return a row per node, the highest first; `sort` is usage, cpu, memory, age or name."""
+def list_node_usage(records: ClusterRecords) -> list[NodeUsageRow]:
+    """Return a row per node, the node with the highest percentage first."""
     oldest_ms = policy_in_force(records).rebalance.node_metric_expiration_seconds * 1_000
     pools = records.round.pools if records.round else ()
     hot = {
@@ -73,14 +73,7 @@ def list_node_usage(records: ClusterRecords, sort: str = "usage") -> list[NodeUs
     }
     names = records.nodes or records.metrics
     rows = [_row(records, name, hot.get(name), oldest_ms) for name in names]
-    rows.sort(key=lambda row: row.node)
-    if sort == "age":  # nodes without a metric come first
-        rows.sort(key=lambda row: float("inf") if row.age_ms is None else row.age_ms, reverse=True)
-    elif sort != "name":
-        rows.sort(
-            key=lambda row: row.highest_percent if sort == "usage" else row.percent.get(sort, -1.0),
-            reverse=True,
-        )
+    rows.sort(key=lambda row: (-row.highest_percent, row.node))
     return rows
 
 

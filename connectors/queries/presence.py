@@ -1,4 +1,4 @@
-"""Whether a worker writes for a cluster, and whether a record names the cluster or a node of it.
+"""Whether a worker writes for a cluster, and whether a record names the cluster, a node or a pod of it.
 
 Commands report this first: if the worker stopped three hours ago, every answer is three hours old, and
 no worker reads a request for a mistyped cluster. A limited number of records of the topics that
@@ -13,6 +13,7 @@ from typing import Any
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.units import ago_text, time_text
+from schemas.messages.pods import PodLifecycle, PodRef
 
 #: A worker ticks once a second, but is silent for longer while it takes over partitions. The alert
 #: LoadstreamClockBehind fires after the same time.
@@ -21,6 +22,8 @@ SILENT_AFTER_MS = 30_000
 RECORDS_MAX = 20_000
 #: Records of each topic that are searched for a cluster with a similar name.
 _NAMES_FROM = 200
+#: Records that are searched for a pod.
+_PODS_MAX = 100_000
 #: Topics with records of producers; a policy or a request may itself contain a mistyped name.
 _ABOUT_CLUSTERS = ("node-metrics", "pod-lifecycle", "node-state", "scheduling-requests")
 #: Node states come first, because a removed node still has a metric.
@@ -125,3 +128,22 @@ def _clusters(connection: Connection) -> Iterator[str]:
     for topic in _ABOUT_CLUSTERS:
         for message in PastMessages(connection, topic, None, _NAMES_FROM).newest(SearchProgress()):
             yield message.cluster
+
+
+def find_pod(connection: Connection, cluster: str, namespace: str, name: str) -> PodRef | str:
+    """Return the pod, or a sentence that it is unknown or has ended. Raises BrokerUnavailable."""
+    looked = SearchProgress()
+    past = PastMessages(connection, "pod-lifecycle", cluster, _PODS_MAX)
+    for message in past.newest(looked):
+        if not isinstance(message, PodLifecycle):
+            continue
+        pod = message.pod
+        if (pod.namespace, pod.name) != (namespace, name):
+            continue
+        if message.event in ("deleted", "finished"):
+            return f"pod {namespace}/{name} of cluster {cluster} has ended: it was {message.event}"
+        return PodRef(namespace=namespace, name=name, uid=pod.uid)
+    where = "topic pod-lifecycle"
+    if not looked.whole:
+        where = f"the newest {looked.records} records of {where}"
+    return f"pod {namespace}/{name} of cluster {cluster} is not in {where}"

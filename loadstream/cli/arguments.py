@@ -12,6 +12,7 @@ from connectors.units import duration_ms
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from connectors.kubernetes.sources.settings import SourceSettings
     from schemas.topics.catalog import Topic
 
 #: Address of `/metrics` and `/healthz` of a long-running process (`connectors.process.metrics_endpoint`).
@@ -32,6 +33,20 @@ MetricsHost = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="Kubeconfig file. Default: KUBECONFIG, the pod's service account, or ~/.kube/config."
+    ),
+]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+Sources = Annotated[
+    Path | None,
+    typer.Option(
+        "--sources",
+        help="YAML file with the usage sources. Default: /metrics/resource of every kubelet.",
+    ),
+]
 
 
 def check_cluster_name(name: str | None) -> str | None:
@@ -42,6 +57,12 @@ def check_cluster_name(name: str | None) -> str | None:
 def check_node_name(name: str | None) -> str | None:
     """Check an optional name of a node."""
     return name if name is None else as_field(_usage, "node")(name)
+
+
+Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)]
+ClusterOption = Annotated[
+    str, typer.Option("--cluster", help="Name of the cluster.", callback=check_cluster_name)
+]
 
 
 def check_metrics(host: str, port: int) -> None:
@@ -135,8 +156,8 @@ def number(
     return read
 
 
-def parse_pod_name(text: str, option: str | None = None) -> tuple[str, str]:
-    """Return namespace and name of a pod; an error names the option."""
+def parse_object_name(text: str, option: str | None = None) -> tuple[str, str]:
+    """Return namespace and name of a pod or a Helm release; an error names the option."""
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
         raise typer.BadParameter(
@@ -174,3 +195,20 @@ def find_topic(name: str) -> "Topic":
         )
         raise typer.BadParameter(f"there is no topic {name!r}; {hint}", param_hint="TOPIC")
     return TOPIC_BY_NAME[name]
+
+
+def read_source_file(file: Path | None) -> "tuple[SourceSettings, ...]":
+    """Return the usage sources of a file; without a file, the default sources."""
+    from connectors.kubernetes.sources.registry import list_settings_classes
+    from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
+
+    try:
+        text = DEFAULT_TEXT if file is None else file.read_bytes()
+        return read_sources(text, list_settings_classes(), str(file or "sources"))
+    except SourcesError as error:
+        raise typer.BadParameter(f"\n{error}", param_hint="--sources") from None
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{file} cannot be read: {error.strerror}; expected a file of usage sources",
+            param_hint="--sources",
+        ) from None

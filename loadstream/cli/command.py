@@ -1,4 +1,4 @@
-"""Registers commands, connects them to Kafka, and prints their expected failures."""
+"""Registers commands, connects them to Kafka, and prints their warnings and expected failures."""
 
 import inspect
 import os
@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
 
+#: Exit codes of all commands; the root help and the reference show them.
+EXIT_CODES = {
+    0: "Done, or the program was stopped by SIGTERM.",
+    1: "The command failed or was refused; the last sentence on standard error says why.",
+    2: "The command line or a setting is wrong, or a required tool is missing.",
+    3: "There is no answer: no record names the cluster or object, or part of the history to replay is gone.",
+    130: "Ctrl-C.",
+}
+#: Exit code if no record names the cluster or object of the command.
+NOTHING_FOUND = 3
 #: The setting that the option overrides; its module (`schemas.settings.connection`) is slow to import.
 _SERVERS = "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"
 _Bootstrap = Annotated[
@@ -127,3 +138,27 @@ def _list_expected() -> tuple[type[Exception], ...]:
         SettingsError,
         TopicsRefused,
     )
+
+
+def warn(text: str) -> None:
+    echo(f"warning: {to_one_line(text)}", err=True)
+
+
+def warn_about_cluster(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:
+    """Warn if no worker writes for a cluster, or no record of a producer names it.
+
+    Returns whether a producer names the cluster. With `starting`, a worker may still be starting, so a
+    clock that has never ticked is not reported. Raises BrokerUnavailable.
+    """
+    from connectors.queries.presence import describe_silence, last_tick_ms, seek_cluster
+
+    tick_ms = last_tick_ms(connection, cluster)
+    silent = (
+        None if starting and tick_ms is None else describe_silence(tick_ms, wall_clock.now_ms())
+    )
+    if silent is not None:
+        warn(silent)
+    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    if unseen is not None:
+        warn(unseen)
+    return unseen is None

@@ -1,7 +1,7 @@
 """Reads and writes files of commands, and prints their errors."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
@@ -50,16 +50,11 @@ def print_problems(name: str, problems: "Sequence[Problem]") -> NoReturn:
     raise typer.Exit(1)
 
 
-#: Called with the numbers of lines and bytes that were read so far.
-Report = Callable[[int, int], None]
-
-
 @contextmanager
-def opened_with_progress(file: Path | None) -> Iterator[tuple[BinaryIO, Report]]:
-    """Open a file with a progress bar; yields the stream and a function that reports progress."""
+def open_input(file: Path | None) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for `-` and None."""
     if file is None or str(file) == "-":
-        with _bar(total=None) as report:
-            yield sys.stdin.buffer, report
+        yield sys.stdin.buffer
         return
     try:
         stream = file.open("rb")
@@ -67,19 +62,5 @@ def opened_with_progress(file: Path | None) -> Iterator[tuple[BinaryIO, Report]]
         raise typer.BadParameter(
             f"cannot read {file}: {error.strerror}", param_hint="FILE"
         ) from None
-    with stream, _bar(total=file.stat().st_size) as report:
-        yield stream, report
-
-
-@contextmanager
-def _bar(total: int | None) -> Iterator[Report]:
-    if not sys.stderr.isatty():
-        yield lambda lines, bytes_read: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total, lines=0)
-        yield lambda lines, bytes_read: progress.update(task, completed=bytes_read, lines=lines)
+    with stream:
+        yield stream

@@ -13,26 +13,28 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import Json, as_field, parse_length_ms, parse_pod_name
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
+from loadstream.cli.arguments import Cluster, Json, as_field, parse_length_ms, parse_object_name
+from loadstream.cli.command import (
+    NOTHING_FOUND,
+    as_messages,
+    command,
+    connect_as_configured,
+    warn,
+    warn_about_cluster,
+)
 from loadstream.migration.requests import (
-    Cluster,
     HowTo,
-    Ttl,
     Wait,
     Why,
     Windows,
     ask,
     check_cluster,
-    read_ttl_ms,
     request_class,
     stop,
 )
 from schemas.base.printable import escape_json, to_one_line
 
 if TYPE_CHECKING:
-    from connectors.kafka.client import Connection
     from schemas.messages.pods import PodRef
 
 app = typer.Typer(
@@ -90,13 +92,8 @@ def start(
     cluster: Cluster,
     pod: Pod,
     mode: HowTo = None,
-    ttl: Ttl = None,
     ignore_windows: Windows = False,
     reason: Why = "",
-    uid: Annotated[
-        str | None,
-        typer.Option(help="uid of the pod; looked up in topic pod-lifecycle if not given."),
-    ] = None,
     wait: Wait = False,
     json: Json = False,
 ) -> None:
@@ -105,15 +102,20 @@ def start(
     Protections, limits and disruption budgets apply as to every migration. If the policy's mode is
     `observe`, the eviction is marked dry and not carried out.
     """
-    named, ttl_ms = parse_pod_name(pod), read_ttl_ms(ttl)
-    _check_pod(*named, uid)
+    from connectors.queries.presence import find_pod
+
+    named = parse_object_name(pod)
+    for value, field in zip(named, ("namespace", "name"), strict=True):
+        as_field(_pod, field, "POD")(value)
     with as_messages():
         connection = connect_as_configured()
         check_cluster(connection, cluster)
-        ref = _pod_ref(connection, cluster, named, uid)
+        found = find_pod(connection, cluster, *named)
+        if isinstance(found, str):
+            stop(found)
         ask(
-            connection, cluster, f"requested the migration of pod {pod}", wait=wait, json=json, action="migrate", pod=ref,
-            mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
+            connection, cluster, f"requested the migration of pod {pod}", wait=wait, json=json, action="migrate", pod=found,
+            mode=mode, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
 
@@ -144,7 +146,7 @@ def abort(
 def _switch(cluster: str, which: str, action: str, reason: str, *, wait: bool, json: bool) -> None:
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
 
-    named = parse_pod_name(which) if "/" in which else None
+    named = parse_object_name(which) if "/" in which else None
     if named is None:
         as_field(request_class, "migration_id", "WHICH")(which)
     with as_messages():
@@ -168,26 +170,3 @@ def _pod() -> "type[PodRef]":
     from schemas.messages.pods import PodRef
 
     return PodRef
-
-
-def _check_pod(namespace: str, name: str, uid: str | None) -> None:
-    """Check that a record can contain the name and the uid."""
-    for value, field in ((namespace, "namespace"), (name, "name")):
-        as_field(_pod, field, "POD")(value)
-    if uid is not None:
-        as_field(_pod, "uid", "--uid")(uid)
-
-
-def _pod_ref(
-    connection: "Connection", cluster: str, named: tuple[str, str], uid: str | None
-) -> "PodRef":
-    """Return the newest pod of a name. Raises BrokerUnavailable."""
-    from connectors.queries.pod_search import find_pod
-    from schemas.messages.pods import PodRef
-
-    if uid is not None:
-        return PodRef(namespace=named[0], name=named[1], uid=uid)
-    found = find_pod(connection, cluster, *named)
-    if isinstance(found, str):
-        stop(found)
-    return found

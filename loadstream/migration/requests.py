@@ -14,8 +14,8 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import as_field, parse_length_ms
-from loadstream.cli.warnings import NOTHING_FOUND, warn_about_cluster
+from loadstream.cli.arguments import as_field
+from loadstream.cli.command import NOTHING_FOUND, warn_about_cluster
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 TOPIC = "migration-requests"
 #: Seconds between two reads of the answers.
 _LOOK_S = 0.5
-#: The longest life of a migration that the schema of requests allows.
-_TTL_MAX_MS = 86_400_000
 
 
 def request_class() -> "type[MigrationRequest]":
@@ -41,7 +39,6 @@ def _field(name: str) -> Callable[[Any], Any]:
     return as_field(request_class, name)
 
 
-Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=_field("cluster"))]
 HowTo = Annotated[
     str | None,
     typer.Option(
@@ -50,10 +47,6 @@ HowTo = Annotated[
         "Default: as the policy says.",
         callback=_field("mode"),
     ),
-]
-Ttl = Annotated[
-    str | None,
-    typer.Option(help="Time limit of a migration: 5m, 1h. Default: as the policy says."),
 ]
 Windows = Annotated[
     bool, typer.Option("--ignore-windows", help="Do not wait for a maintenance window.")
@@ -71,15 +64,6 @@ def check_cluster(connection: "Connection", cluster: str) -> None:
     """Warn if no worker writes; end the command if no record names the cluster."""
     if not warn_about_cluster(connection, cluster):
         stop("no request was written", NOTHING_FOUND)
-
-
-def read_ttl_ms(text: str | None) -> int | None:
-    if text is None:
-        return None
-    found_ms = parse_length_ms(text, "--ttl")
-    if found_ms > _TTL_MAX_MS:
-        raise typer.BadParameter(f"found {text}; expected at most 1d", param_hint="--ttl")
-    return found_ms
 
 
 def stop(why: str, code: int = 1) -> NoReturn:

@@ -10,14 +10,18 @@ import typer
 
 from connectors.policies.entries import newest_entry
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, check_cluster_name
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
-from loadstream.policy.draft import init
+from loadstream.cli.arguments import Cluster, Json, check_cluster_name
+from loadstream.cli.command import (
+    NOTHING_FOUND,
+    as_messages,
+    command,
+    connect_as_configured,
+    warn,
+    warn_about_cluster,
+)
 from loadstream.policy.imports import import_
 from loadstream.policy.records import (
     By,
-    Cluster,
     File,
     New,
     Reason,
@@ -38,7 +42,6 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Write, check, apply and compare the policies of clusters.",
 )
-command(app, "policy init prod-eu-1 --output policy.yaml")(init)
 command(app, "policy import koord-scheduler-config.yaml", name="import", kafka=False)(import_)
 command(app, "policy show prod-eu-1")(show)
 command(app, "policy history prod-eu-1")(history)

@@ -13,8 +13,8 @@ import typer
 from connectors.process.terminal import echo, print_json
 from connectors.units import count_text
 from loadstream.cli.arguments import Json
+from loadstream.cli.command import warn
 from loadstream.cli.files import print_problems, read_file, write_new
-from loadstream.cli.warnings import warn
 from schemas.base.printable import escape_yaml, to_one_line
 
 if TYPE_CHECKING:

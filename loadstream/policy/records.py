@@ -23,8 +23,8 @@ from connectors.policies.entries import TOPIC
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.cli.arguments import as_field
+from loadstream.cli.command import NOTHING_FOUND, warn, warn_about_cluster
 from loadstream.cli.files import print_problems, read_file
-from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_about_cluster
 from schemas.base.printable import to_one_line
 
 #: Token of a pod's service account, where it is mounted.
@@ -44,9 +44,6 @@ def _record() -> "type[PolicyRecord]":
     return PolicyRecord
 
 
-Cluster = Annotated[
-    str, typer.Argument(help="Name of the cluster.", callback=as_field(_record, "cluster"))
-]
 Reason = Annotated[
     str,
     typer.Option(

@@ -13,19 +13,25 @@ import typer
 from connectors.policies.entries import (
     TOPIC,
     PolicyEntry,
+    as_json,
+    as_line,
+    author_text,
     read_entries_of,
     read_valid_entries,
     split_present,
+    time_and_age,
 )
-from connectors.policies.history import as_json, as_line, author_text, time_and_age
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, number
-from loadstream.cli.command import as_messages, connect_as_configured
+from loadstream.cli.arguments import Cluster, Json
+from loadstream.cli.command import (
+    NOTHING_FOUND,
+    as_messages,
+    connect_as_configured,
+    warn_about_cluster,
+)
 from loadstream.cli.files import print_problems
-from loadstream.cli.warnings import NOTHING_FOUND, warn_about_cluster
 from loadstream.policy.records import (
     By,
-    Cluster,
     Reason,
     Wait,
     read_policy_file,
@@ -40,17 +46,12 @@ if TYPE_CHECKING:
 
 def show(
     cluster: Cluster,
-    effective: Annotated[
-        bool, typer.Option("--effective", help="Fill in every default, as `policy check` does.")
-    ] = False,
     json: Json = False,
 ) -> None:
     """Print the cluster's policy with its digest, and since when it applies, who applied it and why.
 
     The output is YAML with the same effect.
     """
-    from schemas.policy import effective_yaml
-
     with as_messages():
         connection = connect_as_configured()
         seen = warn_about_cluster(connection, cluster)
@@ -60,7 +61,6 @@ def show(
     document = present[-1].record.document if present else ""
     policy = _read_document(document, f"the policy of cluster {cluster}")
     paused = bool(present) and present[-1].record.paused
-    text = effective_yaml(policy) if effective else document
     if json:
         first = present[0].record if present else None
         whole = {
@@ -72,14 +72,14 @@ def show(
             "since_ms": None if first is None else first.applied_at_ms,
             "applied_by": "" if first is None else first.applied_by,
             "reason": "" if first is None else first.reason,
-            "policy": text,
+            "policy": document,
         }
         print_json(whole)
     else:
         for line in _describe(cluster, policy, entries, state):
             echo(to_one_line(f"# {line}"))
-        if text:
-            echo(escape_yaml(text.rstrip("\n")))
+        if document:
+            echo(escape_yaml(document.rstrip("\n")))
     if not seen:
         raise typer.Exit(NOTHING_FOUND)
 
@@ -124,24 +124,14 @@ def diff(
     file: Annotated[
         Path | None, typer.Argument(help="Compare the cluster's policy with this YAML file.")
     ] = None,
-    offset: Annotated[
-        int | None,
-        typer.Option(
-            parser=number("", 0),
-            metavar="OFFSET",
-            help="Compare the policy of this offset in `policy history` with the current policy.",
-        ),
-    ] = None,
     json: Json = False,
 ) -> None:
     """Show the fields in which two policies differ, with all defaults filled in.
 
-    Without FILE and --offset, the previous policy is compared with the current policy.
+    Without FILE, the previous policy is compared with the current policy.
     """
     from connectors.policies.differences import list_differences
 
-    if file is not None and offset is not None:
-        raise typer.BadParameter("found FILE and --offset; expected at most one of them")
     other = None if file is None else read_policy_file(file)[0]
     with as_messages():
         connection = connect_as_configured()
@@ -152,7 +142,7 @@ def diff(
     if other is not None:
         differences = list_differences(present, other)
     else:
-        earlier = _find_earlier(cluster, entries, offset)
+        earlier = _find_earlier(cluster, entries)
         differences = list_differences(_read_entry(earlier), present)
     for each in differences:
         if json:
@@ -182,7 +172,7 @@ def rollback(
         connection = connect_as_configured()
         warn_about_cluster(connection, cluster, starting=wait)
         entries = read_valid_entries(connection, cluster)
-        earlier = _find_earlier(cluster, entries, None)
+        earlier = _find_earlier(cluster, entries)
         policy = _read_entry(earlier)
         newest = entries[-1].record
         if not reason:
@@ -203,20 +193,14 @@ def rollback(
         echo(to_one_line(f"  {each}"))
 
 
-def _find_earlier(cluster: str, entries: Sequence[PolicyEntry], offset: int | None) -> PolicyEntry:
-    """Return the entry of an offset, or that of the previous policy; without one, the command ends."""
-    if offset is None:
-        earlier, _ = split_present(entries)
-        if earlier:
-            return earlier[-1]
-        what = f"cluster {cluster} has no earlier policy"
-    else:
-        for entry in entries:
-            if entry.offset == offset:
-                return entry
-        what = f"cluster {cluster} has no policy of offset {offset}"
+def _find_earlier(cluster: str, entries: Sequence[PolicyEntry]) -> PolicyEntry:
+    """Return the entry of the previous policy; without one, the command ends."""
+    earlier, _ = split_present(entries)
+    if earlier:
+        return earlier[-1]
     echo(
-        f"error: {what}; `loadstream policy history {cluster}` lists the policies that Kafka has kept",
+        f"error: cluster {cluster} has no earlier policy; `loadstream policy history {cluster}` lists the "
+        "policies that Kafka has kept",
         err=True,
     )
     raise typer.Exit(1)

@@ -13,8 +13,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, find_topic, topic_names
-from loadstream.cli.command import as_messages, command, connect_as_configured, print_table
-from loadstream.cli.warnings import warn
+from loadstream.cli.command import as_messages, command, connect_as_configured, print_table, warn
 from loadstream.topic.tail import tail
 
 if TYPE_CHECKING:
@@ -111,18 +110,18 @@ def produce(
     target = find_topic(topic)
     with as_messages():
         from connectors.kafka.produce import Rejection, produce_lines
-        from loadstream.cli.files import opened_with_progress
+        from loadstream.cli.files import open_input
         from loadstream.topic.consumer_reading import read_as_consumer
 
         def report(rejection: Rejection) -> None:
             echo(f"line {rejection.line}: {rejection.reason}", err=True)
 
         connection = connect_as_configured()
-        with opened_with_progress(file) as (stream, progress):
+        with open_input(file) as stream:
             summary = produce_lines(
                 connection, target, stream,
                 read=read_as_consumer, on_error=on_error,
-                on_rejection=report, on_progress=progress,
+                on_rejection=report,
             )  # fmt: skip
     _print_summary(topic, summary, json=json)
     for unknown, lines in sorted(summary.unknown.items(), key=lambda each: str(each[0])):

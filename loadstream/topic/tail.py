@@ -19,11 +19,10 @@ from loadstream.cli.arguments import (
     check_cluster_name,
     find_topic,
     number,
-    parse_pod_name,
+    parse_object_name,
     topic_names,
 )
-from loadstream.cli.command import as_messages, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.cli.command import NOTHING_FOUND, as_messages, connect_as_configured
 from schemas.base.printable import escape_json, to_one_line
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def _parse_selection(
     from connectors.kafka.tail import Selection
 
     try:
-        named = None if pod is None else parse_pod_name(pod, "--pod")
+        named = None if pod is None else parse_object_name(pod, "--pod")
         return Selection.of(topic, cluster, named, kind)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

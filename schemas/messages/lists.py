@@ -11,6 +11,9 @@ from pydantic import Field
 
 from schemas.base.message import ClusterName, Message, published
 
+#: Topics with full lists.
+LISTED_TOPICS = ("node-state", "pod-lifecycle")
+
 ListId = Annotated[
     str,
     Field(

@@ -47,7 +47,7 @@ class Comparison:
     def document(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
         return {
-            "parameters": {**asdict(self.parameters), "fill_share": self.parameters.fill},
+            "parameters": asdict(self.parameters),
             "traces": list(self.files) or "model",
             "contenders": [
                 {

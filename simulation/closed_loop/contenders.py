@@ -20,12 +20,6 @@ from streams.in_process.pipeline import LocalPipeline
 from streams.placement.registry import KNOWN
 
 POLICIES = Path(__file__).parent / "policies"
-#: Annotations of all pods of a contender, if its policy needs them.
-_ANNOTATIONS = {
-    "koordinator-no-estimation": {
-        "scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu": 0, "memory": 0}'
-    }
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +101,9 @@ def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) 
     read = file.read_bytes()
     policy = read_policy(read, KNOWN)
     text = read.decode("utf-8")
-    annotations = _ANNOTATIONS.get(name, {})
-    said = "".join(f" {key}: {value}" for key, value in annotations.items())
     return ContenderFactory(
-        policy.model_dump_json() + said,
-        lambda: StageContender(name, text, make_stages, annotations),
+        policy.model_dump_json(),
+        lambda: StageContender(name, text, make_stages),
         _remark(name, policy),
     )
 

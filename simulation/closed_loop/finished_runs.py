@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from simulation.closed_loop.measures import Result
+from simulation.closed_loop.measures import PredictionBin, Result
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.traces import Traces
 
@@ -81,12 +81,14 @@ class FinishedRuns:
         path = self._path(task)
         try:
             document = json.loads(path.read_bytes())
+            result = document["result"]
+            predictions = tuple(PredictionBin(**each) for each in result["predictions"])
             return Run(
                 task.contender,
                 task.day,
                 task.seed,
                 Calibration(**document["calibration"]),
-                Result(**document["result"]),
+                Result(result["figures"], result["counts"], predictions),
                 float(document["cpu_s"]),
             )
         except FileNotFoundError:

@@ -1,16 +1,16 @@
-"""Measures of a run: hot node-minutes, waiting pods, and evictions.
+"""Measures of a run: hot node-minutes, waiting pods, evictions, and how good predictions were.
 
 The time after the filling is measured, once a minute at each node. Demand is what pods would use on a
 node with unlimited capacity.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from simulation.closed_loop.scenario import Scenario
+from simulation.closed_loop.scenario import Array, Scenario
 from simulation.closed_loop.usage import Moment, get_plan_index
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.cluster.kubelet import PodEvent
@@ -23,6 +23,23 @@ HOT_CPU, HOT_MEMORY = 0.75, 0.80
 MINUTE_MS = 60_000
 #: A pod has bounced if it is evicted again within this time, or returns to its node.
 BOUNCE_MS = 3_600_000
+#: Upper bounds of the bins of predicted probabilities; the last bin has no upper bound.
+PREDICTION_BOUNDS = (0.001, 0.01, 0.03, 0.1, 0.3)
+#: A prediction is compared with the demand of so many minutes later, when each pod has demand of the next
+#: step of its trace.
+PREDICTED_MINUTES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionBin:
+    """Predictions of similar probability, and what came true."""
+
+    predictions: int = 0
+    """Number of nodes and minutes for which there is a prediction."""
+    expected: float = 0.0
+    """Sum of the predicted probabilities."""
+    hot: int = 0
+    """Number of predictions whose node was hot later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,8 @@ class Result:
     """By name, in the order of their display."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Numbers from the contender."""
+    predictions: Sequence[PredictionBin] = ()
+    """One entry per bin; empty if the contender predicts nothing."""
 
 
 @dataclass(slots=True)
@@ -52,6 +71,7 @@ class Recorder(Observer):
         )
         self._cpu: list[Shares] = []
         self._memory: list[Shares] = []
+        self._predicted: list[Sequence[float]] = []
         self._asked_ms: dict[str, int] = {}
         self._waits_ms: list[int] = []
         self._placed = 0
@@ -62,9 +82,12 @@ class Recorder(Observer):
         """The last eviction, by plan."""
         self._bounces = 0
 
-    def minute(self, moment: Moment) -> None:
+    def minute(self, moment: Moment, predicted: Sequence[float] = ()) -> None:
+        """Record demand, and the probability of being hot that was predicted for each node, if any."""
         if moment.at_ms < self._begin_ms:
             return
+        if predicted:
+            self._predicted.append(predicted)
         shares = (moment.demand / self._allocatable).astype(np.float32)
         self._cpu.append(shares[:, 0])
         self._memory.append(shares[:, 1])
@@ -118,19 +141,24 @@ class Recorder(Observer):
             "hot_cpu_weighted_minutes": round(float((hot @ size).sum()), 1),
             "hot_memory_minutes": int((memory > HOT_MEMORY).sum()),
             "over_capacity_minutes": int((cpu > 1.0).sum()),
-            "p99_cpu": _percentile(cpu, 99.0),
-            "p999_cpu": _percentile(cpu, 99.9),
-            "mean_cpu": float(cpu.mean()),
-            "imbalance_cpu": float(cpu.std(axis=1).mean()),
+            "p99_cpu": round(float(np.percentile(cpu, 99.0)), 4),
             "placed_pods": self._placed,
             "waiting_pods": len(still_ms),
-            "refused_pods": counts.get("decision_refused", 0),
             "waiting_pod_minutes": (sum(self._waits_ms) + sum(still_ms)) / MINUTE_MS,
             "evictions": self._evictions,
             "bounces": self._bounces,
         }
-        return Result(figures, dict(counts))
+        predictions = _count_predictions(np.array(self._predicted), hot) if self._predicted else ()
+        return Result(figures, dict(counts), predictions)
 
 
-def _percentile(shares: Shares, percent: float) -> float:
-    return round(float(np.percentile(shares, percent)), 4)
+def _count_predictions(predicted: Array, hot: npt.NDArray[np.bool_]) -> tuple[PredictionBin, ...]:
+    """Compare predictions with what came true later; both arrays have shape (minutes, nodes)."""
+    predicted, hot = predicted[:-PREDICTED_MINUTES].ravel(), hot[PREDICTED_MINUTES:].ravel()
+    bins = np.digitize(predicted, PREDICTION_BOUNDS)
+    count = len(PREDICTION_BOUNDS) + 1
+    columns = [np.bincount(bins, weights, count) for weights in (None, predicted, hot)]
+    return tuple(
+        PredictionBin(int(number), round(float(expected), 3), int(came_true))
+        for number, expected, came_true in zip(*columns, strict=True)
+    )

@@ -18,25 +18,19 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "hours": (0.1, 1_000),
     "filling_hours": (0, 1_000),
     "load": (0.01, 0.9),
-    "fill_share": (0.01, 1),
     "pod_divisor": (1, 1_000),
-    "owners_per_node": (0.01, 100),
-    "owner_spread": (0, 5),
     "alike_share": (0, 1),
     "day_swing": (0, 1),
     "day_spread_hours": (0, 24),
     "budgeted_share": (0, 1),
     "life_median_hours": (0.01, 10_000),
     "life_spread": (0, 5),
-    "life_min_s": (1, 10**9),
-    "life_max_hours": (0.01, 10**6),
-    "memory_growth_hours": (0.01, 1_000),
+    "life_min_s": (1, 7 * 86_400),
     "system_share": (0, 0.9),
     "sample_s": (1, 600),
     "step_s": (1, 60),
     "turn_s": (0, 3_600),
     "lag_s": (0, 3_600),
-    "command_lag_s": (0, 3_600),
 }
 
 
@@ -55,14 +49,8 @@ class Parameters:
     first half."""
     load: float = 0.40
     """Mean demand for CPU, as a share of the nodes."""
-    fill_share: float | None = None
-    """Requests for CPU, as a share of the nodes; none: derived from the load."""
     pod_divisor: int = 4
     """Divisor of the pod sizes of the trace."""
-    owners_per_node: float = 1.2
-    """Number of owners, per node."""
-    owner_spread: float = 1.0
-    """Standard deviation of the logarithm of an owner's number of replicas."""
     alike_share: float = 0.0
     """Share of the pods that follow the same traced machine as the other pods of their owner, each
     with its own shift in time. Other pods follow random machines."""
@@ -78,14 +66,10 @@ class Parameters:
     """Standard deviation of the logarithm of lifetimes."""
     life_min_s: int = 300
     """Shortest lifetime."""
-    life_max_hours: float = 168.0
-    """Longest lifetime."""
     memory_start: tuple[float, float] = (0.25, 0.60)
     """Range of the memory of a pod at its start, as a share of its request."""
     memory_growth: tuple[float, float] = (0.0, 0.50)
-    """Range by which the memory of a pod grows, as a share of its request."""
-    memory_growth_hours: float = 2.0
-    """Time in which the memory grows by 63 % of that."""
+    """Range by which the memory of a pod grows, as a share of its request; by 63 % of it in two hours."""
     system_share: float = 0.0
     """Mean usage of the nodes themselves, as a share of their CPU and memory; `load` includes it.
     """
@@ -98,15 +82,12 @@ class Parameters:
     turn. 0: each step is a turn."""
     lag_s: int = 10
     """Time from a sample to its reading."""
-    command_lag_s: int = 0
-    """Time from a command to its execution, rounded up to a step. It is 0 by default, since a
-    worker and a binder take less than a second from a request to its binding."""
 
     def find_problem(self) -> str | None:
         """Return what is wrong, as a sentence with parameter, value and what is expected; or None."""
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
-            if value is not None and not least <= value <= most:
+            if not least <= value <= most:
                 return f"{name}: found {value:g}; expected a number from {least:g} to {most:g}"
         if 60 % self.step_s:
             return f"step_s: found {self.step_s}; expected a part of a minute, such as 10"
@@ -114,8 +95,6 @@ class Parameters:
             return f"sample_s: found {self.sample_s}; expected a multiple of step_s, {self.step_s}"
         if self.turn_s % self.step_s:
             return f"turn_s: found {self.turn_s}; expected a multiple of step_s, {self.step_s}"
-        if self.life_min_s > 3600 * self.life_max_hours:
-            return f"life_min_s: found {self.life_min_s}; expected at most life_max_hours"
         if not 0 <= self.system_share < self.load:
             return (
                 f"system_share: found {self.system_share:g}; expected from 0 to less than load, "
@@ -137,8 +116,6 @@ class Parameters:
     @property
     def fill(self) -> float:
         """Requests for CPU, as a share of the nodes."""
-        if self.fill_share is not None:
-            return self.fill_share
         return min(_FILL_MAX, max(0.05, _FILL_AT_40 + _FILL_PER_LOAD * (self.load - 0.40)))
 
 

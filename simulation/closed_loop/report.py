@@ -1,9 +1,10 @@
-"""Reports of comparisons: sentences and tables for a terminal, a page of Markdown, and a chart as SVG."""
+"""Reports of comparisons: tables for a terminal, a page of Markdown, and a chart as SVG."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import astuple, fields
 from html import escape
+from math import log10
 from statistics import median
 from textwrap import fill, wrap
 
@@ -14,9 +15,9 @@ from simulation.closed_loop.comparison import (
     Spread,
     compute_ratio,
     compute_spread,
-    get_figure,
 )
 from simulation.closed_loop.finished_runs import Run
+from simulation.closed_loop.measures import PREDICTED_MINUTES, PREDICTION_BOUNDS, PredictionBin
 from simulation.closed_loop.parameters import Parameters
 
 Table = list[list[str]]
@@ -49,44 +50,13 @@ LEGEND = (
     "bounces: pods that returned to their node or were evicted again within an hour. Figures are medians over "
     "days and seeds, with the range in brackets; ratios are of runs with the same pods."
 )
+PREDICTIONS = (
+    f"Each minute the risk score predicts for each node the probability that its demand for CPU is above "
+    f"75 %. This table compares the predictions of all runs of {OURS} with the demand {PREDICTED_MINUTES} minutes "
+    "later. A good score predicts as much as is seen. Probabilities of one row are averaged."
+)
 #: Width of prose, in columns.
 WIDTH = 100
-
-
-def summarize(comparison: Comparison) -> str | None:
-    """Compare the default policy with common schedulers, in a few sentences; None if it was not
-    run."""
-    of, given = comparison.contenders, comparison.parameters
-    if OURS not in of:
-        return None
-    ours = of[OURS]
-    text = (
-        f"Under {OURS}'s default policy, {given.nodes} nodes have {_format(compute_spread(ours, HOT))} hot "
-        f"node-minutes in {given.hours:g} hours, with {_format(compute_spread(ours, EVICTIONS))} evictions."
-    )
-    for name, words in AGAINST.items():
-        if name in of:
-            text += f" {_compare_with(words, ours, of[name])}"
-    return text
-
-
-def _compare_with(words: str, ours: Sequence[Run], others: Sequence[Run]) -> str:
-    if compute_ratio(ours, others, HOT) is None:
-        return f"Under {words} no node is hot."
-    hot, weighted, waiting = (
-        _format_ratio(ours, others, each) for each in (HOT, WEIGHTED, WAITING)
-    )
-    pairs = zip(ours, others, strict=True)
-    worse = sum(get_figure(our, HOT) >= get_figure(other, HOT) for our, other in pairs)
-    return (
-        f"Compared with {words} ({_format(compute_spread(others, EVICTIONS))} evictions), hot minutes are {hot} "
-        f"times as many, by capacity {weighted} times; pods wait {waiting} times as long."
-        + (
-            f" In {worse} of {count_text(len(ours), 'run')} there are as many hot minutes or more."
-            if worse
-            else ""
-        )
-    )
 
 
 def _format_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> str:
@@ -109,6 +79,10 @@ def tabulate_figures(comparison: Comparison) -> Table:
             [name, *(_format(compute_spread(runs, each), digits) for each, _, digits in COLUMNS)]
         )
     return rows
+
+
+def _has_ratios(comparison: Comparison) -> bool:
+    return OURS in comparison.contenders and not AGAINST.keys().isdisjoint(comparison.contenders)
 
 
 def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
@@ -142,9 +116,39 @@ def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
             cells[f"hot / {words}'s"] = _format_ratio(ours, of[name], HOT)
             cells[f"by capacity / {words}'s"] = _format_ratio(ours, of[name], WEIGHTED)
             cells[f"waiting / {words}'s"] = _format_ratio(ours, of[name], WAITING)
-    evicting = [OURS, *(name for name in list(AGAINST)[1:] if name in of)]
-    evictions = " / ".join(_format(compute_spread(of[name], EVICTIONS)) for name in evicting)
-    return cells | {"evictions / Koordinator's": evictions}
+            if words == "Koordinator":  # kube-scheduler evicts nothing
+                evictions = (_format(compute_spread(each, EVICTIONS)) for each in (ours, of[name]))
+                cells[f"evictions / {words}'s"] = " / ".join(evictions)
+    return cells
+
+
+def add_predictions(comparisons: Sequence[Comparison]) -> list[PredictionBin]:
+    """Return the bins of all runs of our contender together."""
+    bins = zip(
+        *(
+            run.result.predictions
+            for comparison in comparisons
+            for run in comparison.contenders.get(OURS, ())
+            if run.result.predictions
+        ),
+        strict=True,
+    )
+    return [
+        PredictionBin(*(sum(column) for column in zip(*map(astuple, each), strict=True)))
+        for each in bins
+    ]
+
+
+def tabulate_predictions(comparisons: Sequence[Comparison]) -> Table:
+    rows = [["predicted probability", "mean", "nodes that were hot", "predictions"]]
+    bounds = [0.0, *PREDICTION_BOUNDS, 1.0]
+    for low, high, each in zip(bounds, bounds[1:], add_predictions(comparisons), strict=False):
+        if each.predictions:
+            mean, share = each.expected / each.predictions, each.hot / each.predictions
+            rows.append(
+                [f"{low:g} to {high:g}", f"{mean:.4f}", f"{share:.4f}", f"{each.predictions:,}"]
+            )
+    return rows
 
 
 def describe(comparison: Comparison) -> str:
@@ -167,14 +171,17 @@ def describe(comparison: Comparison) -> str:
 
 
 def format_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield description, sentences and the table of contenders, for a terminal."""
+    """Yield description and tables, for a terminal."""
     given = comparison.parameters
     yield f"{given.scenario}, mean load {given.load_text}%"
     traces = f"Traces: {', '.join(comparison.files) or 'the built-in model'}."
-    for text in filter(None, (describe(comparison), traces, summarize(comparison))):
+    for text in (describe(comparison), traces):
         yield from wrap(text, WIDTH, break_on_hyphens=False)
     yield ""
     yield from format_table(tabulate_figures(comparison))
+    if _has_ratios(comparison):
+        yield ""
+        yield from format_table(tabulate_ratios([comparison]))
 
 
 def format_table(rows: Table) -> Iterator[str]:
@@ -187,11 +194,13 @@ def format_table(rows: Table) -> Iterator[str]:
 def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str | Table]]]:
     """Yield headings, each with its texts and tables."""
     traces = f"Traces: {', '.join(comparisons[0].files) or 'the built-in model'}."
-    has_ours = OURS in comparisons[0].contenders
-    yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ours else []), traces, LEGEND]
+    has_ratios = _has_ratios(comparisons[0])
+    yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ratios else []), traces, LEGEND]
+    if any(each.predictions for each in add_predictions(comparisons)):
+        yield "Predictions", [PREDICTIONS, tabulate_predictions(comparisons)]
     for each in comparisons:
         parts: list[str | Table] = [describe(each), tabulate_figures(each)]
-        if has_ours and len(each.days) > 1:
+        if has_ratios and len(each.days) > 1:
             parts.append(tabulate_days(each))
         yield f"{each.parameters.scenario}, mean load {each.parameters.load_text} %", parts
 
@@ -204,8 +213,9 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
         chart: name of the chart's file, in the folder of the page.
         arguments: of the command that made the page.
     """
+    given = comparisons[0].parameters
     parts = [
-        "# Closed loop: the report",
+        f"# Closed loop: {count_text(given.nodes, 'node')} for {given.hours:g} h",
         f"This command wrote the page:\n\n    loadstream {shlex.join(arguments)}",
         "[closed-loop.md](closed-loop.md) explains the simulation and the figures, "
         "[compare-policies.md](../how-to/compare-policies.md)\nthe scenarios and contenders.",
@@ -230,11 +240,13 @@ def _markdown(rows: Table) -> str:
 _WIDTH = 860
 #: Height of a line, start of the bars, and length of the longest bar.
 _LINE, _BAR_LEFT, _BAR_LONGEST = 22, 270, 380
+#: Side of the chart of predictions, whose axes are powers of ten from 10 to the power of `_DECADES`.
+_SIDE, _DECADES = 240, -4
 _OURS, _OTHERS = "#1f77b4", "#b9c2cb"
 
 
-def draw_bars(comparisons: Sequence[Comparison]) -> str:
-    """Draw hot node-minutes as one bar per contender, in one block per comparison.
+def draw_chart(comparisons: Sequence[Comparison]) -> str:
+    """Draw hot node-minutes as one bar per contender, in one block per comparison, and predictions.
 
     A bar is the median over days and seeds; a thin line is the range.
     """
@@ -243,6 +255,10 @@ def draw_bars(comparisons: Sequence[Comparison]) -> str:
     for comparison in comparisons:
         parts += _draw_block(comparison, y)
         y += _LINE * (2 + len(comparison.contenders))
+    bins = [each for each in add_predictions(comparisons) if each.predictions]
+    if bins:
+        parts += _draw_predictions(bins, y)
+        y += _SIDE + 4 * _LINE
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y}" role="img" '
         'font-family="sans-serif" font-size="13">'
@@ -251,14 +267,37 @@ def draw_bars(comparisons: Sequence[Comparison]) -> str:
     return "".join((head, *parts, "</svg>"))
 
 
+def _draw_predictions(bins: Sequence[PredictionBin], top: int) -> Iterator[str]:
+    """Draw a point per bin: predicted probability to the right, share of hot nodes upwards."""
+    bottom, right = top + 2 * _LINE + _SIDE, _BAR_LEFT + _SIDE
+
+    def place(share: float) -> float:
+        return _SIDE * (1 - max(log10(share or 1e-9), _DECADES) / _DECADES)
+
+    yield (
+        f'<text x="4" y="{top + _LINE - 4}" font-weight="bold">Probability that a node is hot, as predicted '
+        "and as seen; on the line both are equal</text>"
+        f'<path d="M{_BAR_LEFT} {bottom - _SIDE}V{bottom}H{right}" fill="none" stroke="#333"/>'
+        f'<path d="M{_BAR_LEFT} {bottom}L{right} {bottom - _SIDE}" stroke="{_OTHERS}"/>'
+        f'<text x="{right + 8}" y="{bottom + 4}">predicted</text>'
+        f'<text x="{_BAR_LEFT}" y="{bottom - _SIDE - 8}" text-anchor="middle">seen</text>'
+    )
+    for decade in range(_DECADES, 1):
+        offset = place(10.0**decade)
+        yield (
+            f'<text x="{_BAR_LEFT + offset:.0f}" y="{bottom + 18}" text-anchor="middle">{10.0**decade:g}</text>'
+            f'<text x="{_BAR_LEFT - 8}" y="{bottom - offset + 4:.0f}" text-anchor="end">{10.0**decade:g}</text>'
+        )
+    for each in bins:
+        x, y = (place(share / each.predictions) for share in (each.expected, each.hot))
+        yield f'<circle cx="{_BAR_LEFT + x:.1f}" cy="{bottom - y:.1f}" r="5" fill="{_OURS}"/>'
+
+
 def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
     given = comparison.parameters
-    hot = {
-        name: compute_spread(runs, "hot_cpu_minutes")
-        for name, runs in comparison.contenders.items()
-    }
+    hot = {name: compute_spread(runs, HOT) for name, runs in comparison.contenders.items()}
     evictions = {
-        name: compute_spread(runs, "evictions") for name, runs in comparison.contenders.items()
+        name: compute_spread(runs, EVICTIONS) for name, runs in comparison.contenders.items()
     }
     scale = _BAR_LONGEST / (max((each.most for each in hot.values()), default=0.0) or 1.0)
     yield (
@@ -270,8 +309,9 @@ def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
         least, middle, most = (
             scale * v for v in (hot[name].least, hot[name].median, hot[name].most)
         )
-        moved = f", {evictions[name].median:,.0f} evictions" if evictions[name].median else ""
-        ours = name == "loadstream"
+        moved = round(evictions[name].median)
+        moved_text = f", {count_text(moved, 'eviction')}" if moved else ""
+        ours = name == OURS
         weight = ' font-weight="bold"' if ours else ""
         yield (
             f'<text x="{_BAR_LEFT - 8}" y="{y + 18}" text-anchor="end"{weight}>{escape(name)}</text>'
@@ -279,5 +319,5 @@ def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
             f'fill="{_OURS if ours else _OTHERS}"/>'
             f'<path d="M{_BAR_LEFT + least:.1f} {y + 13}H{_BAR_LEFT + most:.1f}" stroke="#333"/>'
             f'<text x="{_BAR_LEFT + most + 8:.1f}" y="{y + 18}"{weight}>'
-            f"{hot[name].median:,.0f}{moved}</text>"
+            f"{hot[name].median:,.0f}{moved_text}</text>"
         )

@@ -12,7 +12,6 @@ import numpy as np
 
 from simulation.closed_loop.rules.view import NodesView, Rule
 from simulation.closed_loop.scenario import Array
-from simulation.closed_loop.traces import STEP_S
 from simulation.closed_loop.usage import Moment, get_plan_index
 from simulation.closed_loop.world import World
 from simulation.cluster.cluster import Observer
@@ -88,14 +87,17 @@ class RuleContender(Observer):
             self._report(reported, nodes)
         for _ in range(len(self._waiting)):
             at_ms, plan = self._waiting.popleft()
-            if at_ms > now_ms or not self._place(plan, now_ms):
+            if at_ms > now_ms or not self._place(plan):
                 self._waiting.append((at_ms if at_ms > now_ms else now_ms + RETRY_MS, plan))
+
+    def predict_hot(self) -> tuple[()]:
+        return ()
 
     def figures(self) -> dict[str, int]:
         """Return the number of bindings that the world refused, if there are any."""
         return {"bind_failed": self._failed} if self._failed else {}
 
-    def _place(self, plan: PodPlan, now_ms: int) -> bool:
+    def _place(self, plan: PodPlan) -> bool:
         view = NodesView(
             allocatable=self._world.usage.allocatable,
             requested=self._requested,
@@ -103,7 +105,6 @@ class RuleContender(Observer):
             measured=self._measured,
             deviation=self._deviation,
             unreported=self._unreported,
-            future=lambda seconds: self._future(plan, now_ms, seconds),
         )
         node = self._rule(_request(plan), view, self._random)
         if node is None:
@@ -111,11 +112,6 @@ class RuleContender(Observer):
         refused = self._world.cluster.place(plan, self._world.scenario.machines[node].name)
         self._failed += refused is not None
         return refused is None
-
-    def _future(self, plan: PodPlan, now_ms: int, seconds: int) -> Array:
-        times = now_ms + 1000 * STEP_S * np.arange(max(1, seconds // STEP_S))
-        work = get_plan_index(plan.pod.uid)
-        return self._world.usage.cpu_ahead(now_ms, times, work, plan.life_ms)
 
     def _report(self, moment: Moment, nodes: range) -> None:
         index = np.array(nodes, dtype=np.intp)

@@ -8,7 +8,7 @@ import gc
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -35,6 +35,10 @@ Progress = Callable[[str], None]
 """Called with each line of progress."""
 
 
+Runs = Callable[[Sequence[Task]], Iterator[tuple[Task, Run]]]
+"""Yields each task with its run, in the order in which runs end."""
+
+
 class RunDied(RuntimeError):
     """A process was killed before its run was complete; the message says what to do."""
 
@@ -57,7 +61,7 @@ class SequentialRuns:
             lambda parameters, day, seed: draw_scenario(parameters, seed, traces_of_day[day])
         )
 
-    def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Run]]:
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
         """Yield each task with its run, in their order."""
         for task in tasks:
             scenario = self._scenario(task.parameters, task.day, task.seed)
@@ -135,9 +139,6 @@ class ParallelRuns:
                 for child in active_children():  # after an error or Ctrl-C, runs are not needed
                     child.terminate()
                 pool.shutdown(cancel_futures=True)
-
-
-Runs = SequentialRuns | ParallelRuns
 
 
 def create_runs(

@@ -40,6 +40,12 @@ HOUR_MS = 3_600_000
 BUDGETED, FREE = "guarded", "plain"
 #: Priority of the pods: prod, as Koordinator's bands say.
 _PRIORITY = 9500
+#: Number of owners for each node. The logarithm of an owner's number of replicas has a standard deviation of 1.
+_OWNERS_PER_NODE = 1.2
+#: Time in which the memory of a pod grows by 63 % of its growth.
+_MEMORY_TIME_MS = 2.0 * HOUR_MS
+#: Longest lifetime.
+_LIFE_MAX_HOURS = 168.0
 #: Number of lifetimes from which length-biased lifetimes are drawn.
 _LIVES = 50_000
 
@@ -62,7 +68,6 @@ class Demands:
     memory_bytes: Array
     memory_start: Array
     memory_growth: Array
-    memory_time_ms: float
     day_swing: float
     noon_s: Array
     """Noon of the owner, since the beginning."""
@@ -79,7 +84,7 @@ class Demands:
 
     def memory(self, pods: Indexes, age_ms: Array) -> Array:
         """Return the memory demand of pods with these indexes and ages, in bytes."""
-        grown = 1.0 - np.exp(-age_ms / self.memory_time_ms)
+        grown = 1.0 - np.exp(-age_ms / _MEMORY_TIME_MS)
         wanted: Array = self.memory_bytes[pods] * (
             self.memory_start[pods] + self.memory_growth[pods] * grown
         )
@@ -99,20 +104,9 @@ class SystemDemands:
 
     def at(self, at_ms: int) -> Array:
         """Return the demand `at_ms` after the beginning; shape (nodes, 2)."""
-        wanted: Array = self.amounts * self.shape[:, self.machine, self._step(at_ms)].T
+        step = (at_ms // 1000 + self.shift_s) // SYSTEM_STEP_S % SYSTEM_STEPS
+        wanted: Array = self.amounts * self.shape[:, self.machine, step].T
         return wanted
-
-    def cpu(self, at_ms: Indexes) -> Array:
-        """Return the CPU demand in millicores; shape (nodes, times)."""
-        step = self._step(at_ms[np.newaxis, :], self.shift_s[:, np.newaxis])
-        shares = self.shape[0, self.machine[:, np.newaxis], step]
-        wanted: Array = self.amounts[:, :1] * shares
-        return wanted
-
-    def _step(self, at_ms: Indexes | int, shift_s: Indexes | None = None) -> Indexes:
-        shift_s = self.shift_s if shift_s is None else shift_s
-        step: Indexes = (np.asarray(at_ms) // 1000 + shift_s) // SYSTEM_STEP_S % SYSTEM_STEPS
-        return step
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,16 +243,14 @@ def _lives(parameters: Parameters, random: np.random.Generator, count: int) -> A
     lives = parameters.life_median_hours * np.exp(
         parameters.life_spread * random.standard_normal(count)
     )
-    bounded: Array = HOUR_MS * np.clip(
-        lives, parameters.life_min_s / 3600, parameters.life_max_hours
-    )
+    bounded: Array = HOUR_MS * np.clip(lives, parameters.life_min_s / 3600, _LIFE_MAX_HOURS)
     return bounded
 
 
 def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
     random = np.random.default_rng([seed, _PODS, 1])
-    count = max(1, round(parameters.owners_per_node * parameters.nodes))
-    weights = np.exp(parameters.owner_spread * random.standard_normal(count))
+    count = max(1, round(_OWNERS_PER_NODE * parameters.nodes))
+    weights = np.exp(random.standard_normal(count))
     drawn: Indexes = random.choice(count, pods, p=weights / weights.sum())
     return drawn
 
@@ -312,7 +304,6 @@ def _demands(
         memory_bytes=sizes[:, 1].astype(np.float64),
         memory_start=random.uniform(*parameters.memory_start, pods),
         memory_growth=random.uniform(*parameters.memory_growth, pods),
-        memory_time_ms=parameters.memory_growth_hours * HOUR_MS,
         day_swing=parameters.day_swing,
         noon_s=noon_s[owners],
     )
@@ -334,7 +325,7 @@ def _draw_system_demands(
 
 def _mean_system_cpu(parameters: Parameters, system: SystemDemands) -> float:
     """Return the mean CPU demand of all nodes themselves during the measured time, in millicores."""
-    return float(system.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
+    return float(np.mean([system.at(at_ms).sum(axis=0)[0] for at_ms in _measured(parameters)]))
 
 
 def _measured(parameters: Parameters) -> range:

@@ -3,14 +3,16 @@
     world ─▶ watch, samples ─▶ records ─▶ stages ─▶ decisions, commands ─▶ rules, sink ─▶ world
 
 All records are encoded and decoded. The sink follows the rules of every sink (once per id, expiry,
-disruption budgets), acts after a lag and reports the outcome. An evicted pod terminates for 30 s, and
+disruption budgets) and reports the outcome. An evicted pod terminates for 30 s, and
 the pod that replaces it asks for a node.
 
 The stages run in this process (`streams.in_process`) or in a worker (`simulation.worker_stages`).
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import sqrt
+from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,11 +24,13 @@ from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
 from schemas.topics.catalog import key_of, node_key
 from schemas.topics.codec import decode, encode
+from simulation.closed_loop.measures import HOT_CPU
 from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World
 from simulation.cluster.connected import ConnectedCluster
 from simulation.cluster.pods import PROD
-from streams.in_process.pipeline import ProducedRecord
+from streams.in_process.pipeline import LocalPipeline, ProducedRecord
+from streams.risk.overutilization import NODE_DEVIATION
 
 
 class Samples:
@@ -119,7 +123,6 @@ class StageContender:
         name: str,
         policy: str | None,
         make_stages: Callable[[], Stages],
-        annotations: Mapping[str, str] | None = None,
         partition: int = 0,
     ) -> None:
         """Prepare a run.
@@ -128,20 +131,18 @@ class StageContender:
             name: name of the contender in reports.
             policy: text of a policy; None if the cluster already has one.
             make_stages: makes the stages.
-            annotations: annotations of all pods.
             partition: partition of the cluster and its clock.
         """
         self.name = name
         self.complaints: list[str] = []
         """The first dead letters in sentences; there should be none."""
         self._policy = policy
-        self._annotations = annotations or {}
         self._stages = make_stages()
         self._unread: list[ProducedRecord] = []
         self._late: deque[tuple[int, list[ProducedRecord]]] = deque()
         """Samples on their way, and the times of their arrival."""
-        self._commands: deque[tuple[int, Any]] = deque()
-        """Commands on their way."""
+        self._commands: list[Any] = []
+        """Commands that are not carried out yet."""
         self._counts: Counter[str] = Counter()
         self._partition = partition
 
@@ -149,11 +150,9 @@ class StageContender:
         """Send the policy and the full lists."""
         parameters = world.scenario.parameters
         self._lag_ms = 1000 * parameters.lag_s
-        self._command_lag_ms = 1000 * parameters.command_lag_s
         self._turn_ms = 1000 * max(parameters.turn_s, parameters.step_s)
         self._world = world
         self._begin_ms = self._now_ms = world.scenario.begin_ms
-        world.annotations = self._annotations
         self._samples = Samples(world)
         self._connected = ConnectedCluster(world.cluster, self.send)
         self._tick()
@@ -163,20 +162,40 @@ class StageContender:
         self._apply()
 
     def step(self, now_ms: int) -> None:
-        """Carry out due commands. In each turn, send new records to the stages."""
+        """In each turn, send new records to the stages, and carry out their commands."""
         self._now_ms = now_ms
         is_turn = (now_ms - self._begin_ms) % self._turn_ms == 0
         if is_turn:
             self._tick()
             self._connected.publish()
-        self._carry_out(now_ms)
         moment = self._world.usage.measure(now_ms)
         self._late.append((now_ms + self._lag_ms, self._samples.of(moment)))
         if is_turn:
             while self._late and self._late[0][0] <= now_ms:
                 self._unread += self._late.popleft()[1]
             self._apply()
-            self._carry_out(now_ms)
+            self._carry_out()
+
+    def predict_hot(self) -> list[float]:
+        """Return the probability of being hot that the risk score computes for each node.
+
+        Empty if the stages run in another process, or the policy does not use the risk score.
+        """
+        if not isinstance(self._stages, LocalPipeline):
+            return []
+        scenario = self._world.scenario
+        inventory = self._stages.cluster.clusters[scenario.cluster].inventory
+        if inventory.fleet is None or "cpu" not in inventory.fleet.resources:
+            return []
+        cpu = inventory.fleet.resources.index("cpu")
+        predicted = []
+        for machine in scenario.machines:
+            statistics = inventory.nodes[machine.name].statistics
+            mean, variance = statistics.figures()[cpu] if statistics else (0.0, 0.0)
+            capacity = machine.millicores
+            deviation = sqrt(variance + (NODE_DEVIATION * capacity) ** 2)
+            predicted.append(1.0 - NormalDist(mean, deviation).cdf(HOT_CPU * capacity))
+        return predicted
 
     def figures(self) -> dict[str, int]:
         """Return the numbers of records, command outcomes, decisions without a placement, and dead
@@ -193,9 +212,10 @@ class StageContender:
         self._connected.rules.advance_clock(self._now_ms)
         self.send("clock", ClockTick(partition=self._partition, now_ms=self._now_ms))
 
-    def _carry_out(self, now_ms: int) -> None:
-        while self._commands and self._commands[0][0] <= now_ms:
-            outcome = self._connected.carry_out(self._commands.popleft()[1])
+    def _carry_out(self) -> None:
+        commands, self._commands = self._commands, []
+        for command in commands:
+            outcome = self._connected.carry_out(command)
             if outcome is not None:
                 self._counts[f"{outcome.command}_{outcome.result}"] += 1
 
@@ -216,4 +236,4 @@ class StageContender:
             return
         if isinstance(message, PlacementDecision) and message.outcome != "placed":
             self._counts[f"decision_{message.outcome}"] += 1
-        self._commands.append((self._now_ms + self._command_lag_ms, message))
+        self._commands.append(message)

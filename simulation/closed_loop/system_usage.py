@@ -13,15 +13,12 @@ memory reading, or one outside of 0 to 100, are left out.
 """
 
 from array import array
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from simulation.closed_loop.trace_files import (
-    Malformed,
-    RowError,
     TraceError,
     find_trace,
     parse_whole_number,
@@ -40,8 +37,6 @@ COLUMNS = (
     "machine_id", "time_seconds", "cpu_util_percent", "mem_util_percent", "mem_gps", "mkpi",
     "net_in", "net_out", "disk_io_percent",
 )  # fmt: skip
-#: Rows that are read at most: the whole trace has 250 million of them, sorted by machine.
-ROWS_MAX = 2_000_000
 _INVALID_READINGS = frozenset({"", "-1", "101"})
 
 #: The model has about the spreads of the trace and the correlation between its steps. Spreads are of
@@ -57,14 +52,6 @@ _Columns = tuple["array[int]", "array[float]", "array[float]"]
 """Times in seconds, CPU and memory in percent of one machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class SystemTrace:
-    file: str
-    shape: Shape
-    complaints: tuple[str, ...]
-    """Rows that could not be read."""
-
-
 def has_system_usage(directory: Path) -> bool:
     """Tell whether a directory holds usage of machines."""
     return directory.is_dir() and any(
@@ -72,45 +59,38 @@ def has_system_usage(directory: Path) -> bool:
     )
 
 
-def read_system_usage(directory: Path, rows_max: int = ROWS_MAX) -> SystemTrace:
-    """Read the machines of a directory.
+def read_system_usage(directory: Path) -> tuple[str, Shape]:
+    """Return the file of the machines of a directory, and their usage.
 
     Raises TraceError if there is no file, it cannot be read, or it has no valid reading.
     """
     path = find_trace(directory, PATTERNS, "machine usage of the Alibaba 2018 trace")
-    malformed = Malformed(path.name)
     machines: dict[str, _Columns] = {}
-    cut: tuple[str, ...] = ()
-    for number, (line, fields) in enumerate(read_rows(path, COLUMNS, malformed)):
-        if number == rows_max:
-            cut = (f"{path.name}: rows after the first {rows_max:,}",)
-            break
-        try:
-            time_s = parse_whole_number("time_seconds", fields[1])
-            cpu, memory = _parse_percent(2, fields[2]), _parse_percent(3, fields[3])
-        except RowError as error:
-            malformed.add(line, str(error))
-            continue
+    for machine, time_s, cpu, memory in read_rows(path, COLUMNS, _parse_reading):
         if cpu is not None and memory is not None:
-            columns = machines.setdefault(fields[0], (array("q"), array("d"), array("d")))
+            columns = machines.setdefault(machine, (array("q"), array("d"), array("d")))
             columns[0].append(time_s)
             columns[1].append(cpu)
             columns[2].append(memory)
     if not machines:
         raise TraceError(f"{path} holds no valid reading")
     series = np.array([_resample(machines[name]) for name in sorted(machines)])
-    shape = _divide_by_mean(series.transpose(1, 0, 2))
-    return SystemTrace(path.name, shape, (*malformed.complaints, *cut))
+    return path.name, _divide_by_mean(series.transpose(1, 0, 2))
+
+
+def _parse_reading(fields: list[str]) -> tuple[str, int, float | None, float | None]:
+    time_s = parse_whole_number("time_seconds", fields[1])
+    return fields[0], time_s, _parse_percent(2, fields[2]), _parse_percent(3, fields[3])
 
 
 def _parse_percent(column: int, text: str) -> float | None:
-    """Return a reading in percent, or None for an invalid reading. Raises RowError."""
+    """Return a reading in percent, or None for an invalid reading. Raises ValueError."""
     if text in _INVALID_READINGS:
         return None
     try:
         value = float(text)
     except ValueError:
-        raise RowError(
+        raise ValueError(
             f"{COLUMNS[column]}: found {text[:40]!r}; expected percent, or empty, -1 or 101 for no "
             "reading"
         ) from None

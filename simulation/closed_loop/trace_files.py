@@ -1,52 +1,25 @@
-"""Files of published traces: found by their names, and read as a stream of rows.
+"""Files of published traces: found by their names, and read row by row.
 
-Traces are large and come from others. A row that cannot be read is counted and reported with file and
-line, and reading continues. A missing or unreadable file is an error that says what was expected.
+A file that cannot be read, or one of whose rows cannot be read, is an error that names the file, the line
+and what was expected.
 """
 
+import csv
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
-from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import TypeVar
 
-#: Maximum number of malformed rows that are reported one by one.
-REPORTED_MAX = 5
-LINE_CHARACTERS_MAX = 4096
+Row = TypeVar("Row")
+
+#: Most rows of a file. The whole trace of machines by Alibaba has 250 million, sorted by machine.
+ROWS_MAX = 2_000_000
 
 
 class TraceError(ValueError):
     """A trace cannot be used; the message names the file and what was expected."""
-
-
-class RowError(ValueError):
-    """A row cannot be read; the message has column, value and what is allowed."""
-
-
-@dataclass(slots=True)
-class Malformed:
-    """Rows of one file that could not be read."""
-
-    file: str
-    count: int = 0
-    reported: list[str] = field(default_factory=list)
-    """The first rows: file, line and problem."""
-
-    def add(self, line: int, message: str) -> None:
-        self.count += 1
-        if len(self.reported) < REPORTED_MAX:
-            self.reported.append(f"{self.file} line {line}: {message}")
-
-    @property
-    def complaints(self) -> tuple[str, ...]:
-        """Return the reported rows, and the number of further ones."""
-        more = self.count - len(self.reported)
-        rows = f"{more} more row{'' if more == 1 else 's'}"
-        return (*self.reported, *([f"{self.file}: {rows} that cannot be read"] if more else []))
 
 
 def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
@@ -72,42 +45,57 @@ def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
 
 
 def read_rows(
-    path: Path, columns: Sequence[str], malformed: Malformed
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and fields of every row, in the order of `columns`.
+    path: Path, columns: Sequence[str], parse: Callable[[list[str]], Row]
+) -> Iterator[Row]:
+    """Yield the parsed rows of a file, packed or not.
 
     If the first line names columns, it defines their places. Otherwise rows have the published order,
-    which is that of `columns`. Raises TraceError if the file cannot be read.
+    which is that of `columns`.
+
+    Args:
+        path: the file.
+        columns: names of the columns that are read.
+        parse: returns what a row means, from its fields in the order of `columns`; raises ValueError.
+
+    Raises:
+        TraceError: the file or one of its rows cannot be read, or it has more than `ROWS_MAX` rows.
     """
-    places: list[int] = list(range(len(columns)))
-    width = len(columns)
-    with _opened(path) as lines:
-        number = 0
-        while line := lines.readline(LINE_CHARACTERS_MAX + 1):
-            number += 1
-            if len(line) > LINE_CHARACTERS_MAX:
-                malformed.add(number, f"the line has more than {LINE_CHARACTERS_MAX} characters")
-                while line and not line.endswith("\n"):
-                    line = lines.readline(LINE_CHARACTERS_MAX)
-                continue
-            fields = line.rstrip("\r\n").split(",")
-            if number == 1 and columns[0] in fields:
-                places, width = _places(path, fields, columns), len(fields)
-                continue
-            if fields == [""]:
-                continue
-            if len(fields) != width:
-                malformed.add(number, f"found {len(fields)} fields; expected {width}")
-                continue
-            yield number, [fields[place] for place in places]
+    places, width = list(range(len(columns))), len(columns)
+    try:
+        # Spreadsheets write a byte order mark before the first line.
+        with (gzip.open if path.suffix == ".gz" else open)(
+            path, "rt", encoding="utf-8-sig"
+        ) as file:
+            for line, fields in enumerate(csv.reader(file), 1):
+                if line == 1 and columns[0] in fields:
+                    places, width = _places(path, fields, columns), len(fields)
+                elif line > ROWS_MAX:
+                    raise TraceError(
+                        f"{path} has more than {ROWS_MAX:,} rows; expected its first rows"
+                    )
+                elif fields:
+                    if len(fields) != width:
+                        raise TraceError(
+                            f"{path} line {line}: found {len(fields)} fields; expected {width}"
+                        )
+                    yield _parse(path, line, parse, [fields[place] for place in places])
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(f"{path} cannot be read: {error}") from error
+
+
+def _parse(path: Path, line: int, parse: Callable[[list[str]], Row], fields: list[str]) -> Row:
+    try:
+        return parse(fields)
+    except ValueError as error:
+        raise TraceError(f"{path} line {line}: {error}") from None
 
 
 def parse_whole_number(column: str, text: str) -> int:
-    """Parse a whole number of at least 0. Raises RowError."""
+    """Parse a whole number of at least 0. Raises ValueError."""
     # Some writers produce floats such as "12.0". More than 15 digits would be inexact.
     head, _, tail = text.partition(".")
     if not head.isascii() or not head.isdigit() or len(head) > 15 or tail.strip("0"):
-        raise RowError(f"{column}: found {text[:40]!r}; expected a whole number, at least 0")
+        raise ValueError(f"{column}: found {text[:40]!r}; expected a whole number, at least 0")
     return int(head)
 
 
@@ -118,16 +106,3 @@ def _places(path: Path, header: list[str], columns: Sequence[str]) -> list[int]:
             f"{path} has no column {', '.join(missing)}; its first line names {', '.join(header)[:200]}"
         )
     return [header.index(column) for column in columns]
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    try:
-        with (
-            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as plain,
-            # Spreadsheets write a byte order mark before the first line.
-            TextIOWrapper(plain, "utf-8-sig", errors="replace", newline="\n") as stream,
-        ):
-            yield stream
-    except (OSError, EOFError, zlib.error) as error:
-        raise TraceError(f"{path} cannot be read: {error}") from error

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from simulation.closed_loop.system_usage import Shape, has_system_usage, read_system_usage
 from simulation.closed_loop.trace_files import (
-    Malformed,
-    RowError,
     TraceError,
     find_trace,
     parse_whole_number,
@@ -39,14 +37,12 @@ POD_COLUMNS = (
     "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase",
     "creation_time", "deletion_time", "scheduled_time",
 )  # fmt: skip
+_Pod = tuple[int, str, int, int]
+"""Time of creation, name, millicores and bytes of a pod."""
 CPU_PATTERN = re.compile(r"planetlab(.*)\.csv(\.gz)?")
 #: Length of a step of the CPU trace, and steps in its day.
 STEP_S, STEPS = 300, 288
 CPU_COLUMNS = ("vm", *(f"t{5 * step}min" for step in range(STEPS)))
-
-#: Rows of a list that are read at most; the published lists have 1,523 nodes, 8,152 pods, 1,052
-#: machines.
-ROWS_MAX = 100_000
 
 #: The model: sizes of pods in cores and GiB with their shares, as CPU-only tasks of OpenB.
 _POD_SIZES = ((8, 30, 0.50), (12, 50, 0.12), (32, 56, 0.38))
@@ -70,8 +66,6 @@ class Traces:
     """CPU of machines; shape (machines, STEPS)."""
     files: tuple[str, ...]
     """Files of the lists; empty: the built-in model."""
-    complaints: tuple[str, ...] = ()
-    """Rows that could not be read."""
     system: Shape | None = None
     """Usage of the nodes themselves; none: the built-in model."""
 
@@ -82,21 +76,17 @@ def read_traces(directory: Path, *, system: bool = False) -> list[Traces]:
     Returns the traces of each day, ordered by name. They differ only in the machines of the day.
     Raises TraceError if a list is missing, unreadable or empty.
     """
-    pods, pod_file, bad_pods = _read_pods(directory)
-    nodes, node_file, bad_nodes = _read_nodes(directory)
+    pods, pod_file = _read_pods(directory)
+    nodes, node_file = _read_nodes(directory)
     files: tuple[str, ...] = (node_file, pod_file)
-    complaints: tuple[str, ...] = (*bad_nodes.complaints, *bad_pods)
     shape: Shape | None = None
     if system and has_system_usage(directory):
-        machines = read_system_usage(directory)
-        files, shape = (*files, machines.file), machines.shape
-        complaints = (*complaints, *machines.complaints)
-    days = []
-    for day, path in _find_days(directory).items():
-        cpu, bad_cpu = _read_cpu(path)
-        own = (*complaints, *bad_cpu.complaints)
-        days.append(Traces(day, nodes, pods, cpu, (*files, path.name), own, shape))
-    return days
+        system_file, shape = read_system_usage(directory)
+        files = (*files, system_file)
+    return [
+        Traces(day, nodes, pods, _read_cpu(path), (*files, path.name), shape)
+        for day, path in _find_days(directory).items()
+    ]
 
 
 def _find_days(directory: Path) -> dict[str, Path]:
@@ -121,81 +111,52 @@ def _find_days(directory: Path) -> dict[str, Path]:
     return days
 
 
-def _read_pods(directory: Path) -> tuple[Sizes, str, tuple[str, ...]]:
-    """Return sizes of the pods without GPUs, in the order of their creation."""
+def _read_pods(directory: Path) -> tuple[Sizes, str]:
+    """Return sizes of the pods that request CPU and no GPU, in the order of their creation."""
     path = find_trace(directory, POD_PATTERNS, "pods of the OpenB trace")
-    malformed = Malformed(path.name)
-    pods: list[tuple[int, str, int, int]] = []
-    without = 0
-    for line, fields in read_rows(path, POD_COLUMNS, malformed):
-        if len(pods) == ROWS_MAX:
-            break
-        row = dict(zip(POD_COLUMNS, fields, strict=True))
-        try:
-            if parse_whole_number("num_gpu", row["num_gpu"]):
-                continue
-            created_s, cpu, memory = (
-                parse_whole_number(column, row[column])
-                for column in ("creation_time", "cpu_milli", "memory_mib")
-            )
-        except RowError as error:
-            malformed.add(line, str(error))
-            continue
-        if cpu:
-            pods.append((created_s, row["name"], cpu, memory * MIB))
-        else:  # what pods use is a multiple of what they request
-            without += 1
+    pods = sorted(filter(None, read_rows(path, POD_COLUMNS, _parse_pod)))
     if not pods:
         raise TraceError(f"{path} holds no pod without GPUs that requests CPU")
-    complaints = malformed.complaints
-    if without:
-        complaints = (*complaints, f"{path.name}: {without} pods that request no CPU")
-    return np.array([each[2:] for each in sorted(pods)]), path.name, complaints
+    return np.array([each[2:] for each in pods]), path.name
 
 
-def _read_nodes(directory: Path) -> tuple[Sizes, str, Malformed]:
+def _parse_pod(fields: list[str]) -> _Pod | None:
+    row = dict(zip(POD_COLUMNS, fields, strict=True))
+    gpus, cpu, memory, created_s = (
+        parse_whole_number(column, row[column])
+        for column in ("num_gpu", "cpu_milli", "memory_mib", "creation_time")
+    )
+    # What pods use is a multiple of what they request.
+    return None if gpus or not cpu else (created_s, row["name"], cpu, memory * MIB)
+
+
+def _read_nodes(directory: Path) -> tuple[Sizes, str]:
     path = find_trace(directory, NODE_PATTERNS, "nodes of the OpenB trace")
-    malformed = Malformed(path.name)
-    sizes: list[tuple[int, int]] = []
-    for line, (_, cpu, memory) in read_rows(path, NODE_COLUMNS, malformed):
-        if len(sizes) == ROWS_MAX:
-            break
-        try:
-            sizes.append((_above_0("cpu_milli", cpu), _above_0("memory_mib", memory) * MIB))
-        except RowError as error:
-            malformed.add(line, str(error))
+    sizes = list(read_rows(path, NODE_COLUMNS, _parse_node))
     if not sizes:
         raise TraceError(f"{path} holds no node")
-    return np.array(sizes), path.name, malformed
+    return np.array(sizes), path.name
 
 
-def _read_cpu(path: Path) -> tuple[npt.NDArray[np.float32], Malformed]:
-    malformed = Malformed(path.name)
-    machines: list[list[int]] = []
-    for line, (_, *steps) in read_rows(path, CPU_COLUMNS, malformed):
-        if len(machines) == ROWS_MAX:
-            break
-        try:
-            machines.append([_percent(column, text) for column, text in enumerate(steps, 1)])
-        except RowError as error:
-            malformed.add(line, str(error))
+def _parse_node(fields: list[str]) -> tuple[int, int]:
+    cpu, memory = map(parse_whole_number, NODE_COLUMNS[1:], fields[1:])
+    if not cpu or not memory:
+        raise ValueError(f"found a node of {cpu} millicores and {memory} MiB; expected more than 0")
+    return cpu, memory * MIB
+
+
+def _read_cpu(path: Path) -> npt.NDArray[np.float32]:
+    machines = list(read_rows(path, CPU_COLUMNS, _parse_machine))
     if not machines or not np.any(machines):
         raise TraceError(f"{path} holds no machine that used anything")
-    return np.array(machines, dtype=np.float32), malformed
+    return np.array(machines, dtype=np.float32)
 
 
-def _above_0(column: str, text: str) -> int:
-    amount = parse_whole_number(column, text)
-    if amount == 0:
-        raise RowError(f"{column}: found 0; expected a node of some size")
-    return amount
-
-
-def _percent(column: int, text: str) -> int:
-    percent = parse_whole_number(CPU_COLUMNS[column], text)
-    if percent > 100:
-        raise RowError(f"{CPU_COLUMNS[column]}: found {text}; expected 0 to 100 percent")
-    return percent
+def _parse_machine(fields: list[str]) -> list[int]:
+    percents = [*map(parse_whole_number, CPU_COLUMNS[1:], fields[1:])]
+    if max(percents) > 100:
+        raise ValueError(f"found {max(percents)}; expected 0 to 100 percent")
+    return percents
 
 
 def model_traces() -> Traces:

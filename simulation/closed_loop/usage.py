@@ -96,31 +96,6 @@ class Usage(Observer):
         share = np.divide(given, demand, out=np.ones_like(demand), where=demand > 0)
         return Moment(now_ms, slots, wanted * share[node], demand, given)
 
-    def cpu_ahead(self, now_ms: int, times_ms: Indexes, plan: int, life_ms: int) -> Array:
-        """Return future CPU demand: one row per node, and a last row for a pod that starts now.
-
-        Each pod of a node counts until its end. Shape (nodes + 1, times).
-
-        Args:
-            now_ms: since 1970.
-            times_ms: since 1970, increasing.
-            plan: index of the pod's plan.
-            life_ms: lifetime of the pod.
-        """
-        slots = np.flatnonzero(self.node >= 0)
-        since = times_ms - self._begin_ms
-        wanted = self._demands.cpu(self.work[slots][:, np.newaxis], since[np.newaxis, :])
-        alive = (self.start_ms[slots][:, np.newaxis] <= times_ms) & (
-            times_ms < self.end_ms[slots][:, np.newaxis]
-        )
-        ahead = np.zeros((len(self.allocatable) + 1, len(times_ms)))
-        np.add.at(ahead, self.node[slots], wanted * alive)
-        if self._system is not None:
-            ahead[:-1] += self._system.cpu(since)
-        pod_cpu = self._demands.cpu(np.array([plan]), since)
-        ahead[-1] = pod_cpu * (times_ms < now_ms + life_ms)
-        return ahead
-
     def _take(self, event: PodEvent) -> None:
         if not self._free:
             self._grow()

@@ -4,15 +4,13 @@ Each contender has its own world, with the same pods and arrival times. In each 
 ask for nodes, and then the contender acts. The world is measured once a minute.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from simulation.closed_loop.measures import Recorder, Result
 from simulation.closed_loop.scenario import BUDGETED, HOUR_MS, Scenario
 from simulation.closed_loop.usage import Usage
 from simulation.cluster.cluster import SimulatedCluster
-from simulation.cluster.pods import PodPlan
 
 MINUTE_MS = 60_000
 
@@ -27,8 +25,6 @@ class World:
         )
         self.usage = Usage(scenario)
         self.cluster.observers.append(self.usage)
-        self.annotations: Mapping[str, str] = {}
-        """Annotations of all pods that ask for a node from now on; set by the contender."""
         self._next = 0
 
     def advance(self, now_ms: int) -> None:
@@ -36,14 +32,8 @@ class World:
         self.cluster.advance(now_ms)
         plans = self.scenario.plans
         while self._next < len(plans) and plans[self._next].at_ms <= now_ms:
-            self.cluster.request_node(self._annotated(plans[self._next]))
+            self.cluster.request_node(plans[self._next])
             self._next += 1
-
-    def _annotated(self, plan: PodPlan) -> PodPlan:
-        if not self.annotations:
-            return plan
-        annotations = {**plan.pod.annotations, **self.annotations}
-        return replace(plan, pod=plan.pod.model_copy(update={"annotations": annotations}))
 
     def list_sampled_nodes(self, now_ms: int) -> range:
         """Return the indexes of the nodes that are sampled in the current step. Nodes take turns."""
@@ -64,6 +54,10 @@ class Contender(Protocol):
 
     def step(self, now_ms: int) -> None:
         """Act on everything that has happened in the world so far."""
+        ...
+
+    def predict_hot(self) -> Sequence[float]:
+        """Return the probability that each node is hot; empty if the contender does not predict it."""
         ...
 
     def figures(self) -> dict[str, int]:
@@ -87,7 +81,7 @@ def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
         contender.step(now_ms)
         passed_ms = now_ms - scenario.begin_ms
         if passed_ms % MINUTE_MS == 0:
-            recorder.minute(world.usage.measure(now_ms))
+            recorder.minute(world.usage.measure(now_ms), contender.predict_hot())
         if passed_ms % HOUR_MS == 0:
             progress(passed_ms / HOUR_MS)
     return recorder.result(contender.figures())

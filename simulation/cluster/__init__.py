@@ -1,4 +1,4 @@
-"""One simulated cluster, behind the ports of a real one (`connectors.ports`).
+"""One simulated cluster with the command rules of a real one (`connectors.ports`).
 
     pods ask for nodes ─▶ cluster ─▶ state_watch   lists, changes, requests
                           kubelet ◀─ sink          bindings, evictions
@@ -12,6 +12,7 @@
     sink          binds and evicts
     state_watch   reports the state
     connected     a cluster with its watch, command rules and sink
+    at_once       runs asynchronous code without an event loop
 
 Usage of pods is in `simulation.closed_loop.usage`.
 """

@@ -9,11 +9,11 @@ Messages are sent through a function; the caller sets the time.
 from collections.abc import Callable
 from typing import Any
 
-from connectors.ports.at_once import collect_at_once, run_at_once
 from connectors.ports.command_rules import Command, CommandRules
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.policies import PolicyRecord
+from simulation.cluster.at_once import collect_at_once, run_at_once
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.sink import SimulatedSink
 from simulation.cluster.state_watch import SimulatedStateWatch

@@ -4,8 +4,6 @@ The kubelet checks each binding, so a binding to a node without enough room fail
 terminates, and its controller creates a replacement.
 """
 
-from typing import ClassVar
-
 from connectors.ports.sink import DONE, Attempt, Sink
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
@@ -14,8 +12,6 @@ from simulation.cluster.cluster import SimulatedCluster
 
 class SimulatedSink(Sink):
     """The sink of a simulated cluster; it answers at once."""
-
-    name: ClassVar[str] = "simulated"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

@@ -2,11 +2,9 @@
 
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
-from typing import ClassVar
 
-from connectors.ports.state_watch import LISTED, StateWatch
 from schemas.base.message import Message
-from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.lists import LISTED_TOPICS, ListBegin, ListEnd
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.requests import SchedulingRequest
 from simulation.cluster.cluster import Observer, SimulatedCluster
@@ -15,20 +13,18 @@ from simulation.cluster.machines import Machine
 from simulation.cluster.pods import PodPlan
 
 
-class SimulatedStateWatch(StateWatch, Observer):
+class SimulatedStateWatch(Observer):
     """Watches a simulated cluster from its beginning."""
 
-    name: ClassVar[str] = "simulated"
-
     def __init__(self, cluster: SimulatedCluster) -> None:
-        super().__init__(cluster.name)
+        self.cluster = cluster.name
         self._simulated = cluster
         self._unread: deque[tuple[str, Message]] = deque()
         cluster.observers.append(self)
 
     async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
         """Yield the lists, one topic after the other."""
-        for topic in LISTED:
+        for topic in LISTED_TOPICS:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
             for message in self._listed(topic, list_id):
                 yield topic, message

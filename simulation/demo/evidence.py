@@ -198,14 +198,19 @@ def explain_move(
     refused = sum(decision.refused_by.values())
     others = ", ".join(f"{each.node} with {each.total}" for each in decision.runners_up)
     terms = decision.winner.terms if decision.winner else ()
-    scores = ", ".join(f"{term.plugin} {term.score}" for term in terms)
+    scores = ", ".join(f"{term.plugin} {term.score}" for term in terms) or "the only one left"
+    total = decision.winner.total if decision.winner else 0
+    if any(each.total > total for each in decision.runners_up):
+        choice = f"the move had reserved room on {decision.node} ({scores}), so it comes before {others}."
+    else:
+        choice = f"of the others {decision.node} has the highest score ({scores})" + (
+            f", before {others}." if others else "."
+        )
     yield (
         f"One placement: at {_clock(decision.decided_at_ms)} pod {decision.pod.name}, which replaces it, was "
         f"placed on {decision.node}, which was at {evidence.demand[evidence.minute(decision.decided_at_ms), target]:.0%}. "
-        f"Reason: of {decision.nodes} nodes filters refused {refused}; of the others {decision.node} has the "
-        f"highest score ({scores or 'the only one left'})"
-        + (f", before {others}." if others else ".")
-        + " OverutilizationRisk is 100 where the pod adds least to the risk of being hot."
+        f"Reason: of {decision.nodes} nodes filters refused {refused}; {choice}"
+        " OverutilizationRisk is 100 where the pod adds least to the risk of being hot."
     )
 
 

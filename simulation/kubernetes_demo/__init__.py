@@ -6,5 +6,4 @@ steps         the steps of the demo, and what loadstream reports
 topic_client  messages from and to the broker
 view          the nodes, live
 summary       the result, checked against the API server's audit log
-observation   `--observe`: observes a cluster of the user without changing it
 """

@@ -37,11 +37,11 @@ def write_sources(path: Path, plane: ControlPlane) -> Path:
     return path
 
 
-def read_policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
-    """Return a policy of the demo, as an operator would apply it."""
-    document = (Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
+def read_policy() -> PolicyRecord:
+    """Return the demo's policy, as an operator would apply it."""
+    document = (Path(__file__).parent / "policy.yaml").read_text(encoding="utf-8")
     return PolicyRecord(
-        cluster=cluster,
+        cluster=CLUSTER,
         document=document,
         applied_at_ms=time.time_ns() // 1_000_000,
         reason="the demo's policy",

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION, Evictor
-from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.migrations import MigrationStatus
 from tests.cases.case import case, cases
 from tests.cases.cluster import Cluster, moving, pod_object
@@ -175,7 +174,7 @@ def understand_an_answer(given: tuple[Any, dict[str, str]]) -> str:
         fake_server.set_answers("GET", POD_PATH, pod(NODE, phase="Running", annotations=given[1]))
         fake_server.set_answers("POST", EVICTION, given[0])
         async with fake_server.serve() as server:
-            attempt, _ = await Evictor(Throttle(server)).evict(eviction(POD, NODE))
+            attempt, _ = await Evictor(server).evict(eviction(POD, NODE))
         requests = len(fake_server.list_requests("POST"))
         return f"{attempt.result}, again: {attempt.again_in_s is not None}, {requests} request"
 

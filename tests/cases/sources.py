@@ -1,7 +1,6 @@
 """What usage sources make of the answers that they get."""
 
 import asyncio
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,14 +8,12 @@ from typing import Any
 
 from aiohttp import web
 
-from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.collector import drop_impossible
 from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth, SourceReport
-from connectors.kubernetes.sources.http import HttpAnswer
+from connectors.kubernetes.sources.http import AnswerTimes, HttpAnswer
+from connectors.kubernetes.sources.kubelet.requests import KubeletSettings
 from connectors.kubernetes.sources.kubelet.resource import KubeletResource
-from connectors.kubernetes.sources.kubelet.source import KubeletSettings
-from connectors.kubernetes.sources.kubelet.summary import KubeletSummary
 from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
@@ -207,21 +204,12 @@ def skip_points_of_dying_pods() -> str:
     return ", ".join(found[1:])
 
 
-@case("4.node", "/stats/summary of a kubelet that has just started: node cpu 0 and memory 0",
-      right="no sample")  # fmt: skip
+@case("4.node", "a kubelet that has just started: node cpu 0 and memory 0", right="no sample")
 def skip_zero_points_of_nodes() -> str:
-    settings = KubeletSettings.model_validate({"source": "kubelet_summary"})
-    source = KubeletSummary(
-        settings, context(api_server("http://nowhere.invalid"), directory_of({"n1": {}}))
+    sample = NodeUsage(
+        cluster="c", node="n1", sampled_at_ms=1_772_366_400_000, usage={"cpu": 0, "memory": 0}
     )
-    time = "2026-03-01T12:00:00Z"
-    figures = {"time": time, "usageNanoCores": 0, "usageCoreNanoSeconds": 0, "workingSetBytes": 0}
-    body = {"node": {"nodeName": "n1", "cpu": figures, "memory": figures}, "pods": []}
-    at_ms = 1_772_366_400_000
-    sample = source.build_sample(
-        "n1", HttpAnswer(json.dumps(body).encode(), AnswerTimes(at_ms, at_ms, None))
-    )
-    possible = drop_impossible(sample, {}, source.health) if sample else None
+    possible = drop_impossible(sample, {}, SourceHealth("kubelet_resource", now_ms))
     return "no sample" if possible is None else str(possible.usage)
 
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from connectors.kubernetes.duties.telemetry import DutyTelemetry as DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
-from connectors.kubernetes.watch.collection import CollectionHealth
+from connectors.kubernetes.watch.state_watch import CollectionHealth
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.worker.report.metrics import Metrics

@@ -10,12 +10,12 @@ from typing import ClassVar, NamedTuple
 
 import orjson
 
-from connectors.ports.at_once import run_at_once
 from connectors.ports.command_rules import Command, CommandRules
 from connectors.ports.sink import DONE, Attempt, Sink, SinkError
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.topics.codec import decode
+from simulation.cluster.at_once import run_at_once
 from tests.histories.failure import require
 from tests.histories.log import Log
 from tests.histories.valid_events import write

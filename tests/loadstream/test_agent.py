@@ -94,11 +94,6 @@ def test_samples_go_to_the_broker_until_it_is_ended(
     ("wrong", "expected"),
     [
         (
-            ("--host-application", "proxy=a", "--host-application", "proxy=b"),
-            "Invalid value for --host-application: found proxy twice; expected one name",
-        ),
-        (("--host-application", "=a"), 'Invalid value for --host-application: found ""; expected'),
-        (
             ("--once", "--metrics-host", "127.0.0.1"),
             "Invalid value for --metrics-host: found '127.0.0.1' and no port; give --metrics-port",
         ),
@@ -108,8 +103,6 @@ def test_samples_go_to_the_broker_until_it_is_ended(
         ),
         (("--interval", "0.5"), "expected a number of seconds, 1 to 10"),
         (("--cluster", "a/b"), 'found "a/b"; expected'),
-        (("--host-application", "proxy"), "expected NAME=CGROUP"),
-        (("--host-application", "proxy=a/../b"), "expected NAME=CGROUP"),
     ],
 )
 def test_a_wrong_option_is_named(options: list[str], wrong: tuple[str, ...], expected: str) -> None:

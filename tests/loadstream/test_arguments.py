@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from loadstream.commands import app
 
 
-@pytest.mark.parametrize("command", [["demo"], ["kubernetes", "demo", "--observe"]])
+@pytest.mark.parametrize("command", [["demo"], ["kubernetes", "demo"]])
 @pytest.mark.parametrize("below", [False, True])
 def test_a_directory_that_cannot_be_created_is_an_error(
     command: list[str], below: bool, tmp_path: Path
@@ -26,7 +26,6 @@ def test_a_directory_that_cannot_be_created_is_an_error(
     "command",
     [
         ["cluster", "why-not"],
-        ["policy", "init"],
         ["policy", "check", "deploy/policies/observe.yaml", "--cluster"],
         ["topic", "tail", "node-state", "--cluster"],
     ],

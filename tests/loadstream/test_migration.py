@@ -121,13 +121,13 @@ def test_a_request_names_the_newest_pod_of_a_name(running: RunningBroker, write:
         seen("elsewhere", cluster="other"), seen("neighbour", name="web-2"),
     )  # fmt: skip
     result = run(
-        "migration", "start", "blue", "shop/web-1", "--mode", "EvictDirectly", "--ttl", "10m",
+        "migration", "start", "blue", "shop/web-1", "--mode", "EvictDirectly",
         "--ignore-windows", "--reason", "noisy",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (request,) = requests(running)
     assert request.pod == PodRef(namespace="shop", name="web-1", uid="second")
-    assert (request.action, request.mode, request.ttl_ms) == ("migrate", "EvictDirectly", 600_000)
+    assert (request.action, request.mode) == ("migrate", "EvictDirectly")
     assert (request.ignore_windows, request.reason) == (True, "noisy")
     assert result.output == (
         f"{request.request_id}: requested the migration of pod shop/web-1; see `loadstream migration list blue`\n"
@@ -149,29 +149,16 @@ def test_no_request_is_written_for_an_ended_or_unknown_pod(
         "error: pod shop/web-7 of cluster blue is not in topic pod-lifecycle\n",
     )
     assert requests(running) == []
-    assert run("migration", "start", "blue", "shop/web-7", "--uid", "known").exit_code == 0
-    (request,) = requests(running)
-    assert request.pod is not None
-    assert request.pod.uid == "known"
 
 
-@pytest.mark.parametrize(
-    ("pod", "uid", "at"),
-    [
-        ("shop/web-1", "", "--uid"),
-        ("shop/web-1", "u" * 129, "--uid"),
-        (f"shop/{'w' * 254}", "known", "POD"),
-        (f"shop/{'w' * 254}", None, "POD"),
-        (f"{'s' * 254}/web-1", "known", "POD"),
-    ],
-)
+@pytest.mark.parametrize("pod", [f"shop/{'w' * 254}", f"{'s' * 254}/web-1"])
 def test_an_invalid_pod_name_is_an_error_of_the_command_line(
-    pod: str, uid: str | None, at: str, running: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    pod: str, running: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")  # a sentence in a box is not wrapped
-    result = run("migration", "start", "blue", pod, *([] if uid is None else ["--uid", uid]))
+    result = run("migration", "start", "blue", pod)
     assert result.exit_code == 2
-    assert f"Invalid value for {at}: found " in result.output
+    assert "Invalid value for POD: found " in result.output
     assert "expected a string of 1 to " in result.output
     assert requests(running) == []
 
@@ -427,8 +414,6 @@ def test_wait_follows_a_request_to_its_answer(
         ["migration", "start", "blue", "shop/web-1/u1"],
         ["migration", "start", "b/lue", "shop/web-1"],
         ["migration", "start", "blue", "shop/web-1", "--mode", "Gently"],
-        ["migration", "start", "blue", "shop/web-1", "--ttl", "2d"],
-        ["migration", "start", "blue", "shop/web-1", "--ttl", "soon"],
         ["node", "drain", "blue", ""],
         ["node", "drain", "blue", "worker-9", "--reason", "x" * 1001],
         ["migration", "pause", "blue", "short"],

@@ -548,7 +548,6 @@ def test_show_prints_the_policy_its_digest_its_author_and_the_reason(
     assert "by ana@ops: night shift" in shown.splitlines()[1]
     assert "by ben@ops: incident 4711" in shown.splitlines()[2]
     assert shown.endswith(DOCUMENT)
-    assert read_policy(run("show", "east", "--effective").stdout) == read_policy(DOCUMENT)
     told = json.loads(run("show", "east", "--json").stdout)
     assert (told["digest"], told["paused"], told["applied_by"], told["policy"]) == (
         digest, True, "ana@ops", DOCUMENT,
@@ -593,7 +592,7 @@ def test_rollback_applies_the_policy_before_the_present_one_again(tmp_path: Path
 @pytest.mark.usefixtures("policies")
 def test_rollback_and_diff_without_an_earlier_policy_fail(tmp_path: Path) -> None:
     apply_document(tmp_path, DOCUMENT)
-    for command in (["rollback", "east"], ["diff", "east"], ["diff", "east", "--offset", "7"]):
+    for command in (["rollback", "east"], ["diff", "east"]):
         result = run(*command)
         assert (result.exit_code, "policy history east" in result.stderr) == (1, True)
 
@@ -606,7 +605,6 @@ def test_diff_compares_with_the_policy_before_with_an_earlier_one_and_with_a_fil
         apply_document(tmp_path, f"loadAware: {{usageThresholds: {{cpu: {percent}}}}}\n")
     path = "loadAware.usageThresholds.cpu"
     assert run("diff", "east").stdout == f"{path}: 65 -> 70\n"
-    assert run("diff", "east", "--offset", "0").stdout == f"{path}: 60 -> 70\n"
     file = policy_file(tmp_path, "mode: enforce\nloadAware: {usageThresholds: {cpu: 70}}\n")
     assert run("diff", "east", file).stdout == "mode: observe -> enforce\n"
     told = json.loads(run("diff", "east", file, "--json").stdout)

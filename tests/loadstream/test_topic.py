@@ -17,7 +17,7 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_names
 from connectors.process import wall_clock
 from connectors.process.local_ports import find_free_port
-from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.cli.command import NOTHING_FOUND
 from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.messages.migrations import MigrationRequest
@@ -151,21 +151,6 @@ def test_tail_shows_the_newest_records_of_all_partitions(embedded: RunningBroker
     assert shown == [14, 15, 16, 17]
     of_green = _run("topic", "tail", "node-usage", "-n", "2", "--cluster", "green", "--json")[1]
     assert [json.loads(line)["timestamp_ms"] - NOW_MS for line in of_green.splitlines()] == [7, 13]
-
-
-@pytest.mark.parametrize(("topic", "ends"), [("node-usage", 2), ("policies", None)])
-def test_the_newest_records_of_a_compacted_topic_may_be_far_before_its_end(
-    embedded: RunningBroker, topic: str, ends: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int | None] = []
-
-    def read_entries(*_: object, last: int | None, **__: object) -> Iterator[object]:
-        asked.append(last)
-        return iter(())
-
-    monkeypatch.setattr("connectors.kafka.tail.read_entries", read_entries)
-    _run("topic", "tail", topic, "-n", "2")
-    assert asked == [ends]
 
 
 @pytest.mark.parametrize("options", [(), ("--from", "beginning"), ("--cluster", "green", "--json")])

@@ -6,8 +6,6 @@ require (
 	github.com/koordinator-sh/koordinator v1.6.0
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
-	k8s.io/kubelet v0.36.3
-	k8s.io/kubernetes v1.36.3
 	k8s.io/metrics v0.36.3
 )
 
@@ -48,6 +46,7 @@ require (
 	k8s.io/controller-manager v0.28.7 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a // indirect
+	k8s.io/kubernetes v1.36.3 // indirect
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect

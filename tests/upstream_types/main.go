@@ -16,7 +16,6 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
@@ -28,49 +27,6 @@ func amounts(cpu, memory string) core.ResourceList {
 	return core.ResourceList{
 		core.ResourceCPU:    resource.MustParse(cpu),
 		core.ResourceMemory: resource.MustParse(memory),
-	}
-}
-
-// summary is what /stats/summary answers; the second pod has no figures for its CPU yet.
-func summary() any {
-	cpu := func(nanoCores uint64) *stats.CPUStats {
-		return &stats.CPUStats{Time: at, UsageNanoCores: &nanoCores, UsageCoreNanoSeconds: pointer(nanoCores * 100)}
-	}
-	memory := func(workingSet uint64) *stats.MemoryStats {
-		return &stats.MemoryStats{
-			Time: at, AvailableBytes: pointer(uint64(1 << 33)), UsageBytes: pointer(workingSet * 3 / 2),
-			WorkingSetBytes: &workingSet, RSSBytes: pointer(workingSet / 2),
-			PageFaults: pointer(uint64(7)), MajorPageFaults: pointer(uint64(0)),
-		}
-	}
-	started := meta.NewTime(at.Add(-time.Hour))
-	return stats.Summary{
-		Node: stats.NodeStats{
-			NodeName: "node-1", StartTime: started, CPU: cpu(1_500_000_000), Memory: memory(4 << 30),
-			Fs:   &stats.FsStats{Time: at, UsedBytes: pointer(uint64(20 << 30)), CapacityBytes: pointer(uint64(100 << 30))},
-			Swap: &stats.SwapStats{Time: at, SwapAvailableBytes: pointer(uint64(1 << 30)), SwapUsageBytes: pointer(uint64(4096))},
-			SystemContainers: []stats.ContainerStats{{
-				Name: "kubelet", StartTime: started, CPU: cpu(50_000_000), Memory: memory(1 << 26),
-			}},
-		},
-		Pods: []stats.PodStats{
-			{
-				PodRef:    stats.PodReference{Name: "web-0", Namespace: "shop", UID: "8a1c0f44-0000-4000-8000-000000000001"},
-				StartTime: started, CPU: cpu(250_000_000), Memory: memory(1 << 28),
-				Containers: []stats.ContainerStats{{
-					Name: "web", StartTime: started, CPU: cpu(240_000_000), Memory: memory(1 << 28),
-				}},
-				EphemeralStorage: &stats.FsStats{Time: at, UsedBytes: pointer(uint64(1 << 20))},
-				Swap:             &stats.SwapStats{Time: at, SwapUsageBytes: pointer(uint64(0))},
-			},
-			{
-				PodRef:     stats.PodReference{Name: "new", Namespace: "shop", UID: "8a1c0f44-0000-4000-8000-000000000002"},
-				StartTime:  at,
-				CPU:        &stats.CPUStats{Time: at, UsageCoreNanoSeconds: pointer(uint64(5))},
-				Memory:     memory(1 << 24),
-				Containers: []stats.ContainerStats{},
-			},
-		},
 	}
 }
 
@@ -135,7 +91,7 @@ func nodeMetric() any {
 
 func main() {
 	for name, document := range map[string]any{
-		"stats_summary": summary(), "node_metrics": nodeMetrics(), "pod_metrics": podMetrics(), "koordinator_node_metric": nodeMetric(),
+		"node_metrics": nodeMetrics(), "pod_metrics": podMetrics(), "koordinator_node_metric": nodeMetric(),
 	} {
 		text, err := json.MarshalIndent(document, "", "  ")
 		if err == nil {

@@ -1,7 +1,6 @@
 """The client of one API server: raw JSON in, raw JSON out.
 
     access        address and credentials: a kubeconfig, or the service account of the pod
-    plugin        credentials from a plugin's process
     client_parts  the parts of kubernetes-asyncio that are used
     errors        errors of requests, with the server's messages
     session       connections, which are replaced when certificates change; proxies

@@ -41,7 +41,6 @@ if TYPE_CHECKING or "kubernetes_asyncio" in sys.modules:
         load_incluster_config,
         load_kube_config,
     )
-    from kubernetes_asyncio.config.exec_provider import ExecProvider
     from kubernetes_asyncio.config.incluster_config import (
         SERVICE_CERT_FILENAME,
         SERVICE_HOST_ENV_NAME,
@@ -60,7 +59,6 @@ else:
             load_incluster_config,
             load_kube_config,
         )
-        from kubernetes_asyncio.config.exec_provider import ExecProvider
         from kubernetes_asyncio.config.incluster_config import (
             SERVICE_CERT_FILENAME,
             SERVICE_HOST_ENV_NAME,
@@ -73,7 +71,6 @@ __all__ = [
     "SERVICE_TOKEN_FILENAME",
     "ConfigException",
     "Configuration",
-    "ExecProvider",
     "RESTClientObject",
     "forget_lost_files",
     "kube_config",

@@ -21,7 +21,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +81,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An object was deleted, or no longer matches the selectors; this is its last state."""
+    """An object was deleted; this is its last state."""
 
     object: dict[str, Any]
 
@@ -107,16 +107,8 @@ def _is_temporary(error: ApiError | ApiUnreachable | AccessError) -> bool:
 class ListWatch:
     """Follows one collection; `events` is read by one reader."""
 
-    def __init__(
-        self,
-        server: ApiServer,
-        path: str,
-        *,
-        selectors: Mapping[str, str] | None = None,
-        page_objects: int = PAGE_OBJECTS,
-    ) -> None:
-        """`path` of the collection, such as `/api/v1/pods`; `selectors`: `fieldSelector` and
-        `labelSelector`."""
+    def __init__(self, server: ApiServer, path: str, *, page_objects: int = PAGE_OBJECTS) -> None:
+        """`path` of the collection, such as `/api/v1/pods`."""
         self.path = path
         self.failing_since_s: float | None = None
         """Since when requests fail, by the monotonic clock; None: the last request succeeded."""
@@ -125,7 +117,6 @@ class ListWatch:
         self.lists = 0
         """Number of completed lists."""
         self._server = server
-        self._selectors = dict(selectors or {})
         self._page_objects = page_objects
         self._version: str | None = None
         self._pause_s = PAUSE_FIRST_S
@@ -156,7 +147,7 @@ class ListWatch:
                     and error.status in _ABSENT
                 ):
                     yield Absent(str(error))
-                await self._pause(str(error), getattr(error, "retry_after_s", None))
+                await self._pause(error)
 
     async def follow(self, take: Callable[[AsyncGenerator[Event, None]], Awaitable[None]]) -> None:
         """Pass the events to `take`, until it ends or is cancelled."""
@@ -186,9 +177,7 @@ class ListWatch:
         after, attempts = "", 0
         while True:
             try:
-                async for page in self._server.pages(
-                    self.path, self._page_objects, self._selectors, after
-                ):
+                async for page in self._server.pages(self.path, self._page_objects, after):
                     self._succeeded()
                     after, attempts = page["metadata"].get("continue") or "", 0
                     yield page
@@ -196,14 +185,13 @@ class ListWatch:
                 attempts += 1
                 if not after or attempts == PAGE_ATTEMPTS_MAX or not _is_temporary(error):
                     raise
-                await self._pause(str(error), getattr(error, "retry_after_s", None))
+                await self._pause(error)
             else:
                 return
 
     async def _find_version(self, version: str) -> None:
         """Check that the server has reached this version; raises _Outdated if it has not."""
         asked = {
-            **self._selectors,  # perhaps other objects of the collection must not be read
             "resourceVersion": version,
             "resourceVersionMatch": "NotOlderThan",
             "limit": "1",
@@ -219,7 +207,6 @@ class ListWatch:
     async def _watch(self) -> AsyncGenerator[Event, None]:
         """Yield changes until the watch ends; then it can continue from `_version`."""
         query = {
-            **self._selectors,
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version or "",
@@ -274,11 +261,14 @@ class ListWatch:
         await asyncio.sleep(self._list_pause_s * random.uniform(0.5, 1.0))  # noqa: S311
         self._list_pause_s = min(PAUSE_MAX_S, 2 * self._list_pause_s)
 
-    async def _pause(self, why: str, at_least_s: float | None) -> None:
+    async def _pause(self, error: ApiError | ApiUnreachable | AccessError) -> None:
         if self.failing_since_s is None:
             self.failing_since_s = time.monotonic()
-            logger.warning("%s: %s; trying again", self.path, why)
-        self.why = why
+            is_missing = isinstance(error, ApiError) and error.status == 404
+            level = logging.INFO if is_missing else logging.WARNING
+            logger.log(level, "%s: %s; trying again", self.path, error)
+        self.why = str(error)
+        at_least_s = getattr(error, "retry_after_s", None)
         pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311
         await asyncio.sleep(max(pause_s, min(at_least_s or 0.0, PAUSE_MAX_S)))
         self._pause_s = min(PAUSE_MAX_S, 2 * self._pause_s)

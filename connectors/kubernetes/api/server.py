@@ -131,15 +131,13 @@ class ApiServer:
             raise response.error()
         return response.json()
 
-    async def pages(
-        self, path: str, limit: int, query: Query | None = None, after: str = ""
-    ) -> AsyncIterator[dict[str, Any]]:
+    async def pages(self, path: str, limit: int, after: str = "") -> AsyncIterator[dict[str, Any]]:
         """Yield the pages of a list with one resource version, `limit` objects each.
 
         With `after`, the `continue` of a page, the list continues after this page. Raises ApiError (410: the
         rest of the list has expired) and ApiUnreachable.
         """
-        asked: dict[str, str | int] = {**(query or {}), "limit": limit}
+        asked: dict[str, str | int] = {"limit": limit}
         if after:
             asked["continue"] = after
         while True:

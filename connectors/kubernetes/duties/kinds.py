@@ -34,8 +34,7 @@ from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.registry import create_sources
 from connectors.kubernetes.sources.settings import SourceSettings
-from connectors.kubernetes.watch.state_watch import KubernetesWatch
-from connectors.ports.state_watch import WatchBroken
+from connectors.kubernetes.watch.state_watch import KubernetesWatch, WatchBroken
 from connectors.process import wall_clock
 from schemas.base.message import Message
 from schemas.messages.clock import ClockTick
@@ -176,9 +175,9 @@ async def evict(around: DutyContext, *, cordon: bool = True) -> Duty:
     )
 
     async def work_during(term: LeaderTerm) -> None:
-        jobs = MigrationJobs(server, around.cluster, sink.throttle)
+        jobs = MigrationJobs(server, around.cluster)
         refusals = JobRefusals(around.kafka, around.cluster, jobs)
-        cordons = Cordons(sink.throttle) if cordon else None
+        cordons = Cordons(server) if cordon else None
         try:
             await refusals.begin()
             async with asyncio.TaskGroup() as tasks:

@@ -11,7 +11,7 @@ from prometheus_client import Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from connectors.kubernetes.sources.health import SourceReport
-from connectors.kubernetes.watch.collection import CollectionHealth
+from connectors.kubernetes.watch.state_watch import CollectionHealth
 from connectors.process.metrics_endpoint import create_process_registry
 from schemas.messages.outcomes import CommandOutcome
 
@@ -151,7 +151,7 @@ def _source_metrics(cluster: str, sources: Sequence[SourceReport]) -> Iterator[M
     )
     notes = GaugeMetricFamily(
         "loadstream_source_notes",
-        "Problems that exist now, as the log says: unreadable policy, wrong clock, too many nodes.",
+        "Problems that exist now, as the log says, such as a failed query or a wrong clock.",
         labels=["cluster", "source"],
     )
     events = CounterMetricFamily(

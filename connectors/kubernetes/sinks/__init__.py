@@ -6,10 +6,9 @@
     sink            the sink: bind, evict, explain
     binding         binds a pod to an existing node, and resolves lost answers
     eviction        evicts a pod: eviction API, deletion or annotations
-    explanation     condition and nominated node of a pod without a node
+    explanation     condition of a pod without a node
     events          Events, which are counted
     background      optional writes: rate-limited, replaced by newer ones, dropped beyond a limit
-    throttle        limits concurrent requests by the API server's answers
     answers         classifies answers to bindings and evictions
     pods            reads pods
     cordons         cordons drained nodes

@@ -17,13 +17,6 @@ _BACKGROUND = b"Eviction triggered evacuation"
 _TWO_BUDGETS = b"more than one PodDisruptionBudget"
 
 
-def is_overloaded(response: Response) -> bool:
-    """Tell whether the server refused because of its load, or because it is shutting down."""
-    if response.status == 429:
-        return not (is_refused_by_budget(response) or is_in_background(response))
-    return response.status in (503, 504)
-
-
 def is_refused_by_budget(response: Response) -> bool:
     return response.status in (403, 429) and _BUDGET_CAUSE in response.body
 

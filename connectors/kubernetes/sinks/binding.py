@@ -14,9 +14,9 @@ notice it, either.
 import time
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
+from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.answers import format_error, is_not_found, retry_pause_s
 from connectors.kubernetes.sinks.pods import NAME, LivePod, explain_missing, pod_path, read_pod
-from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Attempt
 from schemas.messages.decisions import PlacementDecision
 
@@ -35,7 +35,7 @@ ASK_S = 5.0
 class Nodes:
     """Remembers existing nodes."""
 
-    def __init__(self, server: Throttle) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self._server = server
         self._seen_at_s: dict[str, float] = {}
 
@@ -67,7 +67,7 @@ class Nodes:
 class Binder:
     """Binds pods of one cluster."""
 
-    def __init__(self, server: Throttle) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self._server = server
         self._nodes = Nodes(server)
 

@@ -8,9 +8,9 @@ import logging
 from typing import Any
 
 from connectors.kubernetes.api.errors import ApiError
+from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.answers import is_not_found
 from connectors.kubernetes.sinks.pods import NAME
-from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.migrations import DrainStatus
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ REQUEST_S = 10.0
 class Cordons:
     """The cordons of one cluster's nodes."""
 
-    def __init__(self, server: Throttle) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self._server = server
 
     async def apply(self, status: DrainStatus) -> None:

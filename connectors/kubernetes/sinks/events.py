@@ -10,9 +10,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal
 
+from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.api.times import format_time
 from connectors.kubernetes.sinks.background import Background
-from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.process import wall_clock
 
 #: Events written per second: the default limit of kube-scheduler's client.
@@ -56,7 +56,7 @@ class _Note:
 class Events:
     """Events about the objects of one cluster."""
 
-    def __init__(self, server: Throttle) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self.background = Background(PER_S, WAITING_MAX)
         self._server = server
         self._notes: dict[str, _Note] = {}

@@ -17,7 +17,7 @@ only this pod is evicted.
 from typing import Any
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.api.server import Response
+from connectors.kubernetes.api.server import ApiServer, Response
 from connectors.kubernetes.sinks.answers import (
     format_error,
     has_two_budgets,
@@ -27,7 +27,6 @@ from connectors.kubernetes.sinks.answers import (
     retry_pause_s,
 )
 from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
-from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Attempt
 from schemas.messages.evictions import EvictionCommand
 
@@ -42,7 +41,7 @@ EVICT_S = 32.0
 class Evictor:
     """Evicts pods of one cluster."""
 
-    def __init__(self, server: Throttle) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self._server = server
 
     async def evict(self, command: EvictionCommand) -> tuple[Attempt, LivePod | None]:
@@ -94,7 +93,7 @@ def _find_obstacle(command: EvictionCommand, live: LivePod) -> str | None:
 
 
 def _request(command: EvictionCommand) -> dict[str, Any]:
-    """Return the arguments of `Throttle.send`."""
+    """Return the arguments of `ApiServer.send`."""
     path, options = pod_path(command.pod), _options(command)
     if command.policy == "Delete":
         return {"method": "DELETE", "path": path, "body": options}

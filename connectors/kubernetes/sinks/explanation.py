@@ -8,19 +8,16 @@ Explanations are optional writes, at most one per waiting pod, and a newer expla
 one. So 10,000 pods without a node do not overload the API server. The pod is read first. It is not changed
 if it has a node, is terminating, or already has this explanation. The write has the resource version as
 precondition.
-
-If a binding must be repeated, `nominatedNodeName` of the pod tells that its room is reserved. It is not set
-before the first attempt, because that would double the writes for a state of some milliseconds.
 """
 
 from functools import partial
 from typing import Any
 
+from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.api.times import format_time
 from connectors.kubernetes.sinks.background import Background
 from connectors.kubernetes.sinks.events import Events, Regarding
 from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
-from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
 
@@ -53,9 +50,9 @@ def format_reasons(decision: PlacementDecision) -> str:
 
 
 class Explanations:
-    """Conditions and nominated nodes of the pods of one cluster."""
+    """Explanations for the pods of one cluster."""
 
-    def __init__(self, server: Throttle, events: Events) -> None:
+    def __init__(self, server: ApiServer, events: Events) -> None:
         self.background = Background(PER_S, WAITING_MAX)
         self._server = server
         self._events = events
@@ -77,11 +74,6 @@ class Explanations:
         if len(self._written) > WRITTEN_MAX:
             del self._written[next(iter(self._written))]
 
-    def nominate(self, decision: PlacementDecision) -> None:
-        """Queue the nominated node of a pod that is not bound yet."""
-        self._written.pop(decision.pod.uid, None)
-        self.background.put(decision.pod.uid, partial(self._nominate, decision))
-
     def forget(self, pod: PodRef) -> None:
         """Drop the explanation of a pod that needs none any more."""
         self._written.pop(pod.uid, None)
@@ -93,7 +85,7 @@ class Explanations:
     async def _write(self, decision: PlacementDecision, text: str) -> None:
         pod = decision.pod
         try:
-            changed = await self._patch(pod, partial(_build_unscheduled, decision, text))
+            changed = await self._patch(decision, text)
         except BaseException:
             self._written.pop(pod.uid, None)  # the next decision writes it
             raise
@@ -101,21 +93,19 @@ class Explanations:
             about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
             self._events.record(about, "FailedScheduling", text, type="Warning")
 
-    async def _nominate(self, decision: PlacementDecision) -> None:
-        await self._patch(decision.pod, partial(_build_nomination, decision.node))
-
-    async def _patch(self, pod: PodRef, change: Any) -> bool:
-        """Change the status of a waiting pod; False: nothing changes."""
+    async def _patch(self, decision: PlacementDecision, text: str) -> bool:
+        """Write the condition of a waiting pod; False: the pod has it, or needs none."""
+        pod = decision.pod
         for _ in range(ATTEMPTS_MAX):
             live = await read_pod(self._server, pod)
             if explain_missing(pod, live) is not None or live is None:
                 return False
-            status = None if live.node or live.is_terminating or live.gates else change(live)
-            if status is None:
+            condition = _build_condition(decision, text, live)
+            if live.node or live.is_terminating or live.gates or condition is None:
                 return False
             body = {
                 "metadata": {"uid": live.uid, "resourceVersion": live.version},
-                "status": status,
+                "status": {"conditions": [condition]},
             }
             response = await self._server.send(
                 "PATCH", f"{pod_path(pod)}/status", body=body,
@@ -128,10 +118,10 @@ class Explanations:
         raise response.error()
 
 
-def _build_unscheduled(
+def _build_condition(
     decision: PlacementDecision, text: str, live: LivePod
 ) -> dict[str, Any] | None:
-    """Return the status with an explanation; None: the pod has it."""
+    """Return the condition with an explanation; None: the pod has it."""
     conditions = live.status.get("conditions") or ()
     found: dict[str, Any] = next(
         (each for each in conditions if each.get("type") == "PodScheduled"), {}
@@ -139,14 +129,8 @@ def _build_unscheduled(
     condition = {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text,
     }  # fmt: skip
-    same = all(found.get(name) == value for name, value in condition.items())
-    if same and not live.status.get("nominatedNodeName"):
+    if all(found.get(name) == value for name, value in condition.items()):
         return None
     if found.get("status") != "False" and decision.decided_at_ms:
         condition["lastTransitionTime"] = format_time(decision.decided_at_ms)
-    return {"conditions": [condition], "nominatedNodeName": None}
-
-
-def _build_nomination(node: str | None, live: LivePod) -> dict[str, Any] | None:
-    same = live.status.get("nominatedNodeName") == node
-    return None if same else {"nominatedNodeName": node}
+    return condition

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kubernetes.api.errors import ApiError
+from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.answers import is_not_found
-from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.pods import PodRef
 
 #: Names of objects. Names from messages become part of paths, so they are checked.
@@ -74,7 +74,7 @@ class LivePod:
         return self.object.get("metadata") or {}
 
 
-async def read_pod(server: Throttle, pod: PodRef) -> LivePod | None:
+async def read_pod(server: ApiServer, pod: PodRef) -> LivePod | None:
     """Return the pod with this name, whatever its uid; None: there is none.
 
     Raises ApiError, ApiUnreachable, AccessError.

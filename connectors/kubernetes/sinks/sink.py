@@ -4,10 +4,8 @@
     evict     an eviction, and Events on the pod and on its controller
     explain   condition and Event of a pod without a node
 
-All requests share one throttle. Events and explanations are optional writes: `close` drops waiting ones.
+Events and explanations are optional writes: `close` drops waiting ones.
 """
-
-from typing import ClassVar
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
@@ -17,7 +15,6 @@ from connectors.kubernetes.sinks.events import Events, Regarding
 from connectors.kubernetes.sinks.eviction import Evictor
 from connectors.kubernetes.sinks.explanation import Explanations
 from connectors.kubernetes.sinks.pods import LivePod
-from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import Attempt, Sink
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
@@ -25,14 +22,11 @@ from schemas.messages.pods import PodRef
 
 
 class KubernetesSink(Sink):
-    name: ClassVar[str] = "kubernetes"
-
     def __init__(self, server: ApiServer) -> None:
-        self.throttle = Throttle(server)
-        self.events = Events(self.throttle)
-        self.explanations = Explanations(self.throttle, self.events)
-        self._binder = Binder(self.throttle)
-        self._evictor = Evictor(self.throttle)
+        self.events = Events(server)
+        self.explanations = Explanations(server, self.events)
+        self._binder = Binder(server)
+        self._evictor = Evictor(server)
 
     async def bind(self, decision: PlacementDecision) -> Attempt:
         """Bind a pod; errors of the API server are results, too."""
@@ -45,8 +39,6 @@ class KubernetesSink(Sink):
             self.explanations.forget(pod)
             text = f"Successfully assigned {pod.namespace}/{pod.name} to {decision.node}"
             self.events.record(_pod(pod), "Scheduled", text, minor=True)
-        elif answer.again_in_s is not None:
-            self.explanations.nominate(decision)
         return answer
 
     async def evict(self, command: EvictionCommand) -> Attempt:

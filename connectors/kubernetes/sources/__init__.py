@@ -11,12 +11,11 @@
     registry             all sources by name
     directory            nodes, their addresses, and uids of pods
     health               failures and notes of a source
-    clock_skew           time of a measurement if clocks differ
-    http                 one HTTP request, and its failures
-    kubelet              polls kubelets, in two ways
+    http                 one HTTP request, its failures, and the time of its figures if clocks differ
+    kubelet              polls kubelets
     metrics_api          metrics.k8s.io
     prometheus           Prometheus servers; promql: queries of exporters, and their answers
-    koordinator          NodeMetric objects; koordinator_objects: their conversion
+    koordinator          NodeMetric objects
 
 A new source is a module with a subclass of `KubernetesSource`, an entry in `registry`, and a test
 module. Nothing here uses Kafka.

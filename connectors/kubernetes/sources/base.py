@@ -1,9 +1,9 @@
 """Base class of the usage sources of a real cluster."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -11,7 +11,6 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.sources.settings import SourceSettings
-from connectors.ports.usage_source import UsageSource
 from connectors.process.wall_clock import now_ms
 from schemas.base.contract import build_schema
 from schemas.base.validation_errors import describe_errors
@@ -32,9 +31,18 @@ class SourceContext:
     now_ms: Callable[[], int] = now_ms
 
 
-class KubernetesSource(UsageSource, Generic[S]):
-    """A source of a real cluster."""
+class KubernetesSource(ABC, Generic[S]):
+    """Measures nodes of one cluster.
 
+    A source yields new measurements, with their own times. It leaves out nodes that cannot be read, and
+    resources and pods that were not measured: missing data becomes stale, while a zero would count as a
+    measurement. Only the newest measurement of each node is kept, so a slow reader causes no queue.
+    """
+
+    name: ClassVar[str]
+    """Name in the registry."""
+    topic: ClassVar[Literal["node-usage", "node-metrics"]] = "node-usage"
+    """Topic of its messages: samples, or aggregates that were computed elsewhere."""
     settings_class: ClassVar[type[SourceSettings]]
     memory_is: MemoryDefinition | None = "workingSet"
     """Definition of its memory figures; None: unknown."""
@@ -47,11 +55,18 @@ class KubernetesSource(UsageSource, Generic[S]):
         self.cluster = context.cluster
         self.directory = context.directory
         self.interval_s = settings.interval_ms / 1_000
+        """Time between two calls of `read`, in seconds."""
         self.health = SourceHealth(settings.label, context.now_ms)
+
+    async def run(self) -> None:  # most sources have nothing to do
+        """Work between readings, until it is cancelled; by default nothing."""
 
     @abstractmethod
     def read(self) -> AsyncIterator[NodeUsage | NodeMetric]:
-        """See `UsageSource`."""
+        """Yield the measurements since the last call, those of each node in order of time.
+
+        A node that cannot be read raises no exception. Raises OSError if nothing can be read.
+        """
 
     def is_listed(self) -> bool:
         """Tell whether the directory has the nodes, and the pods if this source needs them."""

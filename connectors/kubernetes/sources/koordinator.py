@@ -1,14 +1,12 @@
 """Koordinator's NodeMetric objects, which are aggregates and go to `node-metrics`.
 
-The objects and the ConfigMap with their collect policy are listed and watched. A deleted object becomes a
-message with `removed`. The newest unread object of each node is kept. If Koordinator is not installed,
-this is noted and checked again.
+The objects are listed and watched. A deleted object becomes a message with `removed`. The newest unread
+object of each node is kept. If Koordinator is not installed, this is noted and checked again.
 
 Times are those of the node that computed the figures. They are not corrected, because windows depend on
 them; a time that is too far ahead of ours is reported.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, ClassVar, Literal
@@ -24,6 +22,7 @@ from connectors.kubernetes.api.list_watch import (
     ListWatch,
     Present,
 )
+from connectors.kubernetes.api.times import parse_time_ms
 from connectors.kubernetes.sources.base import (
     KubernetesSource,
     NewestMessages,
@@ -31,18 +30,17 @@ from connectors.kubernetes.sources.base import (
     explain_error,
 )
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
-from connectors.kubernetes.sources.koordinator_objects import (
-    NAME,
-    NAMESPACE,
-    CollectIntervals,
-    PolicyUnreadable,
-    build_removed,
-    convert_node_metric,
-    read_config_map,
-)
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
-from schemas.messages.metrics import NodeMetric
+from schemas.base.quantities import parse_amounts
+from schemas.messages.metrics import AGGREGATION_TYPES, NodeMetric
+from schemas.policy.durations import parse_duration_ms
 
+#: Memory definitions of koordlet's policies; other policies have none.
+_MEMORY = {
+    "": "notAvailable",
+    "usageWithoutPageCache": "notAvailable",
+    "usageWithPageCache": "withPageCache",
+}
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 #: Time between two reads, in seconds.
 READ_S = 0.25
@@ -52,14 +50,10 @@ FAILING_S = 10.0
 
 
 class KoordinatorSettings(SourceSettings):
-    """Location of the collect policy."""
+    """Settings of NodeMetric objects, with a longer default interval."""
 
     interval_ms: Interval = Field(60_000, alias="interval")
     """How often the agent reports; a node may be silent for three intervals."""
-    config_namespace: str = NAMESPACE
-    """Namespace of the ConfigMap with the collect policy."""
-    config_name: str = NAME
-    """Name of this ConfigMap; any other name needs permission to read it."""
 
 
 class Koordinator(KubernetesSource[KoordinatorSettings]):
@@ -76,23 +70,13 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         self._newest: NewestMessages[NodeMetric] = NewestMessages(self.health)
         self._versions: dict[str, str] = {}
         """Version of the newest object of each node."""
-        self._intervals = CollectIntervals()
-        config_maps = f"/api/v1/namespaces/{settings.config_namespace}/configmaps"
         self._metrics = ListWatch(context.server, NODE_METRICS)
-        self._config = ListWatch(
-            context.server,
-            config_maps,
-            selectors={"fieldSelector": f"metadata.name={settings.config_name}"},
-        )
 
     async def read(self) -> AsyncIterator[NodeMetric]:
         """Yield the objects that changed since the last call; raises SourceFailed."""
         async for message in self._newest.read():
             self.health.counts["samples"] += 1
             yield message
-        why = _find_failure(self._config)
-        note = f"the ConfigMap with the collect policy cannot be read: {why}"
-        self.health.set_note("config_unread", note if why else None)
         why = _find_failure(self._metrics)
         if not why:
             return
@@ -102,10 +86,8 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         raise SourceFailed("forbidden" if why.startswith("403") else "unreachable", why)
 
     async def run(self) -> None:
-        """Follow objects and policy until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._config.follow(self.take_config))
-            group.create_task(self._metrics.follow(self.take_metrics))
+        """Follow the objects until it is cancelled."""
+        await self._metrics.follow(self.take_metrics)
 
     async def take_metrics(self, events: AsyncGenerator[Event, None]) -> None:
         """Apply the events of a list and watch of NodeMetric objects."""
@@ -125,45 +107,10 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
                 case Deleted(found):
                     self._remove(found["metadata"]["name"])
 
-    async def take_config(self, events: AsyncGenerator[Event, None]) -> None:
-        """Apply the events of a list and watch of the ConfigMap."""
-        exists = True
-        async for event in events:
-            match event:
-                case Begun():
-                    exists = False
-                case Present(found) | Changed(found):
-                    exists = True
-                    self._set_config(found)
-                case Ended() if not exists:
-                    self._forget_config()
-                case Deleted():
-                    self._forget_config()
-
-    def _forget_config(self) -> None:
-        """Drop the policy of a missing ConfigMap, which is a problem only if the settings name it."""
-        self._intervals = CollectIntervals()
-        settings = self.settings
-        named = settings.model_fields_set & {"config_namespace", "config_name"}
-        missing = f"there is no ConfigMap {settings.config_namespace}/{settings.config_name}"
-        self.health.set_note("config", missing if named else None)
-
-    def _set_config(self, found: Mapping[str, Any]) -> None:
-        try:
-            self._intervals = read_config_map(found)
-        except PolicyUnreadable as error:
-            self.health.set_note("config", f"{error}; its previous policy stays in force")
-        else:
-            self.health.set_note("config", None)
-
     def _take(self, found: Mapping[str, Any]) -> None:
         node = found["metadata"]["name"]
-        known = self.directory.nodes.get(node)
         try:
-            report_ms = self._intervals.report_ms(
-                found.get("spec") or {}, {} if known is None else known.labels
-            )
-            message = convert_node_metric(self.cluster, found, report_ms)
+            message = convert_node_metric(self.cluster, found)
         except (ValueError, AttributeError) as error:
             why = f"NodeMetric {node}: {explain_error(error, NodeMetric)}"
             self.health.record_failure(SourceFailed("unreadable", why), node)
@@ -172,14 +119,14 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         if self._versions.get(node) == version:
             return  # unchanged in a new list
         self._versions[node] = version
-        self.health.record_success(node, message.updated_at_ms)
+        self.health.record_success(node)
         ahead_ms = (message.updated_at_ms or 0) - self.context.now_ms()
         self.health.record_clock_skew(node, ahead_ms if ahead_ms > SKEW_MAX_MS else None)
         self._newest.put(message)
 
     def _remove(self, node: str) -> None:
         if self._versions.pop(node, None) is not None:
-            self._newest.put(build_removed(self.cluster, node))
+            self._newest.put(NodeMetric(cluster=self.cluster, node=node, removed=True))
         self.health.keep_only(self._versions.keys())
 
 
@@ -189,3 +136,74 @@ def _find_failure(watch: ListWatch) -> str:
     if since_s is None or (watch.lists and time.monotonic() - since_s < FAILING_S):
         return ""
     return watch.why
+
+
+def convert_node_metric(cluster: str, found: Mapping[str, Any]) -> NodeMetric:
+    """Convert a NodeMetric object of `apis/slo/v1alpha1`.
+
+    `prodReclaimableMetric`, QoS classes, extensions and devices have no fields in the message.
+    Raises ValueError (also as QuantityError or ValidationError) for an invalid value or shape.
+    """
+    try:
+        status = found.get("status") or {}
+        collect = (found.get("spec") or {}).get("metricCollectPolicy") or {}
+        metric = status.get("nodeMetric")
+        values: dict[str, Any] = {
+            "cluster": cluster,
+            "node": found["metadata"]["name"],
+            "updated_at_ms": parse_time_ms(status.get("updateTime")),
+            "report_interval_ms": _interval_ms(collect.get("reportIntervalSeconds")),
+            "memory_is": _MEMORY.get(collect.get("nodeMemoryCollectPolicy") or ""),
+            "pods": tuple(
+                {
+                    "namespace": each["namespace"],
+                    "name": each["name"],
+                    "usage": _amounts(each.get("podUsage")),
+                    "priority_class": each.get("priority", ""),
+                }
+                for each in status.get("podsMetric") or ()
+            ),
+            "host_applications": tuple(
+                {
+                    "name": each["name"],
+                    "usage": _amounts(each.get("usage")),
+                    "priority_class": each.get("priority", ""),
+                }
+                for each in status.get("hostApplicationMetric") or ()
+            ),
+        }
+        if metric is not None:
+            values |= {
+                "usage": _amounts(metric.get("nodeUsage")),
+                "system_usage": _amounts(metric.get("systemUsage")),
+                "aggregated": _read_aggregates(metric.get("aggregatedNodeUsages")),
+                "aggregated_system": _read_aggregates(metric.get("aggregatedSystemUsages")),
+            }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"the object is not a NodeMetric: {error!r}") from error
+    return NodeMetric.model_validate(values)
+
+
+def _amounts(found: Mapping[str, Any] | None) -> dict[str, int]:
+    # A quantity may be a plain number in JSON.
+    listed = (found or {}).get("resources") or {}
+    return parse_amounts({name: str(text) for name, text in listed.items()})
+
+
+def _read_aggregates(found: Any) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {
+            "duration_ms": parse_duration_ms(each.get("duration") or "0s"),
+            "usage": {
+                kind: _amounts(usage)
+                for kind, usage in (each.get("usage") or {}).items()
+                if kind in AGGREGATION_TYPES
+            },
+        }
+        for each in found or ()
+    )
+
+
+def _interval_ms(seconds: object) -> int | None:
+    """Return an interval in ms; None: not given, or ignored as in Koordinator because it is not above 0."""
+    return seconds * 1_000 if isinstance(seconds, int) and 0 < seconds < 2**31 else None

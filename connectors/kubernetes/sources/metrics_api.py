@@ -14,10 +14,9 @@ from pydantic import Field
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.times import parse_time_ms
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext, explain_error
-from connectors.kubernetes.sources.clock_skew import AnswerTimes, choose_sample_time
 from connectors.kubernetes.sources.directory import PodName
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import convert_server_error
+from connectors.kubernetes.sources.http import AnswerTimes, choose_sample_time, convert_server_error
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
 from schemas.base.quantities import QuantityError, parse_nanos, round_amount
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
@@ -71,7 +70,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
                 why = f"the entry of the node cannot be read: {explain_error(error, NodeUsage)}"
                 self.health.record_failure(SourceFailed("unreadable", why), node)
                 continue
-            self.health.record_success(node, None if message is None else message.sampled_at_ms)
+            self.health.record_success(node)
             if message is not None:
                 self.health.counts["samples"] += 1
                 yield message

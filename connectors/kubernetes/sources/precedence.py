@@ -17,13 +17,7 @@ from typing import Any
 
 from connectors.kubernetes.sources.health import SKEW_MAX_MS
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.usage import (
-    HOST_APPLICATIONS_PER_SAMPLE_MAX,
-    PODS_PER_SAMPLE_MAX,
-    HostApplicationUsage,
-    NodeUsage,
-    PodUsage,
-)
+from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 
 #: Resources of a sample whose source can start to report a node.
 REQUIRED = frozenset(("cpu", "memory"))
@@ -125,7 +119,7 @@ def _fill(message: NodeUsage, other: NodeUsage) -> NodeUsage:
     if (usage := _more(message.usage, other.usage)) is not message.usage:
         changes["usage"] = usage
     uids = {(pod.namespace, pod.name): pod.uid for pod in message.pods}
-    pods = _merge(
+    pods = _merge_pods(
         {pod.uid: pod for pod in message.pods},
         {
             pod.uid: pod
@@ -134,30 +128,23 @@ def _fill(message: NodeUsage, other: NodeUsage) -> NodeUsage:
         },
     )
     if pods is not None:
-        changes["pods"] = pods[:PODS_PER_SAMPLE_MAX]
-    applications = _merge(
-        {each.name: each for each in message.host_applications},
-        {each.name: each for each in other.host_applications},
-    )
-    if applications is not None:
-        changes["host_applications"] = applications[:HOST_APPLICATIONS_PER_SAMPLE_MAX]
+        changes["pods"] = tuple(pods[:PODS_PER_SAMPLE_MAX])
     return message.model_copy(update=changes) if changes else message
 
 
-def _merge(
-    known: Mapping[str, PodUsage | HostApplicationUsage],
-    others: Mapping[str, PodUsage | HostApplicationUsage],
-) -> tuple[PodUsage | HostApplicationUsage, ...] | None:
-    """Add to pods or host applications what only the others measured; None: nothing."""
+def _merge_pods(
+    known: Mapping[str, PodUsage], others: Mapping[str, PodUsage]
+) -> list[PodUsage] | None:
+    """Add to pods what only the others measured; None: nothing."""
     changed = False
     merged = dict(known)
-    for name, other in others.items():
-        mine = known.get(name)
+    for uid, other in others.items():
+        mine = known.get(uid)
         if mine is None:
-            merged[name], changed = other, True
+            merged[uid], changed = other, True
         elif (usage := _more(mine.usage, other.usage)) is not mine.usage:
-            merged[name], changed = mine.model_copy(update={"usage": usage}), True
-    return tuple(merged.values()) if changed else None
+            merged[uid], changed = mine.model_copy(update={"usage": usage}), True
+    return list(merged.values()) if changed else None
 
 
 def _more(usage: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:

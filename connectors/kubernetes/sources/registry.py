@@ -6,7 +6,6 @@ from typing import Any
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.koordinator import Koordinator
 from connectors.kubernetes.sources.kubelet.resource import KubeletResource
-from connectors.kubernetes.sources.kubelet.summary import KubeletSummary
 from connectors.kubernetes.sources.metrics_api import MetricsApi
 from connectors.kubernetes.sources.prometheus import Prometheus
 from connectors.kubernetes.sources.settings import SourceSettings
@@ -14,7 +13,6 @@ from connectors.kubernetes.sources.settings import SourceSettings
 _CLASSES: tuple[type[KubernetesSource[Any]], ...] = (
     Koordinator,
     KubeletResource,
-    KubeletSummary,
     MetricsApi,
     Prometheus,
 )

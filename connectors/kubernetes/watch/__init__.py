@@ -1,7 +1,6 @@
 """Watch the nodes, pods and workloads of a cluster, and the pods that need a node.
 
     state_watch       all collections together, as a state watch
-    collection        one collection: its list and watch, its reporter, its health
     kinds             all collections, and the records of their objects
     reporter          reports differences from what was reported before, as validated messages
     objects           one record per object

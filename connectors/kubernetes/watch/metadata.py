@@ -4,9 +4,9 @@ Annotations are a third of many objects, and most of them are irrelevant here. O
 a score or a protection reads are kept, so changes of others cause no record.
 """
 
-from datetime import datetime
 from typing import Any
 
+from connectors.kubernetes.api import times
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 
 #: Annotations with this prefix distinguish kinds of pods.
@@ -60,13 +60,8 @@ def parse_time_ms(text: str | None) -> int | None:
     Times outside the range of records are moved to its ends: a node without a clock starts in 1970, and a
     pod with a long grace period may terminate after 2100.
     """
-    if not text:
-        return None
-    try:
-        found_ms = int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        return None
-    return min(max(found_ms, EPOCH_MS_MIN), EPOCH_MS_MAX)
+    found_ms = times.parse_time_ms(text)
+    return None if found_ms is None else min(max(found_ms, EPOCH_MS_MIN), EPOCH_MS_MAX)
 
 
 def drop_empty(**values: Any) -> Json:

@@ -18,22 +18,22 @@ is reported once.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from collections.abc import Collection as Names
-from typing import ClassVar
+from contextlib import aclosing
+from dataclasses import dataclass
 
-from connectors.kubernetes.api.list_watch import Event, ListWatch
+from connectors.kubernetes.api.list_watch import Absent, Ended, Event, ListWatch
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.watch.collection import Collection, CollectionHealth
 from connectors.kubernetes.watch.kinds import KINDS, PODS, REQUIRED, get_record_kind
 from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
 from connectors.kubernetes.watch.reporter import Reported, Reporter
 from connectors.kubernetes.watch.volumes import CLAIMS, VOLUMES, Claims
-from connectors.ports.state_watch import LISTED, StateWatch, WatchBroken
 from connectors.process.wall_clock import now_ms as wall_clock_ms
 from schemas.base.message import Message
-from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.lists import LISTED_TOPICS, ListBegin, ListEnd
 
 #: Default scheduler names of pods that loadstream places.
 SCHEDULERS = frozenset({"loadstream"})
@@ -41,10 +41,74 @@ SCHEDULERS = frozenset({"loadstream"})
 QUEUE_MAX = 500
 
 
-class KubernetesWatch(StateWatch):
-    """Watches one cluster through its API server; call `close` at the end."""
+@dataclass(frozen=True, slots=True)
+class CollectionHealth:
+    path: str
+    """Path of the collection, such as `/api/v1/pods`."""
+    objects: int
+    """Number of reported objects."""
+    lists: int
+    """Number of completed lists."""
+    failing_s: float | None
+    """Seconds since the first failed request; None: the last request succeeded."""
+    why: str
+    """The last failure; empty: the last request succeeded."""
+    left_out: int
+    """Number of objects that do not fit into a record."""
 
-    name: ClassVar[str] = "kubernetes"
+
+@dataclass(slots=True)
+class Collection:
+    """A collection; `run` follows it until it is cancelled."""
+
+    follows: ListWatch
+    reporter: Reporter
+    required: bool
+    """A full list needs this collection."""
+    listed: bool = False
+    """Its list is complete since the full list began."""
+    absent: bool = False
+    """Its last list was refused."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether a full list can end without waiting for this collection."""
+        return self.listed or (self.absent and not self.required)
+
+    async def run(self, queue: "asyncio.Queue[tuple[Collection, Event | Exception]]") -> None:
+        """Put its events into a queue; an error is the last item."""
+        try:
+            async with aclosing(self.follows.events()) as events:
+                async for event in events:
+                    await queue.put((self, event))
+        except Exception as error:
+            await queue.put((self, error))
+
+    def note(self, event: Event) -> None:
+        """Update the state by an event."""
+        if isinstance(event, Ended):
+            self.listed, self.absent = True, False
+        elif isinstance(event, Absent):
+            self.absent = True
+
+    def health(self) -> CollectionHealth:
+        failing = self.follows.failing_since_s
+        return CollectionHealth(
+            path=self.follows.path,
+            objects=len(self.reporter.known),
+            lists=self.follows.lists,
+            failing_s=None if failing is None else time.monotonic() - failing,
+            why=self.follows.why,
+            left_out=len(self.reporter.left_out),
+        )
+
+
+class WatchBroken(RuntimeError):
+    """Changes may have been lost, so a full list must follow. The message says why."""
+
+
+class KubernetesWatch:
+    """Watches one cluster through its API server; call `close` at the end."""
 
     def __init__(
         self,
@@ -60,7 +124,7 @@ class KubernetesWatch(StateWatch):
         schedulers: scheduler names of pods that loadstream places.
         now_ms: returns the time of requests.
         """
-        super().__init__(cluster)
+        self.cluster = cluster
         self._server = server
         self._claims = Claims()
         self._pods = PodReporter(cluster, schedulers, self._claims, now_ms)
@@ -74,7 +138,7 @@ class KubernetesWatch(StateWatch):
         """Yield all objects between begin and end on both topics, and requests of waiting pods."""
         await self.close()
         self._begin()
-        for topic in LISTED:
+        for topic in LISTED_TOPICS:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
         collections = self._collections.values()
         while not all(collection.settled for collection in collections):
@@ -82,7 +146,7 @@ class KubernetesWatch(StateWatch):
             for item in self._unread:
                 yield item
             self._follow_pods()
-        for topic in LISTED:
+        for topic in LISTED_TOPICS:
             kinds = self._complete_kinds() if topic == "pod-lifecycle" else ()
             yield topic, ListEnd(cluster=self.cluster, list_id=list_id, kinds=kinds)
 

@@ -20,7 +20,6 @@ from connectors.policies.imports.translation import (
     report_only,
     skip,
 )
-from connectors.policies.imports.unsupported import UNSUPPORTED
 from schemas.policy.parts import field_names
 from schemas.policy.sections.evictor import DefaultEvictorArgs
 from schemas.policy.selectors import parse_selector
@@ -127,9 +126,6 @@ def translate(result: Translation, node: DocumentNode) -> None:
             "handled elsewhere", "topic command-outcomes"
         ),
     }
-    if node.child("strategies").value is not None:
-        apply(result, node, {**rules, "strategies": _put_strategies, **_OLD_FLAGS})
-        return
     apply(result, node, {**rules, **_find_misplaced(result, node, rules)})
     for profile in read_profiles(result, node, _BALANCER, selector):
         profile.take_args(result, "DefaultEvictor")
@@ -209,48 +205,6 @@ def _find_resource(query: str) -> str | None:
     if "pressure" in query.lower():
         return None
     return next((name for name in ("cpu", "memory") if name[:3] in query.lower()), None)
-
-
-THRESHOLD_PRIORITY: dict[str, Rule] = {
-    "thresholdPriority": copy_to("evictor", "priorityThreshold", convert=lambda at: {"value": at}),
-    "thresholdPriorityClassName": copy_to(
-        "evictor", "priorityThreshold", convert=lambda name: {"name": name}
-    ),
-}
-_OLD_ARGUMENTS = "nodeResourceUtilizationThresholds"
-_OLD_PARAMS: dict[str, Rule] = {
-    _OLD_ARGUMENTS: skip,
-    "nodeFit": copy_to("evictor", "nodeFit"),
-    "labelSelector": copy_to("evictor", "labelSelector"),
-    "namespaces": copy_to("rebalance", "evictableNamespaces"),
-    **THRESHOLD_PRIORITY,
-}
-_OLD_FLAGS: dict[str, Rule] = {
-    name: copy_to("evictor", name)
-    for name in (
-        "evictFailedBarePods",
-        "evictLocalStoragePods",
-        "evictSystemCriticalPods",
-        "ignorePvcPods",
-    )
-}
-
-
-def _put_strategies(result: Translation, node: DocumentNode) -> None:
-    """Take over the strategies of a policy of version v1alpha1."""
-    enabled = []
-    for key, strategy in node.children() if result.is_kind(node, dict) else ():
-        apply(result, strategy, dict.fromkeys(("enabled", "weight", "params"), skip))
-        if not strategy.child("enabled").value:
-            continue
-        if key == _BALANCER:
-            enabled.append("LowNodeLoad")
-            apply(result, strategy.child("params"), _OLD_PARAMS)
-            _put_balancer(result, strategy.child("params", _OLD_ARGUMENTS))
-        else:
-            group, text = UNSUPPORTED.get(str(key), ("lost", "loadstream has no such strategy"))
-            result.report(group, strategy, text, str(key))
-    result.set_value(("plugins", "balance"), enabled, node)
 
 
 def translate_values(result: Translation, node: DocumentNode) -> None:

@@ -18,7 +18,7 @@ from schemas.policy.yamltext import YamlDocument, read_documents
 KINDS = {
     "KubeSchedulerConfiguration": "kubescheduler.config.k8s.io/v1",
     "DeschedulerConfiguration": "descheduler/v1alpha2",
-    "DeschedulerPolicy": "descheduler/v1alpha",
+    "DeschedulerPolicy": "descheduler/v1alpha2",
     "KubeDescheduler": "operator.openshift.io/v1",
 }
 #: Keys of Koordinator's ConfigMap slo-controller-config, each with JSON.

@@ -4,7 +4,6 @@ from typing import Any
 
 from connectors.policies.imports.descheduler import (
     LIMITS,
-    THRESHOLD_PRIORITY,
     evict_directly,
     exclude_namespaces,
 )
@@ -81,7 +80,10 @@ _CUSTOM: dict[str, Rule] = {
         ),
         "excluded": copy_to("rebalance", "evictableNamespaces", convert=exclude_namespaces),
     },
-    **THRESHOLD_PRIORITY,
+    "thresholdPriority": copy_to("evictor", "priorityThreshold", convert=lambda at: {"value": at}),
+    "thresholdPriorityClassName": copy_to(
+        "evictor", "priorityThreshold", convert=lambda name: {"name": name}
+    ),
 }
 
 

@@ -1,14 +1,19 @@
 """An imported policy as YAML, with the line that each value came from."""
 
+import json
+import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from connectors.policies.draft.document import comment, flow
 from connectors.policies.imports.translation import Translation
 from schemas.base.printable import to_one_line
 from schemas.policy import Policy
 from schemas.policy.errors import Path
 
+#: Text that YAML reads as text without quotes.
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_WORDS = ("true", "false", "null")
 _COMPAT = {
     "koordinator": "the file is Koordinator's: loadstream behaves like Koordinator",
     "loadstream": "the file is not Koordinator's: loadstream's own rules apply",
@@ -18,10 +23,13 @@ _MODE = "evictions are decided and marked dry; enforce carries them out"
 
 def write_policy(translation: Translation, name: str) -> str:
     """Return the policy as text; `name` is the name of the imported file."""
+    header = (
+        f"Imported from {to_one_line(name)}; comments name the lines of that file. Check it, then run "
+        "`loadstream policy apply`. A field that is not named here has its default."
+    )
     lines = [
-        *comment(
-            f"Imported from {to_one_line(name)}; comments name the lines of that file. Check it, "
-            "then run `loadstream policy apply`. A field that is not named here has its default."
+        *textwrap.wrap(
+            header, 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
         ),
         "",
         f"mode: observe # {_MODE}",
@@ -41,13 +49,13 @@ def _write(translation: Translation, value: dict[str, Any], path: Path) -> Itera
         at = (*path, key)
         remark = _remark(translation, at)
         if isinstance(child, dict) and child:
-            yield f"{indent}{flow(key)}:{remark if ': ' in remark else ''}"
+            yield f"{indent}{_flow(key)}:{remark if ': ' in remark else ''}"
             yield from _write(translation, child, at)
-        elif isinstance(child, list) and len(flow(child)) > 60:
-            yield f"{indent}{flow(key)}:{remark}"
-            yield from (f"{indent}  - {flow(item)}" for item in child)
+        elif isinstance(child, list) and len(_flow(child)) > 60:
+            yield f"{indent}{_flow(key)}:{remark}"
+            yield from (f"{indent}  - {_flow(item)}" for item in child)
         else:
-            yield f"{indent}{flow(key)}: {flow(child)}{remark}"
+            yield f"{indent}{_flow(key)}: {_flow(child)}{remark}"
 
 
 def _remark(translation: Translation, path: Path) -> str:
@@ -58,3 +66,14 @@ def _remark(translation: Translation, path: Path) -> str:
             line = origin.child(*path[length:]).line
             return f" # line {line}" + (f": {note}" if note and length == len(path) else "")
     return ""
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_flow(key)}: {_flow(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS:
+        return value
+    return json.dumps(value)

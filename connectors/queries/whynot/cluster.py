@@ -63,13 +63,10 @@ def no_rounds(evidence: Evidence) -> Answer:
             "this cluster, or has set it apart after errors (docs/how-to/alerts.md, "
             "LoadstreamClusterSetApart)."
         )
-    if evidence.policy is None:
+    if evidence.policy_text is None:
         sentences.append("It has no policy; the default policy moves pods by risk.")
     else:
-        sentences.append(f"Its policy is {evidence.policy}.")
-    if evidence.others:
-        named = ", ".join(evidence.others[:NAMED_MAX])
-        sentences.append(f"The records name other clusters: {named}.")
+        sentences.append(f"Its policy is {evidence.policy_text}.")
     return Answer(tuple(sentences), known=False, data={})
 
 

@@ -15,6 +15,7 @@ from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle, PodRef
 from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
+from schemas.policy import Policy
 
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 
@@ -58,16 +59,10 @@ class Evidence:
     """Records of `status` that were read."""
     whole: bool = False
     """These were all records."""
-    others: tuple[str, ...] = ()
-    """Other clusters that these records name."""
-    policy: str | None = None
+    policy: Policy = field(default_factory=Policy)
+    """The default policy if the cluster has none, or its document has errors."""
+    policy_text: str | None = None
     """A short description of the cluster's policy; None: the default policy applies."""
-    metric_max_age_ms: int = 180_000
-    """Age from which rounds ignore a metric."""
-    refuses_metrics: bool = True
-    """Whether impossible metrics are refused, as in all modes except `compat: koordinator`."""
-    min_samples: int = 3
-    """Samples that a metric needs before thresholds judge its node."""
     paused: bool = False
     """Whether the newest policy record that no worker refused pauses the cluster."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)
@@ -80,8 +75,8 @@ class Evidence:
     """Whether no record of `node-state` names the node, or none of `pod-lifecycle` the pod."""
     migrations: tuple[MigrationStatus, ...] = ()
     """Migrations of the pod or from the node in question."""
-    drains: tuple[DrainStatus, ...] = ()
-    """The newest drain of the node in question, if any."""
+    drain: DrainStatus | None = None
+    """The newest drain of the node in question."""
     moves: tuple[MoveOutcome, ...] = ()
     """Outcomes of moves of the pod or from the node in question."""
     placement: PlacementDecision | None = None

@@ -47,9 +47,9 @@ def about_node(evidence: Evidence, node: str) -> Answer:
         for pool in list_judged_pools(evidence.rounds[0])
         if pool.memory
     ]
-    if evidence.drains:
-        drain = evidence.drains[0]
-        sentences.append(f"As of {evidence.at(drain.happened_at_ms)} {drain_text(drain)}.")
+    if evidence.drain is not None:
+        at = evidence.at(evidence.drain.happened_at_ms)
+        sentences.append(f"As of {at} {drain_text(evidence.drain)}.")
     sentences += migration_lines(evidence)
     sentences += move_lines(evidence)
     return Answer(tuple(sentences), known, _data(evidence, node, found))
@@ -136,10 +136,11 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         )
         if evidence.refused:
             yield f"A newer metric was refused: {evidence.refused}."
-        if 0 < metric.samples < evidence.min_samples:
+        needed = evidence.policy.rebalance.min_samples or 0
+        if 0 < metric.samples < needed:
             yield (
                 f"It is the mean of {count_text(metric.samples, 'sample')}; {LOW_NODE_LOAD} judges a node "
-                f"by {evidence.min_samples} or more."
+                f"by {needed} or more."
             )
     if evidence.stateless and metric is not None:
         yield (

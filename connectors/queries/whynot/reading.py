@@ -6,7 +6,6 @@ a limited number of records.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import Connection
@@ -23,93 +22,99 @@ from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.rounds import RebalanceRound
+from schemas.policy import PolicyError, read_policy
 
 #: Most records of one topic that are read.
 RECORDS_MAX = 20_000
 #: Most rounds and most reports of each kind that are kept.
 ROUNDS_MAX, REPORTS_MAX = 1_000, 20
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    cluster: str
-    node: str | None = None
-    pod: tuple[str, str] | None = None
-    """Namespace and name."""
-    back_ms: int = 3_600_000
-    """How long before the newest round rounds are read."""
+_Newest = Callable[..., Iterator[Any]]
 
 
-def read_evidence(connection: Connection, question: Question, now_ms: int) -> Evidence:
-    """Return the records for an answer; `now_ms` is the time on this machine. Raises BrokerUnavailable."""
+def read_evidence(
+    connection: Connection,
+    cluster: str,
+    now_ms: int,
+    *,
+    node: str | None = None,
+    pod: tuple[str, str] | None = None,
+    back_ms: int = 3_600_000,
+) -> Evidence:
+    """Return the records for an answer about a cluster, a node or a pod. Raises BrokerUnavailable.
 
-    def newest(topic: str, looked: SearchProgress | None = None, **how: bool) -> Iterator[Any]:
-        past = PastMessages(connection, topic, question.cluster, RECORDS_MAX)
-        return past.newest(looked or SearchProgress(), **how)
+    Args:
+        connection: to the brokers.
+        cluster: name of the cluster.
+        now_ms: time on this machine.
+        node: name of the node in question.
+        pod: namespace and name of the pod in question.
+        back_ms: how long before the newest round rounds are read.
+    """
 
-    evidence = Evidence(question.cluster, now_ms)
-    _rounds(evidence, question, newest)
-    evidence.tick_ms = last_tick_ms(connection, question.cluster)
+    def newest(topic: str, looked: SearchProgress | None = None) -> Iterator[Any]:
+        past = PastMessages(connection, topic, cluster, RECORDS_MAX)
+        return past.newest(looked or SearchProgress())
+
+    evidence = Evidence(cluster, now_ms)
+    _read_rounds(evidence, back_ms, newest)
+    evidence.tick_ms = last_tick_ms(connection, cluster)
     # A policy of a mistyped cluster name causes rounds without nodes.
     if not evidence.rounds or not any(
         sum(pool.nodes.values()) for pool in evidence.rounds[0].pools
     ):
-        what = f"Cluster {question.cluster}"
-        evidence.unseen = seek_cluster(connection, question.cluster).warning(what)
-    entry = newest_entry(connection, question.cluster)
+        evidence.unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    entry = newest_entry(connection, cluster)
     if entry is not None:
-        policy = entry.record
-        evidence.paused = policy.paused
-        reason = f" ({policy.reason})" if policy.reason else ""
-        _read_rules(evidence, policy.document)
-        evidence.policy = f"that of {time_text(policy.applied_at_ms)}{reason}"
-    if question.node is not None:
-        _about_node(evidence, question.node, newest)
-    if question.pod is not None:
-        _about_pod(evidence, *question.pod, newest)
+        record = entry.record
+        evidence.paused = record.paused
+        reason = f" ({record.reason})" if record.reason else ""
+        evidence.policy_text = f"that of {time_text(record.applied_at_ms)}{reason}"
+        with suppress(PolicyError):  # no worker has read it yet
+            evidence.policy = read_policy(record.document)
+    if node is not None:
+        _read_node(evidence, node, newest)
+    if pod is not None:
+        _read_pod(evidence, *pod, newest)
     return evidence
 
 
-def _read_rules(evidence: Evidence, document: str) -> None:
-    """Read the requirements on a metric; those of the default policy if the document has errors."""
-    from schemas.policy import PolicyError, read_policy
-
-    with suppress(PolicyError):  # no worker has read it yet
-        read = read_policy(document)
-        evidence.refuses_metrics = read.compat == "loadstream"
-        rules = read.rebalance
-        evidence.metric_max_age_ms = 1_000 * rules.node_metric_expiration_seconds
-        evidence.min_samples = rules.min_samples or 0
-
-
-_Newest = Callable[..., Iterator[Any]]
-
-
-def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
+def _read_rounds(evidence: Evidence, back_ms: int, newest: _Newest) -> None:
     looked = SearchProgress()
     rounds: dict[str, RebalanceRound] = {}
-    others: dict[str, None] = {}
     since_ms = 0
     reached = False
-    for each in newest("status", looked, any_cluster=True):
+    for each in newest("status", looked):
         if not isinstance(each, RebalanceRound):
-            continue
-        if each.cluster != question.cluster:
-            others[each.cluster] = None
             continue
         # After a crash a worker publishes the outputs of its last batch again.
         rounds.setdefault(each.round_id, each)
-        since_ms = since_ms or each.decided_at_ms - question.back_ms
+        since_ms = since_ms or each.decided_at_ms - back_ms
         reached = each.decided_at_ms < since_ms
         if reached or len(rounds) == ROUNDS_MAX:
             break
     evidence.rounds = tuple(each for each in rounds.values() if each.decided_at_ms >= since_ms)
     evidence.cut_off = bool(rounds) and not reached and not looked.whole
     evidence.records, evidence.whole = looked.records, looked.whole
-    evidence.others = tuple(sorted(others))
 
 
-def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
+def _read_reports(evidence: Evidence, newest: _Newest, concerns: Callable[[Any], bool]) -> None:
+    """Read the newest drain, migrations and outcomes of moves that concern a node or a pod."""
+    drains: list[DrainStatus] = []
+    migrations: list[MigrationStatus] = []
+    moves: list[MoveOutcome] = []
+    for message in newest("status"):
+        if isinstance(message, RebalanceRound) or not concerns(message):
+            continue
+        reports: list[Any] = migrations if isinstance(message, MigrationStatus) else moves
+        reports = drains if isinstance(message, DrainStatus) else reports
+        if len(reports) < REPORTS_MAX:
+            reports.append(message)
+    evidence.drain = drains[0] if drains else None
+    evidence.migrations, evidence.moves = tuple(migrations), tuple(moves)
+
+
+def _read_node(evidence: Evidence, node: str, newest: _Newest) -> None:
     looked = SearchProgress()
     for state in newest("node-state", looked):
         if getattr(state, "node", None) == node:
@@ -117,18 +122,12 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
             break
     evidence.stateless = looked.whole and node not in evidence.nodes
     _read_metric(evidence, node, newest)
-    drains: list[DrainStatus] = []
-    migrations: list[MigrationStatus] = []
-    for status in newest("status"):
-        # A drain is reported when it begins, before all migrations of its pods.
-        if isinstance(status, DrainStatus):
-            drains += [status] if status.node == node and not drains else []
-        elif isinstance(status, MigrationStatus) and status.source_node == node:
-            migrations += [status] if len(migrations) < REPORTS_MAX else []
-        if drains and len(migrations) == REPORTS_MAX:
-            break
-    evidence.drains, evidence.migrations = tuple(drains), tuple(migrations)
-    evidence.moves = _moves(newest, lambda move: bool(move.source_node == node))
+
+    def concerns(message: DrainStatus | MigrationStatus | MoveOutcome) -> bool:
+        named = message.node if isinstance(message, DrainStatus) else message.source_node
+        return named == node
+
+    _read_reports(evidence, newest, concerns)
 
 
 def _read_metric(evidence: Evidence, node: str, newest: _Newest) -> None:
@@ -137,7 +136,9 @@ def _read_metric(evidence: Evidence, node: str, newest: _Newest) -> None:
     for metric in newest("node-metrics"):
         if metric.node != node:
             continue
-        why = _find_refusal(metric, state) if state and evidence.refuses_metrics else None
+        why = None
+        if state is not None and evidence.policy.compat == "loadstream":
+            why = _find_refusal(metric, state)
         if why is None:
             evidence.metrics[node] = metric
             return
@@ -151,19 +152,16 @@ def _find_refusal(metric: NodeMetric, state: NodeState) -> str | None:
     return find_impossible(metric.usage or {}, parse_amounts(state.capacity))
 
 
-def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -> None:
+def _read_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -> None:
     for metric in newest("node-metrics"):
         evidence.metrics.setdefault(metric.node, metric)
         if evidence.node_of(namespace, name) is not None:
             break
-    migrations = []
-    for status in newest("status"):
-        if isinstance(status, MigrationStatus) and is_about(status.pod, namespace, name):
-            migrations.append(status)
-            if len(migrations) == REPORTS_MAX:
-                break
-    evidence.migrations = tuple(migrations)
-    evidence.moves = _moves(newest, lambda move: is_about(move.pod, namespace, name))
+
+    def concerns(message: DrainStatus | MigrationStatus | MoveOutcome) -> bool:
+        return not isinstance(message, DrainStatus) and is_about(message.pod, namespace, name)
+
+    _read_reports(evidence, newest, concerns)
     looked = SearchProgress()
     for event in newest("pod-lifecycle", looked):
         if isinstance(event, PodLifecycle) and is_about(event.pod, namespace, name):
@@ -177,13 +175,3 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
     node = evidence.node_of(namespace, name)
     if node is not None and node not in evidence.metrics:
         _read_metric(evidence, node, newest)
-
-
-def _moves(newest: _Newest, wanted: Callable[[MoveOutcome], bool]) -> tuple[MoveOutcome, ...]:
-    moves = []
-    for move in newest("status"):
-        if isinstance(move, MoveOutcome) and wanted(move):
-            moves.append(move)
-            if len(moves) == REPORTS_MAX:
-                break
-    return tuple(moves)

@@ -33,11 +33,10 @@ def explain_unknown(evidence: Evidence, node: str) -> str:
     if metric.updated_at_ms is None:
         return "its newest metric does not say when it was measured"
     age_ms = evidence.now_ms - metric.updated_at_ms
-    if age_ms < evidence.metric_max_age_ms:
+    max_age_ms = 1_000 * evidence.policy.rebalance.node_metric_expiration_seconds
+    if age_ms < max_age_ms:
         return ""
-    age, most = (
-        format_duration_ms(each // 1000 * 1000) for each in (age_ms, evidence.metric_max_age_ms)
-    )
+    age, most = (format_duration_ms(each // 1000 * 1000) for each in (age_ms, max_age_ms))
     return f"its metric is {age} old, at most {most}"
 
 

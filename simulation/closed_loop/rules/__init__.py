@@ -7,6 +7,5 @@ Among equal nodes one is drawn, as in kube-scheduler: the same generator gives t
     least_allocated                kube-scheduler's LeastAllocated and BalancedAllocation, on requests
     target_load_packing            Trimaran's TargetLoadPacking
     load_variation_risk_balancing  Trimaran's LoadVariationRiskBalancing
-    greedy_oracle                  knows the future usage of pods and nodes
     random_choice                  any node with room
 """

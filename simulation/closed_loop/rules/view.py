@@ -41,10 +41,6 @@ class NodesView:
     unreported: Array
     """Requests of the pods that the newest report does not include, since they were placed after
     it or less than a minute before; shape (nodes, 2)."""
-    future: Callable[[int], Array] | None
-    """For the oracle: future CPU demand in millicores over this many seconds, not limited by
-    capacity. Shape (nodes + 1, steps), with one column per step of the traces. Row i is node i
-    with its present pods until their ends; the last row is the pod to be placed."""
 
 
 Rule = Callable[[Array, NodesView, np.random.Generator], int | None]

@@ -1,7 +1,7 @@
 """Writes the time to topic `clock`, for each partition that this worker owns.
 
 The time of the cluster stage is that of the last applied tick. So decisions depend on no other wall
-clock, and a replay sees the same times. ProducedRecord times never decrease: if the worker's clock is set back,
+clock, and a replay sees the same times. Written times never decrease: if the worker's clock is set back,
 the log's time stands still until the clock has caught up.
 
 - **Ticks in the future.** `intake` refuses ticks that are too far ahead of the worker's clock. If a

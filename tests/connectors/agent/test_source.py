@@ -1,6 +1,5 @@
 """The agent on file trees of both cgroup versions and both drivers, and on this machine."""
 
-import asyncio
 import itertools
 from pathlib import Path
 from shutil import rmtree
@@ -21,7 +20,6 @@ from tests.connectors.agent.trees import (
     NodeFiles,
     Version,
 )
-from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
 
 _S = 1_000_000_000
 
@@ -43,9 +41,9 @@ class _Node:
         self.files = NodeFiles(root, version, driver)
         self.clock = _Clock()
 
-    def agent(self, host_applications: dict[str, str] | None = None) -> AgentSource:
+    def agent(self) -> AgentSource:
         places = NodePaths(self.files.proc, self.files.cgroup, self.files.pod_logs)
-        return AgentSource("c", "n", places, host_applications, self.clock)
+        return AgentSource("c", "n", places, self.clock)
 
 
 def _pods(sample: NodeUsage) -> dict[str, PodUsage]:
@@ -122,17 +120,6 @@ def test_a_rate_is_over_the_time_between_the_two_readings_that_worked(tmp_path: 
     assert "cpu" not in _pods(agent.sample())[UID_A].usage
 
 
-def test_host_applications_are_cgroups_by_name(tmp_path: Path) -> None:
-    node = _Node(tmp_path, "v1")
-    node.files.write("system.slice/proxy.service", _S, 8 * MIB, 4 * MIB)
-    agent = node.agent({"proxy": "system.slice/proxy.service", "gone": "system.slice/gone.service"})
-    node.clock.now_ns += _S
-    node.files.write("system.slice/proxy.service", _S + _S // 10, 8 * MIB, 4 * MIB)
-    (application,) = agent.sample().host_applications
-    assert (application.name, application.usage) == ("proxy", {"cpu": 100, "memory": 8 * MIB})
-    assert agent.unmeasured == {"gone": "system.slice/gone.service"}
-
-
 def test_unreadable_values_of_a_node_are_missing(tmp_path: Path) -> None:
     node = _Node(tmp_path)
     agent = node.agent()
@@ -199,21 +186,3 @@ def test_a_pod_has_cpu_only_between_two_looks_at_one_counter(
             if known:
                 assert abs(pod.usage["cpu"] - (spent_ns - before[uid]) / 1_000_000) <= 0.5
         before = {uid: spent_ns // 1_000 * 1_000 for uid, spent_ns in counters.items()}
-
-
-class _World(UsageSourceWorld):
-    cluster, nodes = "c", ("n",)
-
-    def __init__(self, root: Path) -> None:
-        self._node = _Node(root)
-        self.source = self._node.agent()
-
-    async def pass_time(self) -> None:
-        self._node.clock.now_ns += _S
-        await asyncio.sleep(0.002)
-
-
-class TestAgentSource(UsageSourceContract):
-    @pytest.fixture
-    def world(self, tmp_path: Path) -> UsageSourceWorld:
-        return _World(tmp_path)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.brokers.process import Broker
-from connectors.brokers.storage import format_storage
+from connectors.brokers.storage import Broker, format_storage
 
 _MAVEN = """#!/bin/sh
 for each; do case $each in -DoutputDirectory=*) mkdir "${each#*=}";; esac; done

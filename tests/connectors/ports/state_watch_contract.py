@@ -6,16 +6,17 @@ A watch's test module has a class `Test...(StateWatchContract)` with a fixture `
 from abc import ABC, abstractmethod
 from typing import Any
 
-from connectors.ports.state_watch import LISTED, StateWatch
+from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from schemas.base.refusals import Refusal
-from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.lists import LISTED_TOPICS, ListBegin, ListEnd
 from schemas.topics.codec import decode, encode
+from simulation.cluster.state_watch import SimulatedStateWatch
 
 
 class StateWatchWorld(ABC):
     """A cluster that is watched."""
 
-    watch: StateWatch
+    watch: KubernetesWatch | SimulatedStateWatch
 
     @abstractmethod
     async def create_pod(self) -> str:
@@ -37,14 +38,14 @@ class StateWatchContract:
         self, world: StateWatchWorld
     ) -> None:
         records: list[tuple[str, Any]] = [each async for each in world.watch.full_list("list")]
-        for topic in LISTED:
+        for topic in LISTED_TOPICS:
             first, *objects, last = [message for each, message in records if each == topic]
             assert isinstance(first, ListBegin)
             assert isinstance(last, ListEnd)
             assert objects
             assert {message.list_id for message in (first, *objects, last)} == {"list"}
             assert {message.cluster for message in objects} == {world.watch.cluster}
-        assert {topic for topic, _ in records} - {"scheduling-requests"} == set(LISTED)
+        assert {topic for topic, _ in records} - {"scheduling-requests"} == set(LISTED_TOPICS)
 
     async def test_everything_that_it_reports_can_be_read(self, world: StateWatchWorld) -> None:
         records = [each async for each in world.watch.full_list("list")]

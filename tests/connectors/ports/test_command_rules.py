@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.ports import command_rules
-from connectors.ports.at_once import run_at_once
 from connectors.ports.command_rules import (
     IDS_KEPT_MS,
     IN_FLIGHT_MAX,
@@ -21,6 +20,7 @@ from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
+from simulation.cluster.at_once import run_at_once
 from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, decision, eviction
 
 

@@ -4,8 +4,9 @@ A source's test module has a class `Test...(UsageSourceContract)` with a fixture
 """
 
 from abc import ABC, abstractmethod
+from typing import Any
 
-from connectors.ports.usage_source import UsageSource
+from connectors.kubernetes.sources.base import KubernetesSource
 from schemas.base.refusals import Refusal
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import NodeUsage
@@ -15,7 +16,7 @@ from schemas.topics.codec import decode, encode
 class UsageSourceWorld(ABC):
     """Nodes that are measured."""
 
-    source: UsageSource
+    source: KubernetesSource[Any]
     cluster: str
     nodes: tuple[str, ...]
     """All nodes that the source measures."""

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.queries.node_usage import definitions, list_node_usage, usage_table
 from schemas.base.capacity import RAW_ALLOCATABLE_ANNOTATION
@@ -76,24 +74,15 @@ def test_a_metric_is_stale_at_the_limit_of_the_rounds() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("sort", "order"),
-    [
-        ("usage", ["cpu", "memory", "idle", "unknown"]),
-        ("cpu", ["cpu", "idle", "memory", "unknown"]),
-        ("memory", ["memory", "cpu", "idle", "unknown"]),
-        ("age", ["unknown", "idle", "cpu", "memory"]),
-        ("name", ["cpu", "idle", "memory", "unknown"]),
-    ],
-)
-def test_nodes_come_in_the_order_asked_for_and_none_is_missing(sort: str, order: list[str]) -> None:
+def test_the_busiest_node_is_first_and_none_is_missing() -> None:
     metrics = [
         metric("cpu", {"cpu": 3_900, "memory": 2 * GIB}),
         metric("memory", {"cpu": 100, "memory": 7 * GIB}),
         metric("idle", {"cpu": 200, "memory": GIB}, updated_at_ms=NOW_MS - 90_000),
     ]
     nodes = [node(name) for name in ("memory", "idle", "unknown", "cpu")]
-    assert [row.node for row in list_node_usage(records(nodes, metrics), sort)] == order
+    order = [row.node for row in list_node_usage(records(nodes, metrics))]
+    assert order == ["cpu", "memory", "idle", "unknown"]
 
 
 def test_the_definitions_name_the_window_of_the_policy_and_what_memory_counts() -> None:

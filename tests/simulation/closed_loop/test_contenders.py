@@ -6,12 +6,8 @@ import pytest
 
 from simulation.closed_loop.contenders import UnknownContender, list_contenders, make_contenders
 from simulation.closed_loop.rule_contender import RuleContender
-from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
 from simulation.closed_loop.stage_contender import StageContender
-from simulation.closed_loop.world import World
 from streams.in_process.pipeline import LocalPipeline
-from streams.usage.estimate import Estimator
-from tests.simulation.closed_loop.days import scenario
 
 
 def test_policies_and_rules_are_found_by_their_names() -> None:
@@ -23,30 +19,6 @@ def test_policies_and_rules_are_found_by_their_names() -> None:
     assert [each.name for each in made.values()] == list(known)
     assert isinstance(made["loadstream"], StageContender)
     assert isinstance(made["least-allocated"], RuleContender)
-
-
-@pytest.mark.parametrize(
-    ("name", "factors"),
-    [("koordinator-no-estimation", '{"cpu": 0, "memory": 0}'), ("koordinator", None)],
-)
-def test_pods_of_the_contender_without_estimation_say_so_themselves(
-    name: str, factors: str | None
-) -> None:
-    """Arguments cannot say 0; an annotation of each pod can, and no other contender's pods have it."""
-    world, pipeline = World(scenario(nodes=4, hours=0.1)), LocalPipeline()
-    contender = make_contenders([name], [], lambda: pipeline)[name]()
-    contender.begin(world)
-    for now_ms in range(BEGIN_MS, BEGIN_MS + 600_000, 10_000):
-        world.advance(now_ms)
-        contender.step(now_ms)
-    inventory = pipeline.cluster.clusters[CLUSTER].inventory
-    pods = [held for node in inventory.nodes.values() for held in node.held.values()]
-    assert len(pods) > 3
-    key = "scheduling.koordinator.sh/load-estimated-scaling-factors"
-    assert {held.pod.annotations.get(key) for held in pods} == {factors}
-    estimator = Estimator(inventory.context.policy.load_aware)
-    estimates = {estimator.estimate(held.pod, held.demand, "prod").expected for held in pods}
-    assert (estimates == {(0, 0)}) is (factors is not None)
 
 
 @pytest.mark.parametrize(

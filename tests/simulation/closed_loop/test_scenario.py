@@ -50,7 +50,7 @@ def test_requests_fill_the_share_of_the_nodes_that_belongs_to_the_load() -> None
 
 def test_pods_that_run_at_the_beginning_are_met_in_the_middle_of_longer_lives() -> None:
     """What is left of a life that is drawn by its length is as long as squares say."""
-    drawn = scenario(nodes=100, hours=2, life_max_hours=24.0)
+    drawn = scenario(nodes=100, hours=2, life_spread=1.0)
     half_filled = BEGIN_MS + HOUR_MS // 4
     lives = np.array([plan.life_ms for plan in drawn.plans if plan.at_ms > half_filled])
     standing = np.array([plan.life_ms for plan in drawn.plans if plan.at_ms <= half_filled])

@@ -78,5 +78,5 @@ def test_a_pod_that_no_node_may_take_is_refused_and_counted() -> None:
     needy = first.pod.model_copy(update={"unsupported": ("zonal volume",)})
     plans = (replace(first, pod=needy), *others)
     result = run(replace(drawn, plans=plans), streamed(), quiet)
-    assert result.figures["refused_pods"] == 1
+    assert result.counts["decision_refused"] == 1
     assert result.figures["waiting_pods"] == 1

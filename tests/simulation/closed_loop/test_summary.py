@@ -1,12 +1,17 @@
-"""The sentences and tables of a comparison: ours beside what most clusters run."""
+"""The tables of a comparison: ours beside what most clusters run."""
 
 from dataclasses import replace
 
 from simulation.closed_loop.comparison import Comparison, compute_ratio, compute_spread
 from simulation.closed_loop.finished_runs import Calibration, Run
-from simulation.closed_loop.measures import Result
+from simulation.closed_loop.measures import PredictionBin, Result
 from simulation.closed_loop.parameters import Parameters
-from simulation.closed_loop.report import COLUMNS, format_markdown, summarize
+from simulation.closed_loop.report import (
+    COLUMNS,
+    format_markdown,
+    tabulate_figures,
+    tabulate_predictions,
+)
 
 
 def run(contender: str, hot: int, evictions: int = 0, day: str = "d", seed: int = 0) -> Run:
@@ -24,7 +29,7 @@ def test_a_figure_is_the_median_over_days_and_seeds_with_its_range() -> None:
     runs = [run("loadstream", hot, day=day) for day, hot in (("a", 5), ("b", 40), ("c", 7))]
     found = compute_spread(runs, "hot_cpu_minutes")
     assert (found.median, found.least, found.most) == (7, 5, 40)
-    assert "7 (5 to 40) hot" in str(summarize(compared(*runs)))
+    assert tabulate_figures(compared(*runs))[1][:2] == ["loadstream", "7 (5 to 40)"]
 
 
 def test_a_ratio_is_of_runs_with_the_same_pods() -> None:
@@ -35,12 +40,14 @@ def test_a_ratio_is_of_runs_with_the_same_pods() -> None:
     assert (found.least, found.most) == (0.5, 0.9)
 
 
-def test_runs_that_are_no_better_are_counted() -> None:
-    runs = [run("loadstream", 10, seed=0), run("loadstream", 30, seed=1)]
-    others = [run("least-allocated", 20, seed=0), run("least-allocated", 30, seed=1)]
-    assert str(summarize(compared(*runs, *others))).endswith(
-        "In 1 of 2 runs there are as many hot minutes or more."
-    )
+def test_predictions_of_all_runs_are_compared_with_what_came_true() -> None:
+    bins = (PredictionBin(10, 0.5, 1), PredictionBin())
+    ours = [
+        replace(each, result=replace(each.result, predictions=bins))
+        for each in (run("loadstream", 10, seed=0), run("loadstream", 30, seed=1))
+    ]
+    _, row = tabulate_predictions([compared(*ours, run("least-allocated", 10))])
+    assert row[1:] == ["0.0500", "0.1000", "20"]
 
 
 def test_the_page_has_a_row_for_each_scenario_and_each_day() -> None:

@@ -33,9 +33,8 @@ def written(directory: Path, rows: Sequence[tuple[object, ...]]) -> Path:
 def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Path) -> None:
     rows = [("a", 100, 10, 50), ("a", 100 + STEP_S, 30, 50), ("a", 100 + 2 * STEP_S, 99, 50)]
     rows += [("b", 5, 20, 50), ("b", 5 + 2 * STEP_S, 20, 50)]
-    trace = read_system_usage(written(tmp_path, rows))
-    assert trace.file == _FILE
-    cpu, memory = trace.shape
+    file, (cpu, memory) = read_system_usage(written(tmp_path, rows))
+    assert file == _FILE
     assert cpu.shape == (2, STEPS)
     # The last reading ends the machine's time, which begins anew then.
     assert cpu[0, :4] == pytest.approx([0.5, 1.5, 0.5, 1.5])
@@ -47,17 +46,18 @@ def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Pa
 def test_an_invalid_reading_of_either_resource_is_left_out(tmp_path: Path, reading: str) -> None:
     valid = ("a", 300, 20, 30)
     invalid = [("a", 0, reading, 30), ("a", 900, 90, reading), ("b", 0, reading, reading)]
-    trace = read_system_usage(written(tmp_path, [valid, *invalid]))
-    assert trace.shape.shape == (2, 1, STEPS)
-    assert trace.shape == pytest.approx(1.0)
-    assert trace.complaints == ()
+    _, shape = read_system_usage(written(tmp_path, [valid, *invalid]))
+    assert shape.shape == (2, 1, STEPS)
+    assert shape == pytest.approx(1.0)
 
 
-def test_malformed_rows_are_named_with_file_and_line(tmp_path: Path) -> None:
-    rows = [("a", 10, 20, 30), ("a", "soon", 20, 30), ("a", 30, "much", 30)]
-    first, second = read_system_usage(written(tmp_path, rows)).complaints
-    assert first.startswith(f"{_FILE} line 3: time_seconds: found 'soon'")
-    assert second.startswith(f"{_FILE} line 4: cpu_util_percent: found 'much'")
+@pytest.mark.parametrize(("time", "cpu"), [("soon", 20), (30, "much")])
+def test_a_malformed_row_is_an_error_that_names_file_and_line(
+    tmp_path: Path, time: object, cpu: object
+) -> None:
+    rows = [("a", 10, 20, 30), ("a", time, cpu, 30)]
+    with pytest.raises(TraceError, match=f"{_FILE} line 3: .* found '(soon|much)'"):
+        read_system_usage(written(tmp_path, rows))
 
 
 def test_a_file_without_a_valid_reading_is_an_error(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_the_load_that_is_asked_for_includes_what_nodes_use_themselves() -> None
     assert drawn.machines == without.machines
     assert without.system is None
     assert drawn.system is not None
-    times = np.arange(drawn.measured_ms - BEGIN_MS, drawn.end_ms - BEGIN_MS, 1000 * STEP_S)
+    times = range(drawn.measured_ms - BEGIN_MS, drawn.end_ms - BEGIN_MS, 1000 * STEP_S)
     capacity = sum(each.millicores for each in drawn.machines)
-    share = drawn.system.cpu(times).sum(axis=0).mean() / capacity
+    share = np.mean([drawn.system.at(each)[:, 0].sum() for each in times]) / capacity
     assert share == pytest.approx(0.1, rel=0.4)
     assert drawn.factor / without.factor == pytest.approx((0.4 - share) / 0.4)
 
@@ -111,8 +111,8 @@ def test_a_saturated_node_takes_from_its_own_part_as_from_its_pods() -> None:
     assert world.cluster.place(plan, drawn.machines[0].name) is None
     assert drawn.system is not None
     # The time at which the node wants most for itself.
-    times = np.arange(0, 8 * 86_400_000, 1000 * STEP_S)
-    at_ms = BEGIN_MS + int(times[drawn.system.cpu(times)[0].argmax()])
+    system, times = drawn.system, range(0, 8 * 86_400_000, 1000 * STEP_S)
+    at_ms = BEGIN_MS + max(times, key=lambda each: system.at(each)[0, 0])
     world.usage.end_ms[:] = at_ms + 1
     moment = world.usage.measure(at_ms)
     assert moment.demand[0, 0] > moment.node_usage[0, 0] == drawn.machines[0].millicores

@@ -9,7 +9,7 @@ import pytest
 from simulation.closed_loop.trace_files import TraceError
 from simulation.closed_loop.traces import CPU_COLUMNS, POD_COLUMNS, STEPS, model_traces, read_traces
 
-_NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,0,\nb,many,1,0,\nc,0,5,0,\n"
+_NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,0,\n"
 _PODS = (
     f"{','.join(POD_COLUMNS)}\np,8000,512,0,0,,LS,Running,0,10,0\nq,1,1,2,0,,LS,Running,0,10,0\n"
 )
@@ -23,25 +23,25 @@ def written(directory: Path, cpu: str) -> Path:
     return directory
 
 
-def test_lists_are_read_under_any_date_and_bad_rows_are_reported(tmp_path: Path) -> None:
-    good = ",".join(["vm", *["7"] * STEPS])
-    bad = ",".join(["vm", *["101"] * STEPS])
-    (traces,) = read_traces(written(tmp_path, f"{good}\n{bad}\n"))
+def test_lists_are_read_under_any_date(tmp_path: Path) -> None:
+    (traces,) = read_traces(written(tmp_path, ",".join(["vm", *["7"] * STEPS])))
     assert traces.nodes.tolist() == [[32_000, 1024 * 2**20]]
     assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
     assert traces.cpu_percent.shape == (1, STEPS)
     assert (traces.cpu_percent == 7).all()
-    assert len(traces.complaints) == 3
-    assert any("t0min: found 101; expected 0 to 100 percent" in each for each in traces.complaints)
 
 
-def test_pods_that_request_no_cpu_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_a_machine_that_uses_more_than_itself_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="line 2: found 101; expected 0 to 100 percent"):
+        read_traces(written(tmp_path, ",".join(["vm", *["101"] * STEPS])))
+
+
+def test_pods_that_request_no_cpu_are_left_out(tmp_path: Path) -> None:
     directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
     pods = directory / "openb_pod_list_cpu250.csv"
     pods.write_text(_PODS + "r,0,512,0,0,,LS,Running,0,10,0\ns,0,1,0,0,,BE,Running,0,10,0\n")
     (traces,) = read_traces(directory)
     assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
-    assert traces.complaints[-1] == f"{pods.name}: 2 pods that request no CPU"
 
 
 def test_each_file_of_machines_is_a_day_also_in_a_directory_below(tmp_path: Path) -> None:

@@ -64,18 +64,3 @@ def test_an_evicted_pod_uses_what_it_used_until_it_is_gone() -> None:
     moment = world.usage.measure(world.cluster.now_ms)
     assert moment.demand[0, 0] == 0
     assert moment.demand[1, 0] > 0
-
-
-def test_what_comes_is_what_will_have_been_if_nothing_is_moved() -> None:
-    drawn = scenario()
-    world = World(drawn)
-    placed(world, 3)
-    times = BEGIN_MS + START_MS + np.arange(4) * 300_000
-    ahead = world.usage.cpu_ahead(BEGIN_MS, times, plan=5, life_ms=300_001)
-    assert ahead.shape == (len(drawn.machines) + 1, 4)
-    for column, now_ms in enumerate(times.tolist()):
-        world.cluster.advance(now_ms)
-        moment = world.usage.measure(now_ms)
-        assert ahead[:-1, column] == pytest.approx(moment.demand[:, 0])
-    assert ahead[-1, 0] == pytest.approx(drawn.demands.cpu(np.array([5]), START_MS)[0])
-    assert ahead[-1, 2:].tolist() == [0.0, 0.0]

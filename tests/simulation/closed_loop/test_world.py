@@ -1,7 +1,7 @@
 """Whole runs: what all contenders have in common, and that the same seed is the same run."""
 
 from simulation.closed_loop.rule_contender import RuleContender
-from simulation.closed_loop.rules import greedy_oracle, least_allocated, random_choice
+from simulation.closed_loop.rules import least_allocated, random_choice
 from simulation.closed_loop.rules.view import Rule
 from simulation.closed_loop.scenario import BEGIN_MS, Scenario
 from simulation.closed_loop.world import Contender, World, run
@@ -48,12 +48,9 @@ def test_nodes_are_sampled_in_turns_and_each_once_in_an_interval() -> None:
 
 
 def test_who_knows_more_keeps_nodes_cooler() -> None:
-    """Requests say more than nothing, and the future more than requests."""
+    """Requests say more than nothing."""
     drawn = scenario(nodes=24, hours=4, load=0.5)
-    rules: tuple[Rule, ...] = (greedy_oracle.choose, least_allocated.choose, random_choice.choose)
+    rules: tuple[Rule, ...] = (least_allocated.choose, random_choice.choose)
     results = [run(drawn, RuleContender("rule", rule), quiet) for rule in rules]
     hot = [each.figures["hot_cpu_minutes"] for each in results]
-    assert hot == sorted(hot)
-    assert hot[0] < hot[1] < hot[2]
-    demand = [each.figures["mean_cpu"] for each in results]
-    assert max(demand) - min(demand) < 0.01
+    assert hot[0] < hot[1]

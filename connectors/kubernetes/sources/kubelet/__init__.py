@@ -1,9 +1,7 @@
 """Usage from kubelets.
 
-source      polls kubelets; base class of both sources
-resource    /metrics/resource
-summary     /stats/summary
-scraper     polls many nodes, evenly spread over the interval
-exposition  parses the Prometheus text format
-rates       computes rates from counters
+resource   samples from `/metrics/resource`
+requests   requests to kubelets, and their settings
+scraper    polls many nodes, evenly spread over the interval
+counters   parses the answer, and computes rates from counters
 """

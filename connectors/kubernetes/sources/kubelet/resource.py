@@ -9,16 +9,23 @@ The kubelet identifies pods by name; the directory adds the uid. Unknown pods ar
 part of the node's total. A pod that replaces another pod of its name starts without counters.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Literal
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import ClassVar
 
-from connectors.kubernetes.sources.base import SourceContext
-from connectors.kubernetes.sources.clock_skew import AnswerTimes, choose_sample_time
+from connectors.kubernetes.sources.base import (
+    KubernetesSource,
+    NewestMessages,
+    SourceContext,
+    explain_error,
+)
 from connectors.kubernetes.sources.directory import NodePods
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import HttpAnswer
-from connectors.kubernetes.sources.kubelet.exposition import (
+from connectors.kubernetes.sources.http import AnswerTimes, HttpAnswer, choose_sample_time
+from connectors.kubernetes.sources.kubelet.counters import (
+    RATE_MAX_MS,
     UNTIMED,
+    CpuCounter,
     NoExposition,
     Sample,
     check_complete,
@@ -26,17 +33,20 @@ from connectors.kubernetes.sources.kubelet.exposition import (
     parse_samples,
     parse_single_sample,
 )
-from connectors.kubernetes.sources.kubelet.rates import RATE_MAX_MS, CpuCounter
-from connectors.kubernetes.sources.kubelet.source import KubeletSettings, KubeletSource
+from connectors.kubernetes.sources.kubelet.requests import Kubelets, KubeletSettings
+from connectors.kubernetes.sources.kubelet.scraper import Scraper
 from connectors.kubernetes.sources.settings import SourceSettings
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
-from schemas.policy.parts import Items
 
+#: Time between two reads of new measurements, in seconds.
+READ_S = 0.25
+#: Missing nodes are reported after an interval, or after this time, in seconds.
+UNLISTED_S = 10.0
 START = b"container_start_time_seconds"
 #: Start times before 2000 are ignored: a kernel without a clock reports them, and kwok reports ages.
 START_MIN_S = 946_684_800
-CPU, MEMORY, SWAP = b"_cpu_usage_seconds_total", b"_memory_working_set_bytes", b"_swap_usage_bytes"
+CPU, MEMORY = b"_cpu_usage_seconds_total", b"_memory_working_set_bytes"
 #: If a node's clock is set by more than this between two scrapes, its stamps do not measure time.
 CLOCK_STEP_MS = 2_500
 #: Lines of a kubelet that cannot get its figures.
@@ -63,31 +73,83 @@ class _Node:
         """Counters of pods or of containers, by labels."""
 
 
-class KubeletResourceSettings(KubeletSettings):
-    """Settings of kubelets' counters, which have fewer resources than their summary."""
-
-    extra_resources: Items[Literal["swap"]] = ()
-    """Further resources to report."""
-
-
-class KubeletResource(KubeletSource):
+class KubeletResource(KubernetesSource[KubeletSettings]):
     """CPU and memory of nodes and pods from kubelets' `/metrics/resource`."""
 
     name: ClassVar[str] = "kubelet_resource"
-    path: ClassVar[str] = "/metrics/resource"
-    settings_class: ClassVar[type[SourceSettings]] = KubeletResourceSettings
+    settings_class: ClassVar[type[SourceSettings]] = KubeletSettings
 
     def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
+        self.interval_s = min(READ_S, settings.interval_ms / 2_000)
+        self._newest: NewestMessages[NodeUsage] = NewestMessages(self.health)
+        self._kubelets = Kubelets(settings, context)
         self._nodes: dict[str, _Node] = {}
-        self._swap = "swap" in settings.extra_resources
+        self._nodes_version = -1
         self._longest_ms = max(RATE_MAX_MS, 3 * settings.interval_ms)
         """Longest time of a rate: one scrape may be missing and another may be late."""
+        self._missed_at_s = time.monotonic()
+        """When missing nodes were last reported, or the start."""
 
-    def keep_only(self, nodes: Iterable[str]) -> None:
-        """Forget the counters of all other nodes."""
-        for gone in self._nodes.keys() - set(nodes):
+    def read(self) -> AsyncIterator[NodeUsage]:
+        """Yield the measurements since the last call.
+
+        Raises SourceFailed once per interval until nodes are listed, first after one interval.
+        """
+        now_s, every_s = time.monotonic(), min(self.settings.interval_ms / 1_000, UNLISTED_S)
+        if not self.is_listed() and now_s - self._missed_at_s >= every_s:
+            self._missed_at_s = now_s
+            self.require_listed()
+        return self._newest.read()
+
+    async def run(self) -> None:
+        """Poll the kubelets until it is cancelled."""
+        scraper = Scraper(
+            self._scrape,
+            interval_s=self.settings.interval_ms / 1_000,
+            failing=self.health.is_failing,
+            skipped=self._skipped,
+            behind=self._behind,
+        )
+        try:
+            await scraper.run(self._changed_nodes)
+        finally:
+            await self._kubelets.close()
+
+    async def _scrape(self, node: str) -> None:
+        try:
+            answer = await self._kubelets.get(node)
+            message = self.build_sample(node, answer)
+        except SourceFailed as failed:
+            self.health.record_failure(failed, node)
+            return
+        except Exception as error:  # a node's answer must not end the source
+            self.health.record_failure(
+                SourceFailed("unreadable", explain_error(error, NodeUsage)), node
+            )
+            return
+        self.health.record_success(node)
+        if message is not None:
+            self.health.counts["samples"] += 1
+            self._newest.put(message)
+
+    def _skipped(self, node: str) -> None:
+        self.health.counts["skipped"] += 1
+
+    def _behind(self, seconds: float) -> None:
+        self.health.behind_s = seconds
+
+    def _changed_nodes(self) -> Iterable[str] | None:
+        directory = self.directory
+        if not self.is_listed():
+            return None
+        if self._nodes_version == directory.nodes_version:
+            return None
+        self._nodes_version = directory.nodes_version
+        self.health.keep_only(directory.nodes.keys())
+        for gone in self._nodes.keys() - directory.nodes.keys():
             del self._nodes[gone]
+        return directory.nodes.keys()
 
     def build_sample(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
         """Return the sample of a scrape; None: it only starts the next rate."""
@@ -119,9 +181,6 @@ class KubeletResource(KubeletSource):
         if node.cpu.millicores is None or at_ms <= node.sampled_at_ms:
             return None
         usage = {"cpu": node.cpu.millicores, "memory": memory}
-        swap = parse_single_sample(body, b"node" + SWAP) if self._swap else None
-        if swap is not None and 0 <= swap[1] <= AMOUNT_MAX:
-            usage["swap"] = int(swap[1])
         message = NodeUsage(
             cluster=self.cluster,
             node=name,
@@ -145,7 +204,6 @@ class KubeletResource(KubeletSource):
             starts = parse_samples(body, START)
             began = {labels: value for labels, value, _ in starts if value > START_MIN_S}
         memory = _sum_bytes(parse_samples(body, kind + MEMORY), pod_of)
-        swap = _sum_bytes(parse_samples(body, kind + SWAP), pod_of) if self._swap else {}
         self._resolve(node, directory, {*memory, *(pod_of(labels) for labels, _, _ in counted)})
         known = node.counters
         backwards = {
@@ -168,8 +226,6 @@ class KubeletResource(KubeletSource):
                 usage["cpu"] = rate
             if labels in memory:
                 usage["memory"] = memory[labels]
-            if labels in swap:
-                usage["swap"] = swap[labels]
             if usage:
                 # A copy is not validated again, which would take as long as everything else.
                 found.append(pod.model_copy(update={"usage": usage}))

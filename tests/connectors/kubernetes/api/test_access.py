@@ -1,7 +1,6 @@
 """Credentials that change while a process runs, and credentials that are wrong: on a real server."""
 
 import asyncio
-import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.kubernetes.api import access as access_module
 from connectors.kubernetes.api.access import access
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.process import event_loop
 from simulation.control_plane.server import ControlPlane
 from simulation.control_plane.users import write_kubeconfig
 
@@ -209,71 +206,3 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
     assert runs.read_text() == 4 * "run\n"
     broken.unlink()
     await by_plugin.configuration(renewed=True)
-
-
-_CREDENTIAL = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":%s}'
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        (
-            ["no-such-plugin"],
-            "plugin no-such-plugin cannot be run: No such file or directory; is it",
-        ),
-        (["echo", "5"], "the plugin's output is not a map; expected an ExecCredential"),
-        (["echo", _CREDENTIAL % "{}"], "the plugin's output has neither a token nor a certificate"),
-        (
-            ["echo", _CREDENTIAL % "null"],
-            "the plugin's output has neither a token nor a certificate",
-        ),
-    ],
-)
-async def test_a_plugin_without_credentials_is_an_error_and_no_request_is_sent(
-    tmp_path: Path, command: list[str], said: str
-) -> None:
-    plugin = {
-        "apiVersion": "client.authentication.k8s.io/v1", "command": command[0], "args": command[1:],
-    }  # fmt: skip
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(_with_plugin(plugin))
-    with pytest.raises(AccessError) as failed:
-        await access(kubeconfig).configuration()
-    assert said in str(failed.value)
-
-
-def test_a_hanging_plugin_is_stopped_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All requests wait for it: without an end the process would stay the active one and do nothing."""
-    monkeypatch.setattr(access_module, "READ_S", 0.5)
-    kubeconfig, followed = tmp_path / "kubeconfig", tmp_path / "nothing-comes"
-    followed.touch()
-    plugin = {
-        "apiVersion": "client.authentication.k8s.io/v1", "command": "tail",
-        "args": ["-f", str(followed)],
-    }  # fmt: skip
-    kubeconfig.write_text(_with_plugin(plugin))
-
-    async def asked() -> None:
-        async with ApiServer(access(kubeconfig)) as server:
-            with pytest.raises(AccessError, match=r"kubeconfig: .* longer than 0\.5 s.* plugin"):
-                await asyncio.wait_for(server.send("GET", "/version"), 60)
-        gc.collect()
-        async with asyncio.timeout(60):
-            while _runs(str(followed)):
-                await asyncio.sleep(0.1)
-
-    event_loop.run(asked())
-
-
-def _runs(argument: str) -> bool:
-    """Whether there is a process with this argument, by whatever number."""
-    return any(argument in _arguments(each) for each in Path("/proc").glob("[0-9]*"))
-
-
-def _arguments(process: Path) -> list[str]:
-    try:
-        return process.joinpath("cmdline").read_text(errors="replace").split("\0")
-    except OSError:  # it has ended
-        return []

@@ -180,42 +180,6 @@ async def test_a_version_that_the_server_has_not_reached_is_followed_by_a_list(
             await _until(lambda: reader.present() == {"one", "two"})
 
 
-async def test_an_object_that_no_longer_matches_is_deleted_as_it_was_last(
-    control_plane: ControlPlane, namespace: str
-) -> None:
-    """A pod that is bound leaves the pods without a node: no sign that it was deleted."""
-    async with control_plane.api() as server:
-        await cluster.create_nodes(server, [cluster.node("n1")])
-        selectors = {"fieldSelector": "spec.nodeName="}
-        watch = ListWatch(server, _pods(namespace), selectors=selectors)
-        async with _following(watch) as reader:
-            await cluster.create_pods(server, namespace, [cluster.pod("one"), cluster.pod("two")])
-            await _until(lambda: reader.present() == {"one", "two"})
-            await cluster.bind(server, namespace, "one", "n1")
-            await _until(lambda: reader.present() == {"two"})
-            last = reader.events[-1]
-            assert isinstance(last, Deleted)
-            assert "nodeName" not in last.object["spec"]
-
-
-async def test_a_watch_of_one_object_needs_rights_for_that_object_only(
-    control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the collector's of Koordinator's ConfigMap: it may list no other."""
-    monkeypatch.setattr(list_watch, "WATCH_S", 11)
-    monkeypatch.setattr(random, "randrange", lambda most: most)
-    path, name = f"/api/v1/namespaces/{namespace}/configmaps", "slo-controller-config"
-    selectors = {"fieldSelector": f"metadata.name={name}"}
-    async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
-        watch = ListWatch(server, path, selectors=selectors)
-        async with _following(watch) as reader:
-            await _until(lambda: watch.lists == 1)
-            await asyncio.sleep(1.5)  # the first watch has ended
-            await cluster.create(admin, path, [{"metadata": {"name": name}}])
-            await _until(lambda: reader.present() == {name})
-        assert (watch.lists, watch.why) == (1, "")
-
-
 async def test_retry_after_is_respected_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

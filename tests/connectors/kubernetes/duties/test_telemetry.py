@@ -4,7 +4,7 @@ import pytest
 
 from connectors.kubernetes.duties.telemetry import BLOCKED_S, DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
-from connectors.kubernetes.watch.collection import CollectionHealth
+from connectors.kubernetes.watch.state_watch import CollectionHealth
 
 _PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 2)
 
@@ -21,7 +21,7 @@ def _source() -> SourceHealth:
     health.record_failure(SourceFailed("forbidden", "no rights"))
     health.set_note("config", "it cannot be read")
     health.counts["samples"] = 4
-    health.set_delay(0.5, allowed_s=10)
+    health.behind_s = 0.5
     return health
 
 

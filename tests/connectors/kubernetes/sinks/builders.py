@@ -32,7 +32,6 @@ def pod(
     gates: tuple[str, ...] = (),
     annotations: dict[str, str] | None = None,
     conditions: list[dict[str, Any]] | None = None,
-    nominated: str | None = None,
 ) -> Answer:
     """An answer with a pod."""
     metadata: dict[str, Any] = {
@@ -49,6 +48,4 @@ def pod(
     status: dict[str, Any] = {"phase": phase}
     if conditions is not None:
         status["conditions"] = conditions
-    if nominated is not None:
-        status["nominatedNodeName"] = nominated
     return Answer(200, {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})

@@ -4,7 +4,6 @@ import pytest
 
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION, Binder, Nodes
-from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Attempt
 from schemas.messages.pods import PodRef
 from tests.connectors.kubernetes.sinks.builders import (
@@ -33,7 +32,7 @@ CONFLICT = failure(409, "Conflict", "Operation cannot be fulfilled on pods/bindi
 @pytest.fixture
 def binder(fake_server: FakeServer, client: ApiServer) -> Binder:
     fake_server.set_answers("GET", f"/api/v1/nodes/{NODE}", Answer())
-    return Binder(Throttle(client))
+    return Binder(client)
 
 
 async def test_a_binding_holds_the_node_the_precondition_and_the_decision(
@@ -156,14 +155,14 @@ OVERLOADED_FOR_NO_TIME = failure(429, "TooManyRequests", "too many requests")
 
 async def test_an_existing_node_is_checked_once(fake_server: FakeServer, client: ApiServer) -> None:
     fake_server.set_answers("GET", PATH, Answer())
-    nodes = Nodes(Throttle(client))
+    nodes = Nodes(client)
     assert [await nodes.is_missing("n") for _ in range(2)] == [False, False]
     assert len(fake_server.requests) == 1
 
 
 async def test_a_missing_node_is_checked_again(fake_server: FakeServer, client: ApiServer) -> None:
     fake_server.set_answers("GET", PATH, MISSING, Answer())
-    nodes = Nodes(Throttle(client))
+    nodes = Nodes(client)
     assert [await nodes.is_missing("n") for _ in range(2)] == [True, False]
 
 
@@ -180,7 +179,7 @@ async def test_a_node_is_checked_again_after_an_error(
     fake_server: FakeServer, client: ApiServer, answer: Answer
 ) -> None:
     fake_server.set_answers("GET", PATH, answer, MISSING)
-    nodes = Nodes(Throttle(client))
+    nodes = Nodes(client)
     assert [await nodes.is_missing("n") for _ in range(2)] == [False, True]
 
 
@@ -188,6 +187,6 @@ async def test_a_binder_without_the_right_to_read_nodes_checks_once(
     fake_server: FakeServer, client: ApiServer
 ) -> None:
     fake_server.set_answers("GET", PATH, failure(403, "Forbidden", "no rights"))
-    nodes = Nodes(Throttle(client))
+    nodes = Nodes(client)
     assert [await nodes.is_missing("n") for _ in range(2)] == [False, False]
     assert len(fake_server.requests) == 1

@@ -3,7 +3,6 @@
 from typing import Any
 
 from connectors.kubernetes.sinks.cordons import CORDON_ANNOTATION, Cordons
-from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.decisions import AsOf
 from schemas.messages.migrations import DrainStatus
 from simulation.control_plane.server import ControlPlane
@@ -24,7 +23,7 @@ async def test_the_end_of_a_drain_uncordons_only_nodes_that_it_cordoned(
     async with control_plane.api() as admin, control_plane.api("loadstream-evict") as server:
         place = await Place(admin, namespace).prepared()
         path = f"/api/v1/nodes/{place.node}"
-        cordons = Cordons(Throttle(server))
+        cordons = Cordons(server)
 
         async def state() -> tuple[bool, str | None]:
             node = await admin.get(path)

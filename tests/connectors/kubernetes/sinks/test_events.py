@@ -7,7 +7,6 @@ import pytest
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks import events as module
 from connectors.kubernetes.sinks.events import Events, Regarding
-from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.process import wall_clock
 from tests.connectors.kubernetes.sinks.builders import CREATED, EVENTS
 from tests.connectors.kubernetes.sinks.fake_server import Answer, FakeServer, failure
@@ -20,7 +19,7 @@ EXISTS = failure(409, "AlreadyExists", "it exists")
 @pytest.fixture
 def events(client: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Events:
     monkeypatch.setattr(wall_clock, "now_ms", lambda: 1_772_409_600_000)
-    return Events(Throttle(client))
+    return Events(client)
 
 
 async def test_the_first_time_an_event_is_created(fake_server: FakeServer, events: Events) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION, Evictor
-from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Attempt
 from tests.connectors.kubernetes.sinks.builders import (
     CREATED,
@@ -48,7 +47,7 @@ RUNNING = pod(NODE, phase="Running")
 
 @pytest.fixture
 def evictor(client: ApiServer) -> Evictor:
-    return Evictor(Throttle(client))
+    return Evictor(client)
 
 
 async def _answer(evictor: Evictor, **more: Any) -> Attempt:

@@ -7,7 +7,6 @@ import pytest
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.events import Events
 from connectors.kubernetes.sinks.explanation import Explanations, format_reasons
-from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.messages.decisions import PlacementDecision, ReasonCount
 from tests.connectors.kubernetes.sinks.builders import (
     CREATED,
@@ -46,8 +45,7 @@ def condition(message: str = TEXT, status: str = "False") -> dict[str, Any]:
 @pytest.fixture
 def explanations(fake_server: FakeServer, client: ApiServer) -> Explanations:
     fake_server.set_answers("POST", EVENTS, CREATED)
-    throttle = Throttle(client)
-    return Explanations(throttle, Events(throttle))
+    return Explanations(client, Events(client))
 
 
 def test_nodes_with_other_reasons_are_counted() -> None:
@@ -90,7 +88,6 @@ async def test_condition_and_event_give_the_reason(
         "metadata": {"uid": "uid-1", "resourceVersion": "7"},
         "status": {
             "conditions": [{**condition(), "lastTransitionTime": "2026-03-02T00:00:00Z"}],
-            "nominatedNodeName": None,
         },
     }
     assert patched.content_type == "application/strategic-merge-patch+json"
@@ -162,17 +159,3 @@ async def test_a_bound_pod_gets_no_explanation(
     explanations.forget(POD)
     await written(explanations.background, explanations._events.background)
     assert fake_server.requests == []
-
-
-async def test_a_reservation_nominates_its_node_until_the_next_explanation(
-    fake_server: FakeServer, explanations: Explanations
-) -> None:
-    fake_server.set_answers("GET", POD_PATH, pod(), pod(conditions=[condition()], nominated=NODE))
-    fake_server.set_answers("PATCH", STATUS, Answer())
-    explanations.nominate(decision(POD, NODE))
-    await written(explanations.background, explanations._events.background)
-    explanations.explain(waiting())
-    await written(explanations.background, explanations._events.background)
-    nominated, taken_back = (each.body["status"] for each in fake_server.list_requests("PATCH"))
-    assert nominated == {"nominatedNodeName": NODE}
-    assert taken_back["nominatedNodeName"] is None

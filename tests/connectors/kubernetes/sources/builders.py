@@ -19,13 +19,10 @@ _HELP = {
     "container_cpu_usage_seconds_total": ("counter", "[STABLE] Cumulative cpu time consumed by the container in core-seconds"),
     "container_memory_working_set_bytes": ("gauge", "[STABLE] Current working set of the container in bytes"),
     "container_start_time_seconds": ("gauge", "[STABLE] Start time of the container since unix epoch in seconds"),
-    "container_swap_usage_bytes": ("gauge", "[ALPHA] Current amount of the container swap usage in bytes. Reported only on non-windows systems"),
     "node_cpu_usage_seconds_total": ("counter", "[STABLE] Cumulative cpu time consumed by the node in core-seconds"),
     "node_memory_working_set_bytes": ("gauge", "[STABLE] Current working set of the node in bytes"),
-    "node_swap_usage_bytes": ("gauge", "[ALPHA] Current swap usage of the node in bytes. Reported only on non-windows systems"),
     "pod_cpu_usage_seconds_total": ("counter", "[STABLE] Cumulative cpu time consumed by the pod in core-seconds"),
     "pod_memory_working_set_bytes": ("gauge", "[STABLE] Current working set of the pod in bytes"),
-    "pod_swap_usage_bytes": ("gauge", "[ALPHA] Current amount of the pod swap usage in bytes. Reported only on non-windows systems"),
     "resource_scrape_error": ("gauge", "[STABLE] 1 if there was an error while getting container metrics, 0 otherwise"),
 }  # fmt: skip
 
@@ -77,7 +74,6 @@ def pod_lines(
     return [
         ("pod_cpu_usage_seconds_total", labels, cpu_s, at_ms),
         ("pod_memory_working_set_bytes", labels, memory, at_ms),
-        ("pod_swap_usage_bytes", labels, 0, at_ms),
     ]
 
 
@@ -90,7 +86,6 @@ def container_lines(
         ("container_cpu_usage_seconds_total", labels, cpu_s, at_ms),
         ("container_memory_working_set_bytes", labels, memory, at_ms),
         ("container_start_time_seconds", labels, 1.7e9, None),
-        ("container_swap_usage_bytes", labels, 0, at_ms),
     ]
 
 

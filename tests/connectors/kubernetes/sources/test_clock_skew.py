@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.sources.clock_skew import AnswerTimes, choose_sample_time
 from connectors.kubernetes.sources.health import SKEW_MAX_MS
+from connectors.kubernetes.sources.http import AnswerTimes, choose_sample_time
 
 T0 = 1_770_000_000_000
 

@@ -132,7 +132,7 @@ async def test_samples_carry_capacity_and_impossible_ones_are_rejected() -> None
     assert (report.counts["pods_impossible"], report.counts["pods_zero"]) == (1, 1)
 
 
-@pytest.mark.parametrize("source", ["kubelet_resource", "kubelet_summary", "metrics_api"])
+@pytest.mark.parametrize("source", ["kubelet_resource", "metrics_api"])
 async def test_a_source_reports_why_it_knows_no_nodes(source: str) -> None:
     """With a role that lacks nodes or pods everything was well, and nothing was measured."""
 

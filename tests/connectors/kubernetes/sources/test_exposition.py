@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from connectors.kubernetes.sources.kubelet.exposition import (
+from connectors.kubernetes.sources.kubelet.counters import (
     UNTIMED,
     NoExposition,
     check_complete,

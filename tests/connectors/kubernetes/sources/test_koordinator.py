@@ -28,17 +28,14 @@ from tests.connectors.kubernetes.sources.harness import (
 )
 from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
 
-_CONFIG_MAPS = "/api/v1/namespaces/koordinator-system/configmaps"
-
 
 class _ApiServer:
     """Lists these objects, and sends what is put into `changes` as watch events."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
-        self.config: dict[str, Any] | None = None
-        self.installed = self.readable = True
-        """NodeMetrics are installed; the ConfigMap may be read."""
+        self.installed = True
+        """NodeMetrics are installed."""
         self.version = 100
         self.changes: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -53,23 +50,15 @@ class _ApiServer:
         self.changes.put_nowait(orjson.dumps({"type": kind, "object": found}) + b"\n")
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
-        config = request.path == _CONFIG_MAPS
-        if config and not self.readable:
-            body = {"kind": "Status", "message": "configmaps is forbidden"}
-            return web.json_response(body, status=403)
-        if not config and not self.installed:
+        if not self.installed:
             message = "the server could not find the requested resource"
             return web.json_response({"kind": "Status", "message": message}, status=404)
         if "watch" not in request.query:
             items = list(self.objects.values())
-            if config:
-                items = [self.config] if self.config else []
             listed = {"metadata": {"resourceVersion": str(self.version)}, "items": items}
             return web.json_response(listed)
         response = web.StreamResponse()
         await response.prepare(request)
-        if config:
-            await asyncio.sleep(60)
         while (line := await self.changes.get()) is not None:
             await response.write(line)
         return response
@@ -115,38 +104,6 @@ async def test_objects_missing_from_a_later_list_are_reported_as_removed() -> No
         server.change("ERROR", {"kind": "Status", "code": 410, "message": "too old"})
         (gone,) = await _next(source)
         assert (gone.node, gone.removed) == ("n2", True)
-
-
-async def test_the_config_map_gives_a_missing_interval() -> None:
-    server = _ApiServer()
-    policy = orjson.dumps({"metricReportIntervalSeconds": 45}).decode()
-    server.config = {
-        "metadata": {"name": "slo-controller-config"},
-        "data": {"colocation-config": policy},
-    }
-    async with _running(server, "n1", "n2") as source:
-        await until(lambda: source._intervals.of_cluster_ms == 45_000)
-        server.change("ADDED", server.object("n1"))
-        of_object = {"metricCollectPolicy": {"reportIntervalSeconds": 90}}
-        server.change("ADDED", server.object("n2", **of_object))
-        found = {message.node: message for message in await _next(source, 2)}
-    assert found["n1"].report_interval_ms == 45_000
-    assert found["n2"].report_interval_ms == 90_000
-
-
-async def test_a_forbidden_config_map_is_noted_until_readable() -> None:
-    server = _ApiServer()
-    server.readable = False
-    server.objects = {"n1": server.object("n1")}
-    async with _running(server, "n1") as source:
-        await until(lambda: source._config.failing_since_s is not None)
-        await _next(source)
-        (note,) = source.health.report().notes
-        assert "policy cannot be read: 403: configmaps is forbidden" in note
-        server.readable = True
-        await until(lambda: source._config.lists)
-        await read_all(source)
-        assert source.health.report().notes == ()
 
 
 async def test_a_missing_crd_is_reported_and_checked_again() -> None:
@@ -271,26 +228,22 @@ async def _create_served(server: ApiServer, found: dict[str, Any]) -> None:
 
 
 async def test_the_crd_can_be_installed_and_removed_on_a_real_server(
-    control_plane: ControlPlane, namespace: str
+    control_plane: ControlPlane,
 ) -> None:
-    """From no such kind to objects, a deletion and a ConfigMap, with the rights of the duty."""
+    """From no such kind to objects and a deletion, with the rights of the duty."""
     async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
-        settings = KoordinatorSettings(source="koordinator", config_namespace=namespace)
+        settings = KoordinatorSettings(source="koordinator")
         source = Koordinator(settings, context(server, directory_of({"n1": {}, "n2": {}})))
         task = asyncio.create_task(source.run())
         try:
             await until(lambda: source._metrics.failing_since_s is not None)
             with pytest.raises(SourceFailed, match="not installed"):
                 await _next(source)
-            policy = {"colocation-config": '{"metricReportIntervalSeconds": 45}'}
-            config = {"metadata": {"name": "slo-controller-config"}, "data": policy}
-            await cluster.create(admin, f"/api/v1/namespaces/{namespace}/configmaps", [config])
-            await until(lambda: source._intervals.of_cluster_ms == 45_000)
             await cluster.create(admin, _CRDS, [_CRD])
             for node in ("n1", "n2"):
                 found = document("koordinator_node_metric")
                 found["metadata"] = {"name": node}
-                found["spec"] = {}
+                found["spec"] = {"metricCollectPolicy": {"reportIntervalSeconds": 45}}
                 await _create_served(admin, found)
             await until(lambda: source._metrics.lists, 60)
             messages = {message.node: message for message in await _next(source, 2)}

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.kubelet import source as kubelet
-from connectors.kubernetes.sources.kubelet.source import Kubelets, KubeletSettings
+from connectors.kubernetes.sources.kubelet import requests as kubelet
+from connectors.kubernetes.sources.kubelet.requests import Kubelets, KubeletSettings
 from schemas.policy.errors import PolicyError
 from schemas.policy.validation import build_model
 from tests.connectors.kubernetes.sources.harness import TOKEN, api_server, context, playing, text
@@ -38,7 +38,7 @@ async def _kubelets(
     directory: Directory, server: str = "http://nowhere.invalid", **settings: object
 ) -> AsyncIterator[Kubelets]:
     async with api_server(server) as api:
-        asked = Kubelets(_settings(**settings), context(api, directory), "/metrics/resource")
+        asked = Kubelets(_settings(**settings), context(api, directory))
         try:
             yield asked
         finally:
@@ -139,7 +139,7 @@ async def test_refused_credentials_are_read_again_once(
         api_server("http://nowhere.invalid", loads=loads) as api,
     ):
         settings = _settings(url=f"{url}/{{node}}", insecure=True)
-        kubelets = Kubelets(settings, context(api, _directory()), "/metrics/resource")
+        kubelets = Kubelets(settings, context(api, _directory()))
         for _ in range(3):
             with pytest.raises(SourceFailed, match="status 401: Unauthorized") as failed:
                 await kubelets.get("n1")
@@ -185,7 +185,7 @@ async def test_urls_are_built_from_addresses(
 ) -> None:
     directory = _directory_of(addresses)
     async with api_server("http://nowhere.invalid") as api:
-        kubelets = Kubelets(_settings(**settings), context(api, directory), "/metrics/resource")
+        kubelets = Kubelets(_settings(**settings), context(api, directory))
         assert kubelets._url(directory.nodes["n1"]) == expected
 
 

@@ -9,13 +9,12 @@ from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.sources.clock_skew import AnswerTimes
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import HttpAnswer
+from connectors.kubernetes.sources.http import AnswerTimes, HttpAnswer
+from connectors.kubernetes.sources.kubelet.requests import KubeletSettings
 from connectors.kubernetes.sources.kubelet.resource import KubeletResource
-from connectors.kubernetes.sources.kubelet.source import KubeletSettings
 from connectors.kubernetes.sources.registry import create_sources
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
@@ -133,18 +132,6 @@ def test_a_container_that_restarted_leaves_its_pod_without_cpu_once() -> None:
     assert cpu == [None, 1_100, None, 300]
 
 
-def test_swap_is_reported_where_configured_and_plausible() -> None:
-    kubelet = _Kubelet({"a": "uid-a"}, extraResources=["swap"])
-    for seconds in (50.0, 60.0):
-        at_ms = kubelet.at_ms + 10_000
-        # Older kubelets wrote this where they could not measure it.
-        unknown: list[Line] = [("node_swap_usage_bytes", {}, 1.8446743709127774e19, at_ms)]
-        sample = kubelet.scrape(unknown, pod_lines("a", seconds, GIB, at_ms))
-    assert sample is not None
-    assert "swap" not in sample.usage
-    assert sample.pods[0].usage["swap"] == 0
-
-
 def test_the_time_of_receipt_is_used_without_timestamps() -> None:
     source = _source(directory_of({"n1": {}}))
     for index in range(2):
@@ -207,16 +194,7 @@ class _World(UsageSourceWorld):
         self.source = source
 
     async def pass_time(self) -> None:
-        sampled = {each.node: each.sampled_at_ms for each in self.source.health.report().nodes}
-        await until(
-            lambda: (
-                all(
-                    each.sampled_at_ms != sampled.get(each.node) and each.sampled_at_ms is not None
-                    for each in self.source.health.report().nodes
-                )
-                and len(self.source.health.report().nodes) == len(self.nodes)
-            )
-        )
+        await until(lambda: self.source._newest._unread.keys() == set(self.nodes))
 
 
 async def _busy(request: web.Request) -> web.Response:
@@ -268,7 +246,7 @@ async def test_a_failing_kubelet_does_not_affect_others() -> None:
                 found.update([message.node async for message in source.read()])
                 nodes = {each.node: each for each in source.health.report().nodes}
                 failed = {name: each.failure.cause for name, each in nodes.items() if each.failure}
-                return failed == causes and nodes["good"].sampled_at_ms is not None
+                return failed == causes and bool(source.health.counts["samples"])
 
             while not await read():
                 await asyncio.sleep(0.02)

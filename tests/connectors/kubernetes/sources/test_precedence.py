@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.kubernetes.sources.precedence import Precedence
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.usage import HostApplicationUsage, NodeUsage, PodUsage
+from schemas.messages.usage import NodeUsage, PodUsage
 
 T0 = 1_770_000_000_000
 
@@ -102,16 +102,6 @@ def test_a_pod_that_two_sources_know_by_other_uids_counts_once() -> None:
     filled = three.offer(0, 2_000, _sample(2_000).model_copy(update={"pods": (static,)}))
     assert isinstance(filled, NodeUsage)
     assert filled.pods == (static, other)
-
-
-def test_host_applications_are_filled_in_by_name() -> None:
-    three = _Three()
-    three.offer(0, 0)
-    nginx = HostApplicationUsage(name="nginx", usage={"cpu": 3})
-    three.offer(1, 1, _sample(1).model_copy(update={"host_applications": (nginx,)}))
-    filled = three.offer(0, 2_000)
-    assert isinstance(filled, NodeUsage)
-    assert filled.host_applications == (nginx,)
 
 
 def test_old_values_are_not_added() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.sources.kubelet.rates import RATE_MAX_MS, CpuCounter
+from connectors.kubernetes.sources.kubelet.counters import RATE_MAX_MS, CpuCounter
 
 #: Readings: ms since the last one, CPU seconds used since, whether the counter began anew before.
 _histories = st.lists(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from connectors.kubernetes.sources.kubelet.resource import KubeletResourceSettings
-from connectors.kubernetes.sources.kubelet.source import KubeletSettings
+from connectors.kubernetes.sources.kubelet.requests import KubeletSettings
 from connectors.kubernetes.sources.prometheus import PrometheusSettings
 from connectors.kubernetes.sources.registry import list_settings_classes
 from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
@@ -34,7 +33,7 @@ def test_a_file_is_settings_in_its_order() -> None:
 
 def test_without_a_file_kubelets_are_asked() -> None:
     (only,) = read_sources(DEFAULT_TEXT, _KNOWN)
-    assert only == KubeletResourceSettings(source="kubelet_resource")
+    assert only == KubeletSettings(source="kubelet_resource")
 
 
 @pytest.mark.parametrize(
@@ -52,13 +51,12 @@ def test_without_a_file_kubelets_are_asked() -> None:
         ("sources: [{source: kubelet_resource}, {source: kubelet_resource}]", r"sources\[1\].name: found 'kubelet_resource' a second time"),
         ("sources: [{source: kubelet_resource, insecure: 1}]", r"insecure: found 1; allowed is true or false"),
         ("sources: [{source: kubelet_resource, via: apiServer, caFile: a}]", r"caFile: found with via: apiServer"),
-        ("sources: [{source: kubelet_summary, via: apiServer, addresses: [Hostname]}]", r"addresses: found with via"),
+        ("sources: [{source: kubelet_resource, via: apiServer, addresses: [Hostname]}]", r"addresses: found with via"),
         ("sources: [{source: kubelet_resource, caFile: a, insecure: true}]", r"caFile: found with insecure: true"),
         ("sources: [{source: kubelet_resource, url: 'http://p/{node}', caFile: a}]", r"caFile: found with a url of http://"),
-        ("sources: [{source: kubelet_summary, url: 'http://p/{node}', insecure: true}]", r"insecure: found with a url"),
-        ("sources: [{source: kubelet_summary, url: 'http://p/{node}', sendCredentials: true}]", r"sendCredentials: found with a url"),
-        ("sources: [{source: kubelet_summary, url: 'https://p/{node}', addresses: [Hostname]}]", r"addresses: found with a url without {address}"),
-        ("sources: [{source: kubelet_resource, extraResources: [ephemeral-storage]}]", r"extraResources\[0\]: found \"ephemeral-storage\" \(text\); allowed is 'swap'"),
+        ("sources: [{source: kubelet_resource, url: 'http://p/{node}', insecure: true}]", r"insecure: found with a url"),
+        ("sources: [{source: kubelet_resource, url: 'http://p/{node}', sendCredentials: true}]", r"sendCredentials: found with a url"),
+        ("sources: [{source: kubelet_resource, url: 'https://p/{node}', addresses: [Hostname]}]", r"addresses: found with a url without {address}"),
         ("sources: [{source: kubelet_resource, url: 'http://127.0.0.1:1/metrics'}]", r"url: invalid URL template"),
         ("sources: [{source: kubelet_resource, url: 'http://{node.name}/metrics'}]", r"url: invalid URL template"),
         ("sources: [{source: prometheus, presets: [cadvisor], url: 'http://p', tokenFile: t}]", r"tokenFile: found with a url of http://"),

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 from connectors.kubernetes.watch.kinds import KINDS, PODS
-from connectors.ports.state_watch import StateWatch
+from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from schemas.base.refusals import Refusal
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.nodes import NodeState
@@ -145,7 +145,7 @@ def expected(objects: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 class Reader:
     """Takes what a watch says, as a process of ours does; an asynchronous context manager."""
 
-    def __init__(self, watch: StateWatch, fold: Fold | None = None) -> None:
+    def __init__(self, watch: KubernetesWatch, fold: Fold | None = None) -> None:
         self.watch = watch
         self.fold = fold or Fold()
         self.may_read = asyncio.Event()

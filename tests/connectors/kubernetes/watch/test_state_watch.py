@@ -12,8 +12,7 @@ from connectors.kubernetes.api import list_watch
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.watch import state_watch
 from connectors.kubernetes.watch.kinds import PODS
-from connectors.kubernetes.watch.state_watch import KubernetesWatch
-from connectors.ports.state_watch import WatchBroken
+from connectors.kubernetes.watch.state_watch import KubernetesWatch, WatchBroken
 from streams.placement.filters.unsupported import find_obstacle
 from tests.connectors.kubernetes.watch.documents import changed, node, pod
 from tests.connectors.kubernetes.watch.fake_api import FakeApi, Served
@@ -307,7 +306,7 @@ async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
     api: FakeApi, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 1_000.0)
-    for each in reader.watch._collections.values():  # type: ignore[attr-defined]
+    for each in reader.watch._collections.values():
         each.follows._list_pause_s = 1_000.0
     api.send_error(PODS, "etcdserver: no leader")
     for number in range(20):

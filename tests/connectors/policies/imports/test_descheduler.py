@@ -115,35 +115,6 @@ def test_a_policy_in_helm_values_is_taken_over_with_the_interval_beside_it() -> 
     assert imported.policy.rebalance.high_thresholds == {"cpu": 70, "memory": 80}
 
 
-_OLD = """\
-apiVersion: descheduler/v1alpha1
-kind: DeschedulerPolicy
-evictLocalStoragePods: true
-strategies:
-  LowNodeUtilization:
-    enabled: true
-    params:
-      nodeResourceUtilizationThresholds:
-        thresholds: {cpu: 20, pods: 20}
-        targetThresholds: {cpu: 50, pods: 50}
-      thresholdPriority: 1000
-      namespaces: {exclude: [kube-system]}
-  RemoveDuplicates: {enabled: true}
-  PodLifeTime: {enabled: false}
-"""
-
-
-def test_a_policy_of_v1alpha1_is_taken_over_and_its_other_strategies_are_lost() -> None:
-    imported = import_text(_OLD)
-    policy = imported.policy
-    assert policy.rebalance.high_thresholds == {"cpu": 50, "pods": 50}
-    assert policy.rebalance.evictable_namespaces is not None
-    assert policy.evictor.evict_local_storage_pods
-    assert policy.evictor.priority_threshold is not None
-    assert set(imported.report["lost"]) == {"RemoveDuplicates"}
-    assert imported.exit_code == 1
-
-
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
@@ -155,7 +126,7 @@ def test_a_policy_of_v1alpha1_is_taken_over_and_its_other_strategies_are_lost() 
         (_policy("thresholds: {cpu: 5}, targetThresholds: {memory: 9}"), 7, "give both or neither"),
         (_policy(_USAGE, top="nodeSelector: a in b\n"), 3, "is not a label requirement"),
         (_policy(_USAGE, top="podProtections: {}\n"), 3, "unknown field"),
-        (_OLD.replace("params", "param"), 7, 'did you mean "params"?'),
+        (_policy(_USAGE).replace("v1alpha2", "v1alpha1"), 1, "allowed for DeschedulerPolicy is"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_an_error_at_its_line(text: str, line: int, expected: str) -> None:

@@ -400,7 +400,6 @@ def test_without_rounds_possible_causes_are_listed(recorded: Recorded) -> None:
     assert "No round of rebalancing of cluster blue was found in all 1 record" in answer.stdout
     assert answer.stdout.startswith("Cluster blue has never been seen: no producer names it.")
     assert "It has no policy; the default policy moves pods by risk." in answer.stdout
-    assert f"name other clusters: {NEIGHBOUR}." in answer.stdout
 
 
 def test_the_answer_for_a_paused_cluster_says_so(recorded: Recorded) -> None:

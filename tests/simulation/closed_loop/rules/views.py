@@ -1,6 +1,6 @@
 """Views of a few nodes for tests of rules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,7 +23,6 @@ def view(
     deviation: Sequence[Pair] | None = None,
     unreported: Sequence[Pair] | None = None,
     pods: Sequence[float] | None = None,
-    future: Callable[[int], Array] | None = None,
 ) -> NodesView:
     """Nodes with this allocatable; empty and not measured where nothing is said."""
     nothing = [(0.0, 0.0)] * len(allocatable)
@@ -35,7 +34,6 @@ def view(
         measured=amounts(measured or unknown),
         deviation=amounts(deviation or unknown),
         unreported=amounts(unreported or nothing),
-        future=future,
     )
 
 

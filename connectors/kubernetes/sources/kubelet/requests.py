@@ -1,19 +1,17 @@
-"""Polls kubelets: base class of both kubelet sources.
+"""Requests to kubelets, and their settings.
 
-    via: kubelet     https://ADDRESS:PORT/PATH, with address and port of the node object
-    via: apiServer   /api/v1/nodes/NODE/proxy/PATH, if kubelets cannot be reached directly
+    via: kubelet     https://ADDRESS:PORT/metrics/resource, with address and port of the node object
+    via: apiServer   /api/v1/nodes/NODE/proxy/metrics/resource, if kubelets cannot be reached directly
     url: ...         another address: a template with {node}, {address} and {port}
 
 Requests have the credentials for the API server. The kubelet asks the API server whether they permit
-`get nodes/metrics` (or `nodes/stats`; through the API server `nodes/proxy`).
+`get nodes/metrics` (through the API server `nodes/proxy`).
 """
 
 import resource
-import time
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import aiohttp
@@ -21,34 +19,23 @@ from pydantic import Field
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sources.base import (
-    KubernetesSource,
-    NewestMessages,
-    SourceContext,
-    explain_error,
-)
-from connectors.kubernetes.sources.clock_skew import AnswerTimes
+from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.directory import KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import (
+    AnswerTimes,
     HttpAnswer,
     build_tls_context,
     convert_server_error,
     fetch,
 )
-from connectors.kubernetes.sources.kubelet.scraper import IN_FLIGHT_MAX, Scraper
+from connectors.kubernetes.sources.kubelet.scraper import IN_FLIGHT_MAX
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.process import wall_clock
-from schemas.messages.usage import NodeUsage
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.parts import Conflict, Items
 
-#: Time between two reads of new measurements, in seconds.
-READ_S = 0.25
-#: Missing nodes are reported after an interval, or after this time, in seconds.
-UNLISTED_S = 10.0
-#: A longer delay of a poll is noted, in seconds, if it is also longer than an interval.
-BEHIND_MAX_S = 1.0
+PATH = "/metrics/resource"
 #: Shortest time between two readings of credentials that kubelets refuse, in ms.
 RENEW_MIN_MS = 10_000
 #: Advice for kubelets with their own certificates.
@@ -79,8 +66,6 @@ class KubeletSettings(SourceSettings):
     """Trust any certificate, such as self-signed ones of kubelets."""
     send_credentials: bool = True
     """Send the API server's credentials; never without TLS."""
-    extra_resources: Items[Literal["swap", "ephemeral-storage"]] = ()
-    """Further resources to report."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """Yield invalid templates, and fields without effect."""
@@ -115,12 +100,11 @@ def _is_template(url: str) -> bool:
 
 
 class Kubelets:
-    """Requests the document at `path` from kubelets."""
+    """Requests `/metrics/resource` from kubelets."""
 
-    def __init__(self, settings: KubeletSettings, context: SourceContext, path: str) -> None:
+    def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
         self._settings = settings
         self._context = context
-        self._path = path
         # A separate limit, so that requests to dead nodes do not delay lists of nodes and pods.
         self._proxy = ApiServer(context.server.access, in_flight_max=IN_FLIGHT_MAX)
         self._session: aiohttp.ClientSession | None = None
@@ -152,7 +136,7 @@ class Kubelets:
             self._session = None
 
     async def _through_server(self, name: str) -> HttpAnswer:
-        path = f"/api/v1/nodes/{quote(name)}/proxy{self._path}"
+        path = f"/api/v1/nodes/{quote(name)}/proxy{PATH}"
         asked_at_ms = wall_clock.now_ms()
         try:
             response = await self._proxy.send(
@@ -168,7 +152,7 @@ class Kubelets:
     def _url(self, node: KnownNode) -> str:
         settings = self._settings
         address = next((a for t in settings.addresses if (a := node.addresses.get(t))), None)
-        template = settings.url or "https://{address}:{port}" + self._path
+        template = settings.url or "https://{address}:{port}" + PATH
         if address is None and "{address}" in template:
             wanted, has = ", ".join(settings.addresses), ", ".join(node.addresses) or "none"
             why = f"node {node.name} has addresses of type {has}; expected one of {wanted}"
@@ -214,90 +198,6 @@ class Kubelets:
         return token, build_tls_context(
             ca_file, insecure=settings.insecure, certificate=certificate
         )
-
-
-class KubeletSource(KubernetesSource[KubeletSettings]):
-    """A source that polls every kubelet once per interval."""
-
-    settings_class: ClassVar[type[SourceSettings]] = KubeletSettings
-    path: ClassVar[str]
-    """Path of the requested document."""
-
-    def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
-        super().__init__(settings, context)
-        self.interval_s = min(READ_S, settings.interval_ms / 2_000)
-        self._newest: NewestMessages[NodeUsage] = NewestMessages(self.health)
-        self._kubelets = Kubelets(settings, context, self.path)
-        self._nodes_version = -1
-        self._missed_at_s = time.monotonic()
-        """When missing nodes were last reported, or the start."""
-
-    def read(self) -> AsyncIterator[NodeUsage]:
-        """Yield the measurements since the last call.
-
-        Raises SourceFailed once per interval until nodes are listed, first after one interval.
-        """
-        now_s, every_s = time.monotonic(), min(self.settings.interval_ms / 1_000, UNLISTED_S)
-        if not self.is_listed() and now_s - self._missed_at_s >= every_s:
-            self._missed_at_s = now_s
-            self.require_listed()
-        return self._newest.read()
-
-    async def run(self) -> None:
-        """Poll the kubelets until it is cancelled."""
-        scraper = Scraper(
-            self._scrape,
-            interval_s=self.settings.interval_ms / 1_000,
-            failing=self.health.is_failing,
-            skipped=self._skipped,
-            behind=self._behind,
-        )
-        try:
-            await scraper.run(self._changed_nodes)
-        finally:
-            await self._kubelets.close()
-
-    @abstractmethod
-    def build_sample(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
-        """Return the sample of a document; None: nothing new. Raises SourceFailed."""
-
-    @abstractmethod
-    def keep_only(self, nodes: Iterable[str]) -> None:
-        """Forget all other nodes."""
-
-    async def _scrape(self, node: str) -> None:
-        try:
-            answer = await self._kubelets.get(node)
-            message = self.build_sample(node, answer)
-        except SourceFailed as failed:
-            self.health.record_failure(failed, node)
-            return
-        except Exception as error:  # a node's answer must not end the source
-            self.health.record_failure(
-                SourceFailed("unreadable", explain_error(error, NodeUsage)), node
-            )
-            return
-        self.health.record_success(node, None if message is None else message.sampled_at_ms)
-        if message is not None:
-            self.health.counts["samples"] += 1
-            self._newest.put(message)
-
-    def _skipped(self, node: str) -> None:
-        self.health.counts["skipped"] += 1
-
-    def _behind(self, seconds: float) -> None:
-        self.health.set_delay(seconds, max(BEHIND_MAX_S, self.settings.interval_ms / 1_000))
-
-    def _changed_nodes(self) -> Iterable[str] | None:
-        directory = self.directory
-        if not self.is_listed():
-            return None
-        if self._nodes_version == directory.nodes_version:
-            return None
-        self._nodes_version = directory.nodes_version
-        self.health.keep_only(directory.nodes.keys())
-        self.keep_only(directory.nodes.keys())
-        return directory.nodes.keys()
 
 
 def _allow_files() -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from connectors.ports.at_once import collect_at_once, run_at_once
+from simulation.cluster.at_once import collect_at_once, run_at_once
 
 
 async def _doubled(number: int) -> int:

@@ -1,6 +1,6 @@
 """Run asynchronous code that never waits, without an event loop.
 
-The ports are asynchronous because of API servers. Simulated clusters answer immediately, and a
+Sinks and watches are asynchronous because of API servers. Simulated clusters answer immediately, and a
 simulation that advances in steps is simpler without an event loop.
 """
 
