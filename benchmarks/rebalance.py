@@ -22,10 +22,12 @@ from schemas.messages.pods import Container, OwnerReference, Pod
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.gates.round_limits import RoundLimits
+from streams.moves.history import Moves
+from streams.placement.exclusions import Exclusions
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.candidates import Gate, Rules
+from streams.rebalance.candidates import Gate, RoundRules
 from streams.rebalance.outcome import RoundOutcome
 
 _CLUSTER = "bench"
@@ -55,17 +57,17 @@ _VARIANTS = {
 }
 
 
-class _RoundLimits(Rules):
-    """Lets as many pods leave as a round may, and stops none for another reason."""
+def _rules(policy: Policy, nodes: int) -> RoundRules:
+    """Rules by which as many pods leave as a round may move."""
+    limits, refused = RoundLimits(policy), np.zeros(nodes, dtype=np.bool_)
 
-    def __init__(self, policy: Policy) -> None:
-        self._limits = RoundLimits(policy)
-
-    def hold_back(self, held: HeldPod, node: str, pool: str) -> Gate | None:
-        gate = self._limits.check(node, held.pod.namespace)
+    def hold_back(held: HeldPod, node: str) -> Gate | None:
+        gate = limits.check(node, held.pod.namespace)
         if gate is None:
-            self._limits.count(node, held.pod.namespace)
+            limits.count(node, held.pod.namespace)
         return gate
+
+    return RoundRules((), lambda _: None, lambda _: refused, hold_back, lambda _: None)
 
 
 class BrokenPromise(AssertionError):
@@ -96,7 +98,7 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
         }
     )
     inventory = _inventory(variant, policy)
-    balancer = Balancer(_CLUSTER, policy, inventory)
+    balancer = Balancer(_CLUSTER, inventory, Exclusions(Moves(_CLUSTER, policy), inventory))
     packed, _ = median_us(lambda _: balancer.refresh(), 1, warmup=0)
     outcomes: list[RoundOutcome] = []
 
@@ -104,7 +106,7 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
 
     def step(number: int) -> None:
         began = process_time_ns()
-        outcomes[:] = [balancer.round(_NOW_MS, _RoundLimits(policy))]
+        outcomes[:] = [balancer.round(_NOW_MS, _rules(policy, variant.nodes))]
         spent.append(process_time_ns() - began)
 
     middle, least = median_us(step, _REPEATS, warmup=3)

@@ -88,7 +88,7 @@ class Migration(Part):
     """The reason in a sentence, with numbers; for a pending migration, the first gate that stops
     it."""
     pool: Annotated[str, Field(max_length=253)] = ""
-    """Node pool whose thresholds and maintenance windows apply."""
+    """Node pool whose round began the migration; empty if no round did."""
     watched: Watched = "node"
     """Whose usage was too high: the whole node's, or that of its prod pods."""
     owner: Annotated[str, Field(max_length=1_200)] = ""

@@ -206,25 +206,15 @@ class HotspotCounterRow(Message):
     """One counter per pool and phase."""
 
 
-_Series = Annotated[tuple[Count, ...], Field(max_length=360, fail_fast=True)]
-_Means = Annotated[dict[ResourceName, _Series], Field(max_length=64, fail_fast=True)]
-
-
 _FilledMap = Annotated[
     dict[ResourceName, Annotated[float, Field(allow_inf_nan=False)]], Field(fail_fast=True)
 ]
 
 
-class UsageHistoryRow(Message):
-    """Kind `usage_history`: results of earlier rounds that thresholds are computed from."""
+class ThresholdMapsRow(Message):
+    """Kind `threshold_maps`: threshold maps to which earlier rounds have added missing resources, as
+    Koordinator does (only with `compat: koordinator`)."""
 
     cluster: ClusterName
-    means: Annotated[dict[str, _Means], Field(max_length=1_026, fail_fast=True)] = Field(
-        default_factory=dict
-    )
-    """Mean usage in the newest rounds, oldest first, per pool and resource, in thousandths of a
-    percent; under "" that of the whole cluster."""
-    filled: Annotated[tuple[_FilledMap, ...], Field(fail_fast=True)] | None = None
-    """With `compat: koordinator`: the threshold maps of all pools, in the order of the pools. Earlier
-    rounds have added missing resources to them, as Koordinator does. A map that several pools share
-    is listed once. None: the maps are as in the policy."""
+    maps: Annotated[tuple[_FilledMap, ...], Field(fail_fast=True)]
+    """The maps of all pools, in the order of the pools. A map that several pools share is listed once."""

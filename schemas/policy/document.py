@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import orjson
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from schemas.policy.errors import Problem
-from schemas.policy.parts import Conflict, PolicyPart, int_range, is_default, raise_conflicts
+from schemas.policy.parts import Conflict, PolicyPart, int_range, is_default
 from schemas.policy.sections.collect import CollectPolicies
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from schemas.policy.sections.evictor import DefaultEvictorArgs
@@ -99,17 +99,15 @@ class Policy(PolicyPart):
     descheduling: DeschedulingLimits = Field(default_factory=DeschedulingLimits)
     """Interval and limits of rounds, for all balance plugins."""
     maintenance: MaintenanceArgs = Field(default_factory=MaintenanceArgs)
-    """When pods may be evicted. A pod may be evicted while every list that applies to it has an
-    open window: that of the policy, of its node's pool and of its namespace. A list without windows
-    is always open."""
+    """When pods may be evicted. A pod may be evicted while windows of the policy and of its
+    namespace are open. A list without windows is always open."""
     moves: MoveArgs = Field(default_factory=MoveArgs)
     """Protection against pods that move in circles. Times are those of the log. A freeze doubles
     from its initial to its maximum length."""
     moving_thresholds: MovingThresholds = Field(default_factory=MovingThresholds)
-    """Thresholds that follow the time of the week or the recent past. An open window replaces the
-    configured threshold of the same resource; without one, the recent past does. A node's
-    annotation overrides both. `hotspots` is refused with `compat: koordinator`. Decisions and
-    rounds name the thresholds that applied."""
+    """Thresholds that follow the time of the week. The first open window replaces the configured
+    threshold of the same resource. A node's annotation overrides both. `hotspots` is refused with
+    `compat: koordinator`. Decisions and rounds name the thresholds that applied."""
 
     other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
     """Pods that loadstream did not place and whose scheduler is not in `migration.schedulerNames`.
@@ -182,12 +180,6 @@ class Policy(PolicyPart):
             given = "max_backoff_seconds" in self.model_fields_set
             message = f"{names[0]} is {first} and {names[1]} is {longest}; the maximum must not be smaller"
             yield Conflict((names[given],), message, names)
-
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        pools = [pool.name for pool in self.rebalance.pools(self.compat)]
-        raise_conflicts(type(self).__name__, self.maintenance.find_unknown_pools(pools), None)
-        return self
 
     @property
     def warnings(self) -> tuple[Problem, ...]:

@@ -210,29 +210,13 @@ def _find_metrics_that_expire(policy: Policy) -> Iterator[Finding]:
 def _find_windows_that_never_open(policy: Policy) -> Iterator[Finding]:
     maintenance = policy.maintenance
     open_always = open_minutes(maintenance.windows) if maintenance.windows else EVERY_MINUTE
-    opened: dict[str, list[tuple[str, int]]] = {"pools": [], "namespaces": []}
-    for field, entries in opened.items():
-        for index, entry in enumerate(getattr(maintenance, field)):
-            minutes = open_minutes(entry.windows) & open_always
-            if minutes:
-                entries.append((entry.name, minutes))
-            elif entry.windows:
-                yield (
-                    ("maintenance", field, index),
-                    (
-                        f"no window of {entry.name!r} overlaps with maintenance.windows, and both must be "
-                        "open: its pods are never evicted"
-                    ),
-                )
-    for pool, pool_minutes in opened["pools"]:
-        disjoint = [name for name, minutes in opened["namespaces"] if not minutes & pool_minutes]
-        if disjoint:
-            more = f" and {len(disjoint) - 1} more" if len(disjoint) > 1 else ""
+    for index, entry in enumerate(maintenance.namespaces):
+        if entry.windows and not open_minutes(entry.windows) & open_always:
             yield (
-                ("maintenance",),
+                ("maintenance", "namespaces", index),
                 (
-                    f"no window of pool {pool!r} overlaps with those of namespace {disjoint[0]!r}{more}, and "
-                    "both must be open: pods of these namespaces in this pool are never evicted"
+                    f"no window of {entry.name!r} overlaps with maintenance.windows, and both must be "
+                    "open: its pods are never evicted"
                 ),
             )
 

@@ -26,7 +26,7 @@ from schemas.messages.migrations import (
 )
 from schemas.messages.moves import CoolingNodeRow, FollowedEvictionRow, RecentMovesRow
 from schemas.messages.namespaces import NamespaceRow, PriorityClassRow
-from schemas.messages.rounds import HotspotCounterRow, UsageHistoryRow
+from schemas.messages.rounds import HotspotCounterRow, ThresholdMapsRow
 from schemas.storage.percentiles import (
     ClusterCollectPolicy,
     NodeMembers,
@@ -91,8 +91,8 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "hotspot_counters",
-        "How many rounds nodes have been hot, and mean usage in the newest rounds.",
-        {"hotspot_counters": HotspotCounterRow, "usage_history": UsageHistoryRow},
+        "How many rounds nodes have been hot, and filled-in thresholds.",
+        {"hotspot_counters": HotspotCounterRow, "threshold_maps": ThresholdMapsRow},
     ),
     Table(
         "migrations",

@@ -193,55 +193,6 @@ class PodWindow:
         if not samples:
             return []
         lines = np.concatenate([matrix for _, _, matrix in samples])
-        return self._steady_means(lines, samples[-1][2], resources) or self._means(lines, resources)
-
-    def _steady_means(
-        self, lines: Figures, newest: Figures, resources: Sequence[str]
-    ) -> list[MemberMean] | None:
-        """Return the means if every sample has the same members in the same order, else None."""
-        if not len(newest) or len(lines) % len(newest):
-            return None
-        stack = lines.reshape(-1, *newest.shape)
-        number = newest[:, 0].tobytes()
-        if lines[:, 0].tobytes() != number * len(stack):
-            return None
-        order = self._order(newest[:, 0], number)
-        figures = stack[:, :, 1:]
-        if order is None or not figures.size:
-            return None
-        most = INT64_MAX // len(stack)
-        if all_within(figures, most):
-            mean_lines = (np.add.reduce(figures) // len(stack)).tolist()
-            return _name_means(order, mean_lines, resources)
-        if int(figures.max()) > most:
-            return None
-        divisors = (figures >= 0).sum(axis=0)
-        mean_lines = (np.maximum(figures, 0).sum(axis=0) // np.maximum(divisors, 1)).tolist()
-        means = []
-        for line, member in zip(order.lines, order.members, strict=True):
-            parts = zip(resources, mean_lines[line], divisors[line].tolist(), strict=True)
-            usage = {resource: mean for resource, mean, count in parts if count}
-            if usage:
-                means.append((member, usage))
-        return means
-
-    def _order(self, number: Numbers, key: bytes) -> "_Order | None":
-        """Return the order in which members are reported; None if two have the same name.
-
-        Args:
-            number: numbers of the members.
-            key: the same numbers as bytes.
-        """
-        if self._ordered.numbers != key:
-            names = {number: member for member, number in self.members.items()}
-            members = [names[member_number] for member_number in number.tolist()]
-            if len({member[:2] for member in members}) < len(members):
-                return None
-            lines = sorted(range(len(members)), key=members.__getitem__)
-            self._ordered = _Order(key, lines, [members[line] for line in lines])
-        return self._ordered
-
-    def _means(self, lines: Figures, resources: Sequence[str]) -> list[MemberMean]:
         order = lines[:, 0].argsort(kind="stable")
         ordered = lines[order]
         number = ordered[:, 0]
@@ -269,6 +220,22 @@ class PodWindow:
             ]
         last_seen = order[bounds[1:] - 1]
         return self._means_by_name(members, last_seen, line_sums, line_counts, resources)
+
+    def _order(self, number: Numbers, key: bytes) -> "_Order | None":
+        """Return the order in which members are reported; None if two have the same name.
+
+        Args:
+            number: numbers of the members.
+            key: the same numbers as bytes.
+        """
+        if self._ordered.numbers != key:
+            names = {number: member for member, number in self.members.items()}
+            members = [names[member_number] for member_number in number.tolist()]
+            if len({member[:2] for member in members}) < len(members):
+                return None
+            lines = sorted(range(len(members)), key=members.__getitem__)
+            self._ordered = _Order(key, lines, [members[line] for line in lines])
+        return self._ordered
 
     def _means_by_name(
         self,

@@ -44,11 +44,6 @@ logger = logging.getLogger(__name__)
 Recall = Callable[[str], Mapping[str, bytes]]
 
 
-def no_rows(cluster: str) -> Mapping[str, bytes]:
-    """Raise an error: without rows, a cluster is set apart at its first failure."""
-    raise LookupError(f"no rows of cluster {cluster} are kept")
-
-
 @dataclass(slots=True)
 class _Attempt:
     """What one cluster computes from its records of a batch."""
@@ -70,7 +65,13 @@ class Clusters:
     """States of a partition's clusters."""
 
     def __init__(
-        self, partition: int, partitions: int, recall: Recall, version: str, *, has_tables: bool
+        self,
+        partition: int,
+        partitions: int,
+        recall: Recall | None,
+        version: str,
+        *,
+        has_tables: bool,
     ) -> None:
         self._partition = partition
         self._partitions = partitions
@@ -252,6 +253,8 @@ class Clusters:
     # --- rows -----------------------------------------------------------------------------------
 
     def _restore(self, cluster: str, now_ms: int | None) -> ClusterState | None:
+        if self._recall is None:  # the cluster is set apart
+            raise LookupError(f"no rows of cluster {cluster} are kept")
         rows = dict(self._recall(cluster))
         apply_changes(rows, self._rows.get(cluster, {}).values())
         by_kind = rows_by_cluster(rows.items()).get(cluster, {})

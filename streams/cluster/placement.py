@@ -75,7 +75,9 @@ class Placement:
         self.changed_requests: dict[str, None] = {}
         """Pod uids whose rows in table `pending_requests` must be written (an ordered set)."""
         self.exclusions = exclusions
-        self.excluded_requests = ExcludedRequests(exclusions, self.pending, self.changed_requests)
+        self.excluded_requests = ExcludedRequests(
+            exclusions, placer, self.pending, self.changed_requests
+        )
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -290,7 +292,7 @@ class Placement:
         if self.pending.has_woken():
             return self._join_group_untried(waiting, cause, "other waiting pods are tried first")
         reserved_node = self.migrations.tracking.claim_room(pod, cause)
-        choice = self.exclusions.choose_node(pod, kind, reserved_node, cause.now_ms)
+        choice = self.exclusions.choose_node(self.placer, pod, kind, reserved_node, cause.now_ms)
         if choice.row is not None or choice.excluded is not None:
             return [self._place(waiting, choice, cause)]
         self._add_waiting(waiting, cause)
@@ -339,7 +341,9 @@ class Placement:
             return None
         pod = waiting.request.pod
         reserved_node = self.migrations.tracking.claim_room(pod, cause)
-        choice = self.exclusions.choose_node(pod, waiting.kind, reserved_node, cause.now_ms)
+        choice = self.exclusions.choose_node(
+            self.placer, pod, waiting.kind, reserved_node, cause.now_ms
+        )
         if choice.row is None and choice.excluded is None:
             reports = self._report_failures(group, choice.ranking, cause)
             budget.spend(max(0, len(reports) - 1))

@@ -13,7 +13,6 @@ there may have been too few of these ticks; then the round is delayed until it i
 """
 
 import logging
-from collections.abc import Collection
 from zlib import crc32
 
 from schemas.policy import OVERUTILIZATION_RISK, Policy
@@ -23,11 +22,9 @@ from streams.migration.migrations import Migrations
 from streams.migration.registry import is_live
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
-from streams.pods.held import HeldPod
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.candidates import Candidate, Gate, Phase, Rules
+from streams.rebalance.candidates import Phase, RoundRules
 from streams.rebalance.outcome import NodeReadings, RoundOutcome
-from streams.stage.arrays import BoolArray
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
@@ -55,9 +52,8 @@ class Rebalancer:
         exclusions: Exclusions,
     ) -> None:
         self._inventory, self._memory, self._migrations = inventory, memory, migrations
-        self._exclusions = exclusions
         self._phase = crc32(cluster.encode())
-        self.balancer = Balancer(cluster, inventory.policy, inventory)
+        self.balancer = Balancer(cluster, inventory, exclusions)
         self.last_round_ms: int | None = None
         self.preparation_ticks = 0
         """Ticks that have prepared the next round; 0 for clusters with few nodes."""
@@ -83,7 +79,7 @@ class Rebalancer:
         self._preparation_failed = False
         dry_run = self._inventory.policy.dry_run
         if self._inventory.context.paused:
-            self.balancer.round(cause.now_ms, paused=True)
+            self.balancer.forget_hot_nodes()
             return [build_stopped_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
         self._record_hot_nodes(outcome, cause.now_ms)
@@ -139,9 +135,16 @@ class Rebalancer:
         return True
 
     def _round(self, cause: Cause) -> RoundOutcome:
-        self._migrations.round_limits.begin()
-        rules = _RoundRules(self._migrations, self._memory, self._exclusions, cause)
-        return self.balancer.round(cause.now_ms, rules)
+        migrations, lifecycle, now_ms = self._migrations, self._migrations.lifecycle, cause.now_ms
+        migrations.round_limits.begin()
+        rules = RoundRules(
+            leaving=frozenset(row.pod.uid for row in lifecycle.registry if is_live(row)),
+            explain_protection=lifecycle.gates.protections.explain,
+            find_refusing_nodes=lambda held: lifecycle.rooms.find_refusing_nodes(held.pod),
+            hold_back=lambda held, node: migrations.hold_back(held, node, now_ms),
+            propose=lambda candidate: migrations.propose(candidate, cause),
+        )
+        return self.balancer.round(now_ms, rules)
 
     def _record_hot_nodes(self, outcome: RoundOutcome, now_ms: int) -> None:
         memory = self._memory
@@ -159,48 +162,10 @@ class Rebalancer:
         """Continue after all rows are restored."""
         self.last_round_ms, self.preparation_ticks = last_round_ms, preparation_ticks
         self.balancer.hot_nodes = hot_nodes
-        self._inventory.move_thresholds()
         if preparation_ticks:
             # Earlier ticks did this before the restart.
             self._inventory.lay_out()
             self.prepare(len(self._inventory.nodes))
-
-
-class _RoundRules(Rules):
-    """The rules of one round: those of migrations, earlier moves and exclusions."""
-
-    def __init__(
-        self, migrations: Migrations, memory: MoveMemory, exclusions: Exclusions, cause: Cause
-    ) -> None:
-        self._migrations, self._moves, self._cause = migrations, memory.moves, cause
-        self._exclusions = exclusions
-        rows = migrations.lifecycle.registry
-        self.leaving = frozenset(row.pod.uid for row in rows if is_live(row))
-
-    def explain_protection(self, held: HeldPod) -> str | None:
-        return self._migrations.lifecycle.gates.protections.explain(held)
-
-    def list_avoided_nodes(self, held: HeldPod) -> Collection[str]:
-        return self._exclusions.list_names(held.pod, self._cause.now_ms)
-
-    def list_cooling_nodes(self) -> Collection[str]:
-        return self._moves.list_cooling(self._cause.now_ms)
-
-    def explain_rest(self, held: HeldPod, node: str, rest_ms: int) -> str | None:
-        owner, now_ms = held.pod.owner_key, self._cause.now_ms
-        return self._moves.explain_rest(owner, node, held.assigned_at_ms, rest_ms, now_ms)
-
-    def find_refusing_nodes(self, held: HeldPod) -> BoolArray | None:
-        return self._migrations.lifecycle.rooms.find_refusing_nodes(held.pod)
-
-    def hold_back(self, held: HeldPod, node: str, pool: str) -> Gate | None:
-        reason = self._moves.explain_freeze(held.pod.owner_key, self._cause.now_ms)
-        if reason is not None:
-            return Gate("RecentMoves", reason)
-        return self._migrations.hold_back(held, node, pool, self._cause.now_ms)
-
-    def gate(self, candidate: Candidate) -> Gate | None:
-        return self._migrations.propose(candidate, self._cause)
 
 
 def _explain_cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | None:
@@ -242,7 +207,7 @@ def _find_readings(
     by_risk = name == OVERUTILIZATION_RISK
     for pool in outcome.pools:
         if pool.readings is not None and (pool.name == OVERUTILIZATION_RISK) == by_risk:
-            readings = pool.readings(node, phase)
+            readings = pool.readings.find(node, phase)
             if readings is not None:
                 return readings
     return None

@@ -30,8 +30,7 @@ def build_round(
     for pool in outcome.pools:
         pools.append(_build_pool(pool, verdicts, room))
         room -= len(pools[-1]["hot"])
-    gate = "rebalancing is paused" if outcome.paused else outcome.ended
-    return _build_message(cause, gate, pools, dry_run)
+    return _build_message(cause, outcome.ended, pools, dry_run)
 
 
 def build_stopped_round(cause: Cause, reason: str, *, dry_run: bool) -> OutputMessage:

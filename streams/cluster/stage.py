@@ -22,7 +22,7 @@ from schemas.topics.codec import decode, encode
 from schemas.topics.partitions import check_key, check_partition
 from streams.cluster import failures
 from streams.cluster.batch_records import BatchRecord
-from streams.cluster.clusters import Clusters, Recall, no_rows
+from streams.cluster.clusters import Clusters, Recall
 from streams.cluster.state import ClusterState
 from streams.cluster.statistics import compute_figures, count_output, describe_policy
 from streams.cluster.tables import read_rows, rows_by_cluster
@@ -44,7 +44,7 @@ class ClusterStage:
         self,
         partition: int,
         partitions: int,
-        recall: Recall = no_rows,
+        recall: Recall | None = None,
         version: str = VERSION,
         *,
         has_tables: bool = True,
@@ -54,7 +54,7 @@ class ClusterStage:
         Args:
             partition: number of the partition.
             partitions: number of partitions of the input topics.
-            recall: returns the rows of a cluster; called after the cluster has failed.
+            recall: returns the rows of a cluster that has failed; None: no rows are kept.
             version: version of loadstream.
             has_tables: whether results have rows.
         """
@@ -199,7 +199,7 @@ class ClusterStage:
         partition: int,
         partitions: int,
         rows: Mapping[str, bytes],
-        recall: Recall = no_rows,
+        recall: Recall | None = None,
         version: str = VERSION,
     ) -> "ClusterStage":
         """Restore a partition from its rows.

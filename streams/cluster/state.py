@@ -86,7 +86,7 @@ class ClusterState:
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
         placer = Placer(self.inventory)
-        exclusions = Exclusions(self.memory.moves, placer)
+        exclusions = Exclusions(self.memory.moves, self.inventory)
         self.migrations = Migrations(cluster, self.inventory, placer, exclusions, self.memory)
         self.placement = Placement(self.inventory, placer, exclusions, self.migrations)
         self.rebalancer = Rebalancer(

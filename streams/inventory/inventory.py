@@ -21,7 +21,7 @@ from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
-from streams.usage.moving_thresholds import UsageHistory, compute_filter_thresholds
+from streams.usage.moving_thresholds import compute_filter_thresholds
 
 #: Most nodes that a tick forgets.
 _FORGOTTEN_MAX = 1_000
@@ -72,8 +72,6 @@ class Inventory:
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
-        self.history = UsageHistory()
-        """Mean usage in recent rounds, for thresholds that follow the recent past."""
         self.fleet: Fleet | None = None
         """Usage of all pods of the cluster; None if no plugin uses statistics."""
         self._policy_parts: tuple[object, ...] = ()
@@ -116,7 +114,7 @@ class Inventory:
 
     def _apply_policy(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware, policy.compat)
-        self.filter_thresholds = compute_filter_thresholds(policy, self.history, self.now_ms)
+        self.filter_thresholds = compute_filter_thresholds(policy, self.now_ms)
         self.estimator.thresholds = self.filter_thresholds.thresholds
         by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
         self.freshness.apply_policy(
@@ -159,13 +157,13 @@ class Inventory:
             elif node.fresh:
                 self.freshness.update_fresh(node, self.now_ms)
                 self._touch(node, Change.METRIC)
-        self.move_thresholds()
+        self._move_thresholds()
 
-    def move_thresholds(self) -> None:
-        """Update thresholds that follow the time of the week or recent usage, after a tick or a round."""
+    def _move_thresholds(self) -> None:
+        """Update thresholds that follow the time of the week."""
         if self.policy.moving_thresholds.filter is None:
             return
-        self.filter_thresholds = compute_filter_thresholds(self.policy, self.history, self.now_ms)
+        self.filter_thresholds = compute_filter_thresholds(self.policy, self.now_ms)
         if self.filter_thresholds.thresholds == self.estimator.thresholds:
             return
         self.estimator.thresholds = self.filter_thresholds.thresholds

@@ -29,7 +29,6 @@ def rebuild_proposal(row: MigrationRow, pod: Pod) -> Proposal:
     return Proposal(
         pod=pod,
         node=row.source_node,
-        pool=row.pool,
         reason=row.cause,
         trigger=row.trigger,
         target=row.target_node,

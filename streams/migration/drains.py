@@ -10,7 +10,6 @@ then the drain ends. A drain that began before waits until evictions are carried
 
 from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
 from streams.inventory.node import Node
-from streams.migration.gates.checks import find_pool
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
 from streams.pods.held import HeldPod
@@ -138,7 +137,6 @@ class Drains(TrackedRows[str, DrainRow]):
         proposal = Proposal(
             pod=held.pod,
             node=row.node,
-            pool=find_pool(self.lifecycle.policy, self.lifecycle.inventory.nodes.get(row.node)),
             reason=f"node {row.node} is being drained{f': {row.reason}' if row.reason else ''}",
             trigger="drain",
             mode=row.mode,

@@ -90,9 +90,7 @@ class Execution:
         if protection is not None:
             lifecycle.finish(row, cause, "Failed", "ForbiddenMigratePod", protection)
             return
-        closed = lifecycle.gates.check_windows(
-            row.pool, row.source_node, row.pod.namespace, cause.now_ms
-        )
+        closed = lifecycle.gates.check_windows(row.pod.namespace, cause.now_ms)
         if closed is not None and not row.ignore_windows:
             self._wait(row, "MaintenanceWindow", closed, cause)
             return

@@ -57,6 +57,7 @@ class Migrations:
             ReplacementRooms(inventory, placer, exclusions),
             MoveEvents(inventory, memory),
         )
+        self._moves = memory.moves
         self.round_limits = RoundLimits(inventory.policy)
         self.drains = Drains(self.lifecycle)
         self._arbitration = Arbitration(self.lifecycle)
@@ -103,12 +104,15 @@ class Migrations:
         self.round_limits.count(proposal.node, proposal.pod.namespace)
         return None
 
-    def hold_back(self, held: HeldPod, node: str, pool: str, now_ms: int) -> Gate | None:
+    def hold_back(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
         """Return the first gate that stops a pod of a round, for any target; None if none does.
 
         The round has asked for protections of the pod before.
         """
-        proposal = Proposal(held.pod, node, pool, reason="", trigger="rebalance")
+        frozen = self._moves.explain_freeze(held.pod.owner_key, now_ms)
+        if frozen is not None:
+            return Gate("RecentMoves", frozen)
+        proposal = Proposal(held.pod, node, reason="", trigger="rebalance")
         lifecycle = self.lifecycle
         if self.lifecycle.inventory.context.paused:
             return Gate("Paused", "the cluster is paused", "round")

@@ -36,9 +36,10 @@ class Proposal:
 
     pod: Pod
     node: str
-    pool: str
     reason: str
     trigger: Trigger
+    pool: str = ""
+    """Node pool whose round proposes the move."""
     target: str | None = None
     watched: Watched = "node"
     mode: Mode | None = None

@@ -11,7 +11,7 @@ from schemas.messages.migrations import DrainRow, MigrationRequest, MigrationRow
 from schemas.messages.pods import Pod, PodRef
 from schemas.policy.durations import format_duration_ms
 from streams.migration.drains import Drains
-from streams.migration.gates.checks import UNRESERVABLE, find_pool
+from streams.migration.gates.checks import UNRESERVABLE
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_live
 from streams.migration.tracking import PAUSED_MAX_MS
@@ -74,7 +74,6 @@ class UserRequests:
         proposal = Proposal(
             pod=held.pod,
             node=node.name,
-            pool=find_pool(lifecycle.policy, node),
             reason=request.reason,
             trigger="request",
             mode=request.mode,

@@ -9,7 +9,7 @@ from schemas.policy import Policy
 from streams.placement import explain
 from streams.placement.exclusions import Choice, Exclusions
 from streams.placement.pending import PendingRequests, WaitingRequest, backoff_ms
-from streams.placement.placer import UNITS_PER_KIND
+from streams.placement.placer import UNITS_PER_KIND, Placer
 from streams.stage.budget import Budget, rotate
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
@@ -22,10 +22,11 @@ class ExcludedRequests:
     def __init__(
         self,
         exclusions: Exclusions,
+        placer: Placer,
         pending: PendingRequests,
         changed_requests: dict[str, None],
     ) -> None:
-        self._exclusions, self._placer = exclusions, exclusions.placer
+        self._exclusions, self._placer = exclusions, placer
         self._pending = pending
         self._changed = changed_requests
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from schemas.messages.pods import Pod
+from streams.inventory.inventory import Inventory
 from streams.inventory.pod_index import HeldTerm
 from streams.moves.history import Moves
 from streams.placement.placer import Placer
@@ -67,21 +68,22 @@ class Choice(NamedTuple):
 
 
 class Exclusions:
-    def __init__(self, moves: Moves, placer: Placer) -> None:
+    def __init__(self, moves: Moves, inventory: Inventory) -> None:
         self.moves = moves
-        self.placer = placer
-        self._inventory = placer.inventory
+        self._inventory = inventory
 
-    def choose_node(self, pod: Pod, kind: Kind, reserved_node: str | None, now_ms: int) -> Choice:
+    def choose_node(
+        self, placer: Placer, pod: Pod, kind: Kind, reserved_node: str | None, now_ms: int
+    ) -> Choice:
         """Choose the node for a pod: one with room that is reserved for it, else the best one."""
-        ranking = self.placer.rank_to_place(kind)
+        ranking = placer.rank_to_place(kind)
         row = ranking.best()
         node = self._inventory.nodes.get(reserved_node or "")
         if node is not None and node.row >= 0 and ranking.passes(node.row):
             row = node.row
         excluded = None if row is None else self.find(pod, now_ms)
         if excluded is not None and row in excluded.rows:
-            ranking = self.placer.rank_to_place(kind, excluded.rows)
+            ranking = placer.rank_to_place(kind, excluded.rows)
             row = ranking.best(excluded.rows)
         return Choice(ranking, row, excluded)
 

@@ -2,10 +2,10 @@
 
     refresh(most)     before a round: update the columns of changed nodes, a few at a time
     round(now_ms, …)  when a round is due: find hot nodes, and the pods that should leave them
-    tracked_rows      counters of hot rounds, and the history of usage
+    tracked_rows      counters of hot rounds, and threshold maps filled in by Koordinator's rules
 
-`Rules` decide which pods may leave, to which nodes, and which gate stops them. A gate may stop one pod, all
-pods of a node, or the round. A round changes counters, history and `hot_nodes`; `Rules` create
+`RoundRules` decide which pods may leave, and which gate stops them. A gate may stop one pod, all pods of a
+node, or the round. A round changes counters, threshold maps and `hot_nodes`; `RoundRules.propose` creates
 migrations.
 
 A planned target is not binding: placement chooses the node when the replacement requests one.
@@ -13,25 +13,16 @@ A planned target is not binding: placement chooses the node when the replacement
 
 from typing import Any
 
-import numpy as np
-
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
-from streams.rebalance.candidates import Rules
+from streams.placement.exclusions import Exclusions
+from streams.rebalance.candidates import RoundRules
 from streams.rebalance.columns import Columns
-from streams.rebalance.inputs import RoundInput, find_measured, list_selectors
+from streams.rebalance.inputs import RoundInput, list_selectors
 from streams.rebalance.outcome import RoundOutcome
 from streams.rebalance.risk.moves import RiskMoves
 from streams.rebalance.risk.nodes import risk_resources
-from streams.rebalance.thresholds.counters import (
-    CounterKey,
-    CountingRule,
-    carry_over,
-    list_counting_rules,
-)
-from streams.rebalance.thresholds.history_table import UsageHistoryTable
-from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
-from streams.rebalance.thresholds.moving import record_means, watched_resources
+from streams.rebalance.thresholds.pools import ThresholdMapsTable
 from streams.rebalance.thresholds.rounds import ThresholdRounds
 from streams.stage.budget import Budget
 from streams.stage.tracked_rows import TrackedRows
@@ -43,28 +34,26 @@ HOT_NODES_SHOWN_MAX = 20
 
 
 class Balancer:
-    def __init__(self, cluster: str, policy: Policy, inventory: Inventory) -> None:
+    def __init__(self, cluster: str, inventory: Inventory, exclusions: Exclusions) -> None:
         self.cluster = cluster
-        self.inventory = inventory
+        self.inventory, self._exclusions = inventory, exclusions
         self._rounds_key: object = None
         """Parts of the policy that rounds depend on."""
         self._columns_key: object = None
         """Parts of the policy that columns depend on."""
         self.policy: Policy
         self.rounds: ThresholdRounds
-        self.history: UsageHistoryTable
+        self.threshold_maps: ThresholdMapsTable
         self.risk_moves: RiskMoves | None = None
         """None unless the policy moves pods by risk."""
         self.hot_nodes = 0
         """Nodes that the last round has found hot or at risk; 0 if it was paused."""
         self.hot_usage: dict[tuple[str, str], float] = {}
         """Usage of the hottest of them as a share of capacity, by node and resource; empty after a restart."""
-        self._counts: dict[CounterKey, CountingRule] = {}
-        """How rounds count hot nodes under the policy."""
-        self.set_policy(policy)
+        self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Apply a policy; counts of hot rounds are kept unless their meaning changes."""
+        """Apply a policy; if it changes rounds, hot rounds are counted from 0 again."""
         rounds_key = (
             policy.compat,
             policy.rebalance.model_dump_json(),
@@ -75,21 +64,17 @@ class Balancer:
             risk_resources(policy),
         )
         if rounds_key != self._rounds_key:
-            counts = list_counting_rules(policy)
-            history = self.inventory.history
-            rounds = ThresholdRounds(self.cluster, policy, history)
+            rounds = ThresholdRounds(self.cluster, policy)
             if self._rounds_key is None:
-                self.history = UsageHistoryTable(self.cluster, history, rounds.pools)
+                self.threshold_maps = ThresholdMapsTable(self.cluster, rounds.pools)
             else:
                 before = self.rounds.counters
-                for row in carry_over(before, self._counts, counts):
-                    rounds.counters.take(row)
                 # Counters that were dropped since the last write are only in `changed`.
                 rounds.counters.changed.update(dict.fromkeys((*before.rows, *before.changed)))
                 if policy.plugins.balance != self.policy.plugins.balance:
-                    self.hot_nodes, self.hot_usage = 0, {}  # the last round used another strategy
-                self.history.change_pools(rounds.pools)
-            self.rounds, self._counts = rounds, counts
+                    self.forget_hot_nodes()  # the last round used another strategy
+                self.threshold_maps.change_pools(rounds.pools)
+            self.rounds = rounds
         self._rounds_key = rounds_key
         self.policy = policy
         by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
@@ -105,32 +90,30 @@ class Balancer:
 
     @property
     def tracked_rows(self) -> tuple[TrackedRows[str, Any], ...]:
-        return (self.rounds.counters, self.history)
+        return (self.rounds.counters, self.threshold_maps)
 
     def refresh(self, most: int | None = None) -> int:
         """Refresh at most `most` changed nodes, or all; return the number of nodes left."""
         return self.columns.refresh(self.inventory, most)
 
-    def round(
-        self, now_ms: int, rules: Rules | None = None, *, paused: bool = False
-    ) -> RoundOutcome:
-        """Make a round; a paused round only records mean usage, for thresholds that follow it."""
-        inventory = self.inventory
-        self.columns.refresh(inventory)
-
+    def round(self, now_ms: int, rules: RoundRules) -> RoundOutcome:
+        if self.policy.rebalance.paused:
+            self.forget_hot_nodes()
+            return RoundOutcome(now_ms, "rebalancing is paused")
+        self.columns.refresh(self.inventory)
         inputs = RoundInput(
             columns=self.columns,
             now_ms=now_ms,
-            rules=rules or Rules(),
+            rules=rules,
+            exclusions=self._exclusions,
             budget=Budget(PODS_PER_ROUND_MAX, now_ms),
             reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
-            paused=paused or self.policy.rebalance.paused,
         )
         if self.policy.plugins.balances(LOW_NODE_LOAD):
             outcome = self.rounds.round(inputs)
         else:
             text = f"plugins.balance does not enable {LOW_NODE_LOAD}"
-            outcome = RoundOutcome(now_ms, inputs.paused, "" if self.risk_moves else text)
+            outcome = RoundOutcome(now_ms, "" if self.risk_moves else text)
         if self.risk_moves is not None:
             # Last, because it uses the sum over all nodes, which includes moves that are planned.
             self.risk_moves.round(inputs, outcome)
@@ -142,20 +125,10 @@ class Balancer:
             for resource, used in node.usage.items()
             if node.capacity.get(resource)
         }
-        record_means(self.policy, inventory.history, outcome, self._compute_means(now_ms))
-        inventory.move_thresholds()
         return outcome
+
+    def forget_hot_nodes(self) -> None:
+        self.hot_nodes, self.hot_usage = 0, {}
 
     def remove_node(self, name: str) -> None:
         self.rounds.counters.remove_node(name)
-
-    def _compute_means(self, now_ms: int) -> dict[str, float]:
-        """Return the mean usage of all measured nodes in percent, for the thresholds of the filter."""
-        names = sorted(watched_resources(self.policy))
-        fresh = find_measured(self.columns, self.policy.rebalance, now_ms, names)
-        rows = np.flatnonzero(fresh)
-        if not names or not rows.size:
-            return {}
-        nodes = PoolNodes(self.columns, rows, names)
-        means = mean_percentages(nodes, nodes.usage, self.rounds.differences)
-        return dict(zip(names, means, strict=True))

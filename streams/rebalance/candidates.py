@@ -1,9 +1,6 @@
-"""A pod that may leave its node, and the rules that may stop it.
+"""A pod that may leave its node, and the rules that may stop it."""
 
-Rounds create candidates. `streams.cluster.rebalancer` has the rules of migrations and earlier moves.
-"""
-
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -44,36 +41,17 @@ class Candidate(NamedTuple):
     """Whether the source node is above its high thresholds."""
 
 
-class Rules:
-    """The rules of a round; this base class stops no pod."""
+@dataclass(frozen=True, slots=True)
+class RoundRules:
+    """What a round gets from migrations, which are decided above it."""
 
-    leaving: Collection[str] = ()
+    leaving: Collection[str]
     """uids of pods that are already leaving; their usage counts as gone."""
-
-    def explain_protection(self, held: HeldPod) -> str | None:
-        """Return why a pod may never be evicted; None if it may be."""
-        return None
-
-    def list_avoided_nodes(self, held: HeldPod) -> Collection[str]:
-        """Return the names of nodes that are excluded for the pod."""
-        return ()
-
-    def list_cooling_nodes(self) -> Collection[str]:
-        """Return the names of nodes that moves have left and that have not cooled."""
-        return ()
-
-    def explain_rest(self, held: HeldPod, node: str, rest_ms: int) -> str | None:
-        """Return why a pod that a move brought within `rest_ms` is not moved again; None if it may be."""
-        return None
-
-    def find_refusing_nodes(self, held: HeldPod) -> BoolArray | None:
-        """Return a mask of nodes that refuse a replacement of the pod, shape (nodes,); None if none does."""
-        return None
-
-    def hold_back(self, held: HeldPod, node: str, pool: str) -> Gate | None:
-        """Return the gate that stops a pod for any target; called before a target is chosen."""
-        return None
-
-    def gate(self, candidate: Candidate) -> Gate | None:
-        """Start the candidate's migration, or return the gate that stops it."""
-        return None
+    explain_protection: Callable[[HeldPod], str | None]
+    """Returns why a pod may never be evicted; None if it may be."""
+    find_refusing_nodes: Callable[[HeldPod], BoolArray]
+    """Returns a mask of the nodes that refuse a replacement of a pod, shape (nodes,)."""
+    hold_back: Callable[[HeldPod, str], Gate | None]
+    """Returns the gate that stops a pod of a node for any target; called before a target is chosen."""
+    propose: Callable[[Candidate], Gate | None]
+    """Starts the migration of a candidate, or returns the gate that stops it."""

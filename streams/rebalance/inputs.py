@@ -7,8 +7,9 @@ import numpy as np
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
+from streams.placement.exclusions import Exclusions
 from streams.pods.held import HeldPod
-from streams.rebalance.candidates import Rules
+from streams.rebalance.candidates import RoundRules
 from streams.rebalance.columns import Columns
 from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget
@@ -18,13 +19,13 @@ from streams.stage.budget import Budget
 class RoundInput:
     columns: Columns
     now_ms: int
-    rules: Rules
+    rules: RoundRules
+    exclusions: Exclusions
+    """Nodes that pods must stay away from."""
     budget: Budget
     """Number of pods that may be checked."""
     reluctant_last: bool = False
     """Whether pods that prefer no eviction come last on their node (noEvictionPolicy Preferred)."""
-    paused: bool = False
-    """Only mean usage is recorded, for thresholds that follow the recent past."""
 
 
 class PodFilter:

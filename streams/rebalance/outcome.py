@@ -6,8 +6,9 @@ the first gate that stopped it.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from schemas.messages.pods import Pod
 from streams.rebalance.candidates import Candidate, Phase
+from streams.rebalance.node_arrays import TOTAL_MAX
+from streams.stage.arrays import IntArray
 
 NodeClass = Literal["low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped"]
 #: Classes by their code in `PoolOutcome.codes`.
@@ -26,6 +29,8 @@ LOW, BOTH_LOW, PROD_LOW, HIGH, PROD_HIGH, NORMAL, SKIPPED = range(len(CLASSES))
 
 Percents = Mapping[str, float]
 
+#: A limit that no usage exceeds.
+UNLIMITED = 4 * TOTAL_MAX
 #: Most verdicts that are kept per hot node; other pods are only counted.
 VERDICTS_MAX = 32
 
@@ -41,7 +46,7 @@ class PoolThresholds:
     deviation: bool = False
     """Whether they are distances from the mean."""
     source: str = "policy"
-    """Origin of the thresholds: the policy, a weekly window, the recent past."""
+    """Origin of the thresholds: the policy or a weekly window."""
     without_target: bool = False
     """Whether batch and free pods of a hot node may leave without a target."""
 
@@ -127,6 +132,51 @@ class NodeReadings:
         return any(used > self.limit[name] for name, used in self.used.items())
 
 
+@dataclass(frozen=True, slots=True)
+class PoolReadings:
+    """Usage, high limits and capacity of measured nodes, as arrays of shape (resources, nodes)."""
+
+    names: Sequence[str]
+    """The nodes, in ascending order."""
+    resources: Sequence[str]
+    used: Mapping[Phase, IntArray]
+    limits: Mapping[Phase, IntArray]
+    """High limits; a phase without limits is left out."""
+    capacity: IntArray
+
+    def find_position(self, name: str) -> int | None:
+        """Return the position of a node; None if it is not measured."""
+        position = bisect_left(self.names, name)
+        found = position < len(self.names) and self.names[position] == name
+        return position if found else None
+
+    def find(self, name: str, phase: Phase) -> NodeReadings | None:
+        """Return the readings of a node; None if it is not measured."""
+        position = self.find_position(name)
+        return None if position is None else self.get(position, phase)
+
+    def get(self, position: int, phase: Phase) -> NodeReadings:
+        if phase not in self.limits:
+            return NodeReadings({}, {}, {})
+        return self.build(
+            self.used[phase][:, position].tolist(),
+            self.limits[phase][:, position].tolist(),
+            self.capacity[:, position].tolist(),
+        )
+
+    def build(
+        self, used: Sequence[int], limits: Sequence[int], capacity: Sequence[int]
+    ) -> NodeReadings:
+        """Return readings from amounts per resource, without unlimited resources."""
+        limited = [limit < UNLIMITED for limit in limits]
+        names = list(compress(self.resources, limited))
+        return NodeReadings(
+            used=dict(zip(names, compress(used, limited), strict=True)),
+            limit=dict(zip(names, compress(limits, limited), strict=True)),
+            capacity=dict(zip(names, compress(capacity, limited), strict=True)),
+        )
+
+
 @dataclass(slots=True)
 class PoolOutcome:
     """The result for one pool."""
@@ -152,8 +202,8 @@ class PoolOutcome:
     memory: Mapping[str, int] = field(default_factory=dict)
     """Number of nodes by definition of memory usage, if there are several."""
 
-    readings: Callable[[str, Phase], "NodeReadings | None"] | None = None
-    """Returns the readings of a measured node; None if nothing is measured."""
+    readings: PoolReadings | None = None
+    """None by Koordinator's rules, by which moves from cooled nodes do not end."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of nodes by class."""
@@ -182,12 +232,9 @@ class PoolOutcome:
 @dataclass(slots=True)
 class RoundOutcome:
     now_ms: int
-    paused: bool = False
     ended: str = ""
     """Text of the gate that ended the round."""
     pools: list[PoolOutcome] = field(default_factory=list)
-    means: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """Mean usage of the measured nodes of each pool in percent, also in paused rounds."""
 
     @property
     def hot_names(self) -> set[str]:

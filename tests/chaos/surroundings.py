@@ -6,7 +6,7 @@ The notice must come within `SEEN_WITHIN_S`.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -18,10 +18,10 @@ from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import encode
 from streams.stage import journal
 from tests.chaos.history import Changed
+from tests.chaos.member import Member
 from tests.chaos.plan import Change
 from tests.conftest import delete_topic
 from tests.streams.noticing import SEEN_WITHIN_S, metric, problems
-from tests.streams.worker_process import Worker
 
 #: Which topic is meant by a fault.
 _TOPICS: dict[Change, str] = {"output gone": "status", "dead letters gone": "dead-letters"}
@@ -31,22 +31,10 @@ _FOREIGN = (b"not ours", b'{"partition":7}', b'{"schema_version":2}\n')
 _WELL_WITHIN_S = 60.0
 
 
-class Watched(Protocol):
-    """A worker of the run."""
-
-    worker: Worker
-    port: int
-    """Where it answers."""
-
-    def start(self) -> None:
-        """Start the worker."""
-        ...
-
-
 class Surroundings:
     """The topics and the clock of a run."""
 
-    def __init__(self, kafka: KafkaSettings, members: Sequence[Watched]) -> None:
+    def __init__(self, kafka: KafkaSettings, members: Sequence[Member]) -> None:
         self._kafka, self._members = kafka, members
         self._connection: Connection = connect(kafka)
         self.changed = Changed()

@@ -8,14 +8,18 @@ by the filter, pods whose eviction fails by the gate.
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from schemas.messages.metrics import NodeMetric
 from schemas.policy import Policy, PolicyError, low_node_load_args
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
+from streams.moves.history import Moves
+from streams.placement.exclusions import Exclusions
 from streams.pods.held import HeldPod
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.candidates import Candidate, Gate, Rules
+from streams.rebalance.candidates import Candidate, Gate, RoundRules
 from streams.rebalance.outcome import RoundOutcome
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
@@ -61,7 +65,8 @@ class World:
     def __init__(self, policy: Policy, scenario: Json) -> None:
         self.scenario = scenario
         self.inventory = Inventory(policy)
-        self.balancer = Balancer("golden", policy, self.inventory)
+        exclusions = Exclusions(Moves(objects.CLUSTER, policy), self.inventory)
+        self.balancer = Balancer(objects.CLUSTER, self.inventory, exclusions)
         self._dry_run = policy.rebalance.dry_run
         self._items = {item["uid"]: item for item in scenario["pods"]}
         self.outcome = RoundOutcome(0)
@@ -82,9 +87,14 @@ class World:
         now_ms = objects.time_ms(step["now"]) or 0
         self.inventory.advance(now_ms)
         self._measure(step["nodeMetrics"])
-        self.outcome = outcome = self.balancer.round(
-            now_ms, _Rules(self._items, dry_run=self._dry_run)
+        rules = RoundRules(
+            leaving=(),
+            explain_protection=self._explain_protection,
+            find_refusing_nodes=lambda _: np.zeros(len(self.inventory.nodes), dtype=np.bool_),
+            hold_back=lambda *_: None,
+            propose=self._evict,
         )
+        self.outcome = outcome = self.balancer.round(now_ms, rules)
         evicted = [] if self._dry_run else outcome.moves
         if self.scenario.get("dropEvicted"):
             for move in evicted:
@@ -92,6 +102,13 @@ class World:
                 self.inventory.release(pod.uid)
                 self._gone[pod.namespace, pod.name] = None
         return _answer(outcome, evicted)
+
+    def _explain_protection(self, held: HeldPod) -> str | None:
+        return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
+
+    def _evict(self, candidate: Candidate) -> Gate | None:
+        fails = self._items[candidate.held.pod.uid].get("evictFails") and not self._dry_run
+        return Gate("Evictor", "the eviction failed") if fails else None
 
     def _measure(self, metrics: list[Json]) -> None:
         """These metrics and no others are there."""
@@ -106,20 +123,6 @@ class World:
             self.inventory.apply_metric(metric.model_copy(update={"pods": left}))
 
 
-class _Rules(Rules):
-    """Pods that cannot be evicted, or whose eviction fails, as the scenario says."""
-
-    def __init__(self, items: Json, *, dry_run: bool) -> None:
-        self._items, self._dry_run = items, dry_run
-
-    def explain_protection(self, held: HeldPod) -> str | None:
-        return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
-
-    def gate(self, candidate: Candidate) -> Gate | None:
-        fails = self._items[candidate.held.pod.uid].get("evictFails") and not self._dry_run
-        return Gate("Evictor", "the eviction failed") if fails else None
-
-
 def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:
     result: dict[str, Any] = {
         "evicted": [
@@ -131,6 +134,6 @@ def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:
             for move in evicted
         ]
     }
-    if not outcome.paused:
+    if outcome.pools:
         result["pools"] = [{"name": pool.name, "nodes": pool.classes()} for pool in outcome.pools]
     return result

@@ -24,7 +24,7 @@ plugins:
 #: Texts that are no policy, or that are at a limit.
 INVALID_POLICIES = (
     "", "null", "mode: enforced", "loadAware: {usageThresholds: {cpu: 101}}",
-    "rebalance: {highThresholds: {cpu: 5}}", "movingThresholds: {filter: {recentPast: {rounds: 361}}}",
+    "rebalance: {highThresholds: {cpu: 5}}", "movingThresholds: {hotspots: [{}, {}]}",
     "a: &a [*a]", "[" * 40, "mode: observe\nmode: enforce", "\ufeffmode: observe", "mode: \x00",
     "x: " + "y" * 262_140, "- " * 20_000,
 )  # fmt: skip
@@ -44,10 +44,6 @@ _GATES = ("MaxMigratingPerNode", "MaxMigratingPerWorkload", "MaxUnavailablePerWo
 _FILTERS = ("NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts",
             "NodeResourcesFit", "LoadAwareScheduling")  # fmt: skip
 _WINDOWS = ({"from": "00:00", "to": "12:00"}, {"from": "10:00", "to": "09:00"})
-_RECENT_PAST = (
-    {"deviations": 0, "rounds": 2, "atLeast": {"cpu": 5}, "atMost": {"cpu": 90}},
-    {"deviations": 1.5, "rounds": 10, "atLeast": {"cpu": 5}, "atMost": {"cpu": 90}},
-)
 _THRESHOLDS: tuple[Document, ...] = (
     {"lowThresholds": {"cpu": 0}, "highThresholds": {"cpu": 1}},
     {"lowThresholds": {"cpu": 10}, "highThresholds": {"cpu": 30}},
@@ -68,8 +64,8 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
         "metricFutureSeconds": (0, 5, 86_400),
         "otherSchedulers": ("refuse", "evictDirectly"),
         "movingThresholds": (
-            *({"filter": {"recentPast": past}, "hotspots": [{"recentPast": past}]} for past in _RECENT_PAST),
             {"filter": {"windows": [_WINDOWS[0] | {"usageThresholds": {"cpu": 75}}]}},
+            {"hotspots": [{"windows": [_WINDOWS[1] | {"evictWithoutTarget": True}]}]},
         ),
     }),
     "collect": (0.8, {

@@ -34,7 +34,6 @@ from schemas.messages.requests import SchedulingRequest
 from schemas.messages.usage import NodeUsage
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
-from schemas.policy.sections.rebalance import AnomalyCondition
 from schemas.topics.codec import decode
 from schemas.topics.partitions import find_policy_numbers, partition_for
 from streams.aggregate.collect import CollectRules, PoolRules
@@ -418,17 +417,6 @@ def moves_policy(mode: str = "enforce", **moves: Any) -> Policy:
 def load_args(**fields: Any) -> LoadAwareSchedulingArgs:
     """Arguments of the load-aware plugin by upstream's names."""
     return load_aware_args(fields)
-
-
-def anomaly_condition(
-    abnormalities: int, normalities: int, timeout_ms: int = 60_000
-) -> AnomalyCondition:
-    """When a node is abnormal, and when it is normal again."""
-    return AnomalyCondition.model_construct(
-        timeout_ms=timeout_ms,
-        consecutive_abnormalities=abnormalities,
-        consecutive_normalities=normalities,
-    )
 
 
 # --- workloads and migrations --------------------------------------------------------------------

@@ -267,7 +267,7 @@ class World:
         protected = migrations.lifecycle.gates.protections.explain(found[1])
         answer = (
             (None if protected is None else Gate("Protection", protected))
-            or migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
+            or migrations.hold_back(found[1], candidate.node, cause.now_ms)
             or migrations.propose(candidate, cause)
         )
         self._sort(map(read_message, migrations.lifecycle.take_messages()))

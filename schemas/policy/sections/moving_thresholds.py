@@ -1,21 +1,14 @@
-"""`movingThresholds`: thresholds that depend on the time of the week or on recent usage. An addition of
-loadstream.
+"""`movingThresholds`: thresholds that depend on the time of the week. An addition of loadstream.
 
     movingThresholds:
       filter:
         windows: [{from: "00:00", to: "06:00", utcOffset: "+08:00", usageThresholds: {cpu: 80}}]
       hotspots:
         - pool: web
-          recentPast: {deviations: 3, rounds: 60, atLeast: {cpu: 55}, atMost: {cpu: 85}}
+          windows: [{from: "00:00", to: "06:00", utcOffset: "+08:00", highThresholds: {cpu: 85}}]
 
-A moving threshold replaces the configured threshold of the same resource. The first applicable rule
-counts:
-
-1. the annotation of the node;
-2. the first open window;
-3. mean plus a number of standard deviations of the usage in the newest rounds, within its bounds, once
-   half of the rounds have been observed;
-4. the configured threshold.
+The first open window replaces the configured threshold of the same resource. The annotation of a node
+overrides both.
 
 While a window with `evictWithoutTarget` is open, batch and free pods of a hot node may be evicted
 without a target.
@@ -35,51 +28,15 @@ from schemas.policy.parts import (
     Items,
     Percents,
     PolicyPart,
-    int_range,
     is_false,
 )
 from schemas.policy.sections.load_aware import LoadAwareSchedulingArgs
 from schemas.policy.sections.rebalance import THRESHOLD_MAPS, Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.windows import WINDOWS_MAX, WeeklyWindow
 
-#: Most rounds whose mean usage is kept.
-ROUNDS_MAX = 360
-
 _Thresholds = Annotated[
     dict[ResourceName, Annotated[float, Field(ge=0)]], Field(max_length=RESOURCES_MAX)
 ]
-_Bounds = Annotated[
-    dict[ResourceName, Annotated[float, Field(ge=0, le=100)]], Field(max_length=RESOURCES_MAX)
-]
-
-
-class RecentPast(PolicyPart):
-    """Mean plus a number of standard deviations of the mean usage in the newest rounds."""
-
-    deviations: Annotated[float, Field(ge=0, le=100)] = 3.0
-    """Standard deviations above the mean."""
-    rounds: Annotated[int, int_range(2, ROUNDS_MAX)] = 60
-    """Rounds that count. Until half of them were seen, the configured threshold applies."""
-    at_least: _Bounds = Field(default_factory=dict)
-    """Lower bound of the threshold in percent, for each resource that has one."""
-    at_most: _Bounds = Field(default_factory=dict)
-    """Upper bound in percent, for the same resources."""
-
-    def conflicts(self) -> Iterable[Conflict]:
-        """Each resource needs both bounds, in order."""
-        if not self.at_least:
-            yield Conflict(
-                ("atLeast",), "no resource is given; give both bounds of a resource", ("atLeast",)
-            )
-        for resource in sorted({*self.at_least, *self.at_most}):
-            least, most = self.at_least.get(resource), self.at_most.get(resource)
-            if least is None or most is None:
-                missing = "atLeast" if least is None else "atMost"
-                message = f"{resource!r} is missing; give both bounds of a resource"
-                yield Conflict((missing,), message, ("atLeast", "atMost"))
-            elif least > most:
-                message = f"atLeast is {least:g} and atMost is {most:g}; the upper bound must not be smaller"
-                yield Conflict(("atMost", resource), message, ("atLeast", "atMost"))
 
 
 class FilterWindow(WeeklyWindow):
@@ -117,8 +74,6 @@ class MovingFilter(PolicyPart):
 
     windows: Annotated[Items[FilterWindow], Field(max_length=WINDOWS_MAX)] = ()
     """Windows with thresholds; the first open one counts."""
-    recent_past: RecentPast | None = None
-    """`usageThresholds` from the mean usage of all nodes in the newest rounds, plus deviations."""
 
 
 class MovingHotspots(PolicyPart):
@@ -128,9 +83,6 @@ class MovingHotspots(PolicyPart):
     """Name of the pool; none: all pools without an entry of their own."""
     windows: Annotated[Items[HotspotWindow], Field(max_length=WINDOWS_MAX)] = ()
     """Windows with thresholds; the first open one counts."""
-    recent_past: RecentPast | None = None
-    """`highThresholds` from the mean usage of the pool's nodes in the newest rounds, plus
-    deviations; low thresholds are lowered with it. Refused with deviation thresholds."""
 
 
 class MovingThresholds(PolicyPart):
@@ -222,9 +174,6 @@ def _filter_conflicts(
     for index, window in enumerate(moving.windows):
         for field, known in configured.items():
             yield from _find_unconfigured(window, field, known, (*at, "windows", index))
-    if moving.recent_past is not None:
-        known = load_aware.usage_thresholds
-        yield from _find_unconfigured(moving.recent_past, "at_least", known, (*at, "recentPast"))
 
 
 def _pool_conflicts(
@@ -249,13 +198,6 @@ def _pool_conflicts(
                         f"more than {_alias(window, high)} ({merged[high][resource]:g})"
                     )
                     yield Conflict(here, message, _READS)
-    if entry.recent_past is None:
-        return
-    if pool.use_deviation_thresholds:
-        message = f"pool {pool.name!r} has deviation thresholds, which already follow the mean"
-        yield Conflict((*at, "recentPast"), message, _READS)
-    known = configured["high_thresholds"]
-    yield from _find_unconfigured(entry.recent_past, "at_least", known, (*at, "recentPast"))
 
 
 def _find_unconfigured(

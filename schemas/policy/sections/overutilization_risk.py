@@ -32,8 +32,6 @@ class RiskResource(PolicyPart):
 
     name: ResourceName
     """Name of the resource."""
-    weight: PositivePercent = 1
-    """Its weight in the cost."""
     hot_percent: PositivePercent | None = None
     """Percentage of a node above which it is hot; none: 75 for cpu, 80 for other resources."""
 
@@ -68,5 +66,5 @@ class OverutilizationRiskArgs(PolicyPart):
 
     def conflicts(self) -> Iterable[Conflict]:
         return find_repeated(
-            "resources", [resource.name for resource in self.resources], "a resource has one weight"
+            "resources", [resource.name for resource in self.resources], "expected one entry"
         )

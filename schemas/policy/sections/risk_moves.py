@@ -2,8 +2,8 @@
 risk of overutilization most.
 
 The cost of a node is that of the score of the same name (`overutilizationRisk`); with several
-resources it is the sum of their costs, each multiplied by its weight and divided by the largest
-weight. Limits of simultaneous moves, maintenance windows and protections apply as to all moves.
+resources it is the sum of their costs. Limits of simultaneous moves, maintenance windows and
+protections apply as to all moves.
 """
 
 from typing import Annotated

@@ -19,7 +19,6 @@ from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Node
 from streams.migration.gates.budgets import Budgets, count_left
 from streams.migration.gates.concurrency_limits import ConcurrencyLimits
 from streams.migration.gates.protections import Protections
@@ -70,7 +69,6 @@ class Gates:
         self._as_koordinator = policy.compat == "koordinator"
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
         self._protections = frozenset(policy.evictor.protections)
-        self._pools = frozenset(pool.name for pool in policy.rebalance.pools(policy.compat))
         args, evictor = policy.migration, policy.evictor
         self._fits = (args.node_fit or evictor.node_fit) and "NodeFit" not in self._skipped
         selectors = (("migration", args.node_selector), ("evictor", evictor.node_selector))
@@ -172,7 +170,7 @@ class Gates:
         With `waiting_too`, migrations that wait for arbitration count, as they do for a new migration.
         """
         if not proposal.ignore_windows:
-            closed = self.check_windows(proposal.pool, proposal.node, pod.namespace, now_ms)
+            closed = self.check_windows(pod.namespace, now_ms)
             if closed is not None:
                 return Gate("MaintenanceWindow", closed)
         replicas = self.workloads.find_replicas(pod)
@@ -190,14 +188,9 @@ class Gates:
                 return gate
         return self.check_rates_and_budgets(pod, replicas, now_ms, waiting_too=waiting_too)
 
-    def check_windows(self, pool: str, node: str, namespace: str, now_ms: int) -> str | None:
-        """Return why maintenance windows allow no eviction now; None if they do.
-
-        If the policy has no pool of this name any more, the node's current pool counts.
-        """
-        if pool not in self._pools:
-            pool = find_pool(self.inventory.policy, self.inventory.nodes.get(node))
-        return self.inventory.policy.maintenance.explain_closed(pool, namespace, now_ms)
+    def check_windows(self, namespace: str, now_ms: int) -> str | None:
+        """Return why maintenance windows allow no eviction now; None if they do."""
+        return self.inventory.policy.maintenance.explain_closed(namespace, now_ms)
 
     def check_rates_and_budgets(
         self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
@@ -305,15 +298,6 @@ class Gates:
             UNRESERVABLE,
             f"{unsupported}, so no room can be reserved for a replacement; mode EvictDirectly needs none",
         )
-
-
-def find_pool(policy: Policy, node: Node | None) -> str:
-    """Return the name of the first pool that selects a node."""
-    labels = node.state.labels if node is not None and node.state is not None else {}
-    for pool in policy.rebalance.pools("loadstream"):
-        if pool.node_selector is None or pool.node_selector.matches(labels):
-            return pool.name
-    return ""
 
 
 @lru_cache(maxsize=64)

@@ -2,9 +2,9 @@
 
 A node's cost (`streams.risk.overutilization`) depends on mean and variance of its usage. Mean and variance
 of a pod that has not run yet follow from its demand and the usage of the cluster's pods
-(`streams.risk.fleet_usage`). For one resource with weight w:
+(`streams.risk.fleet_usage`). For one resource:
 
-    increase = w (cost with the pod - cost without it + TIE x (mean usage with the pod / capacity))
+    increase = cost with the pod - cost without it + TIE x (mean usage with the pod / capacity)
 
 The last term decides between nodes without risk. The raw score is 1 / (sum of the increases), at most
 1 / `LEAST`. Raw scores are stretched to 0..100, so steps are finest among the best nodes, and one node
@@ -79,10 +79,7 @@ class OverutilizationRiskScore(Score):
     def __init__(self, args: OverutilizationRiskArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
         self._hot = tuple(resource.hot_share for resource in args.resources)
-        weights = [resource.weight for resource in args.resources]
-        # The largest weight is 1, so equal weights need no multiplication.
-        self._weights = tuple(weight / max(weights) for weight in weights)
-        self._least = LEAST * (sum(weights) / max(weights))
+        self._least = LEAST * len(args.resources)
         self._fleet: tuple[FleetUsage, ...] = get_prior_usage(args)
         self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
         """The last pod, the fleet's figures and the pod's expected usage, because `score` is called row by row."""
@@ -197,10 +194,10 @@ class OverutilizationRiskScore(Score):
         row_figures = self._rows[row]
         assert row_figures is not None  # noqa: S101 - every row is refreshed before it is read
         increase = 0.0
-        for weight, (mean, variance), resource_figures in zip(
-            self._weights, self._expected(prepared), row_figures, strict=True
+        for (mean, variance), resource_figures in zip(
+            self._expected(prepared), row_figures, strict=True
         ):
-            increase += self._increase(resource_figures, mean, variance) * weight
+            increase += self._increase(resource_figures, mean, variance)
         return 1.0 / max(increase, self._least)
 
     def _increase(
@@ -223,8 +220,7 @@ class OverutilizationRiskScore(Score):
                 for row in changed:
                     figures = self._rows[row]
                     assert figures is not None  # noqa: S101 - the row was refreshed
-                    increase = self._increase(figures[index], mean, variance)
-                    cached.values[row] = -(increase * self._weights[index])
+                    cached.values[row] = -self._increase(figures[index], mean, variance)
                 cached.position = len(self._changed)
                 return cached.values
         means, variances, before, per_unit, square, after = self._columns_by_resource[index]
@@ -237,8 +233,6 @@ class OverutilizationRiskScore(Score):
         after *= self._ties
         after += cost
         np.subtract(before, after, out=after)
-        if self._weights[index] != 1.0:
-            after *= self._weights[index]
         if cached is not None or self._seen.get(key):
             self._cached.put(key, CachedIncreases(after.copy(), len(self._changed)), after.nbytes)
         else:

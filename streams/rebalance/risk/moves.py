@@ -36,7 +36,7 @@ from streams.rebalance.outcome import (
 )
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import RiskPod, RiskPods, expect_life_minutes
-from streams.rebalance.risk.record import POOL, RiskReadings, RiskRecord
+from streams.rebalance.risk.record import RiskRecord, read_nodes
 from streams.risk.overutilization import TIE
 from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget, rotate
@@ -65,7 +65,7 @@ class RiskMoves:
 
     def round(self, inputs: RoundInput, outcome: RoundOutcome) -> None:
         """Plan moves after those that the round has already planned."""
-        if inputs.paused or outcome.ended:
+        if outcome.ended:
             return
         risk_round = _Round(self, inputs, outcome)
         outcome.pools.append(risk_round.record.outcome)
@@ -84,8 +84,9 @@ class _Round:
             columns, moves.rebalance, inputs.now_ms, self.resources
         )
         self.rows = np.flatnonzero(fresh)
-        self.readings = RiskReadings(columns, self.rows, moves.score.resources)
-        self.names, self.position_of = self.readings.names, self.readings.positions
+        self.readings = read_nodes(columns, self.rows, moves.score.resources)
+        self.names = self.readings.names
+        self.position_of = {name: position for position, name in enumerate(self.names)}
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
         pods = [columns.nodes[row].pods.held for row in self.rows.tolist()]
@@ -95,7 +96,7 @@ class _Round:
         self.leaving = {*inputs.rules.leaving, *(move.held.pod.uid for move in outcome.moves)}
         cooling = [
             self.position_of[name]
-            for name in inputs.rules.list_cooling_nodes()
+            for name in inputs.exclusions.moves.list_cooling(inputs.now_ms)
             if name in self.position_of
         ]
         self.open: BoolArray = columns.schedulable[self.rows].copy()
@@ -305,8 +306,12 @@ class _Round:
         protected = inputs.rules.explain_protection(held)
         if protected is not None:
             return "filter", protected
-        resting = inputs.rules.explain_rest(
-            held, self.names[pod.source], self.args.rest_minutes * _MINUTE_MS
+        resting = inputs.exclusions.moves.explain_rest(
+            held.pod.owner_key,
+            self.names[pod.source],
+            held.assigned_at_ms,
+            self.args.rest_minutes * _MINUTE_MS,
+            inputs.now_ms,
         )
         return None if resting is None else ("resting", resting)
 
@@ -314,12 +319,10 @@ class _Round:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
         allowed = self.fit.group(pod.held, "node").fitting() & self.open
         allowed[pod.source] = False
-        avoided = self.inputs.rules.list_avoided_nodes(pod.held)
+        avoided = self.inputs.exclusions.list_names(pod.held.pod, self.inputs.now_ms)
         allowed[[self.position_of[name] for name in avoided if name in self.position_of]] = False
         refused = self.inputs.rules.find_refusing_nodes(pod.held)
-        if refused is not None:
-            allowed &= ~refused[self.rows]
-        return allowed
+        return allowed & ~refused[self.rows]
 
     def _reject(
         self,
@@ -339,9 +342,10 @@ class _Round:
         target, hot = pod.target, self.record.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
         rules, source = self.inputs.rules, self.names[pod.source]
-        refused = rules.hold_back(pod.held, source, POOL)
-        candidate = self.record.build_candidate(pod, target, costs)
-        refused = refused or rules.gate(candidate)
+        refused = rules.hold_back(pod.held, source)
+        if refused is None:
+            candidate = self.record.build_candidate(pod, target, costs)
+            refused = rules.propose(candidate)
         if refused is not None:
             self._reject(pod, "gate", refused.text, costs, target)
             if refused.scope != "pod":

@@ -1,8 +1,7 @@
 """Costs of the nodes of one round, which planned moves change.
 
-Mean, variance and cost are those of the score OverutilizationRisk (`streams.risk`). Over several resources,
-the cost is a weighted sum in which the largest weight is 1: so a node that is certain to be hot by that
-resource costs 1, no matter how many other resources there are.
+Mean, variance and cost are those of the score OverutilizationRisk (`streams.risk`). Costs of several
+resources are added up.
 """
 
 from collections.abc import Sequence
@@ -40,8 +39,6 @@ class RiskNodes:
     def __init__(self, args: OverutilizationRiskArgs, nodes: Sequence[Node | None]) -> None:
         """A node without statistics costs nothing."""
         resources = [resource.name for resource in args.resources]
-        most = max(resource.weight for resource in args.resources)
-        self._weights = [resource.weight / most for resource in args.resources]
         self._cost, self._costs = cost_function(), CostArrays()
         hot = [resource.hot_share for resource in args.resources]
         rows = [_row(node, resources, hot) for node in nodes]
@@ -51,14 +48,12 @@ class RiskNodes:
             np.ascontiguousarray(columns) for columns in figures
         )
         self._square = self._per_unit * self._per_unit
-        self.costs: FloatArray = self._weighted_costs(self._mean, self._variance)
+        self.costs: FloatArray = self._sum_costs(self._mean, self._variance)
         """Shape (nodes,)."""
 
-    def _weighted_costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def _sum_costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         costs = self._costs.costs(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
-        total: FloatArray = costs[0] * self._weights[0]
-        for index in range(1, len(self._weights)):
-            total += costs[index] * self._weights[index]
+        total: FloatArray = costs.sum(axis=0)
         return total
 
     def compute_growth(self, figures: Figures) -> FloatArray:
@@ -68,15 +63,15 @@ class RiskNodes:
         grown += self._mean
         spread = self._square * variance
         spread += self._variance
-        growth = self._weighted_costs(grown, spread)
+        growth = self._sum_costs(grown, spread)
         growth -= self.costs
         return growth
 
     def shares(self, figures: Figures) -> FloatArray:
-        """Return weighted mean usage with one more pod, less the hot share, shape (nodes,)."""
+        """Return the sum over resources of mean usage with one more pod, less the hot share, shape (nodes,)."""
         shares: FloatArray = np.zeros(self.costs.shape)
         for index, (mean, _) in enumerate(figures):
-            shares += self._weights[index] * (self._per_unit[index] * mean + self._mean[index])
+            shares += self._per_unit[index] * mean + self._mean[index]
         return shares
 
     def cost_with_pod(self, position: int, figures: Figures) -> float:
@@ -88,9 +83,8 @@ class RiskNodes:
 
     def _changed(self, position: int, figures: Figures, sign: float) -> float:
         total = 0.0
-        for index, (mean, variance) in enumerate(self._after(position, figures, sign)):
-            cost = self._cost(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
-            total += cost * self._weights[index]
+        for mean, variance in self._after(position, figures, sign):
+            total += self._cost(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
         return total
 
     def _after(self, position: int, figures: Figures, sign: float) -> list[tuple[float, float]]:

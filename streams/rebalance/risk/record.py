@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from schemas.base.message import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
 from schemas.policy.sections.overutilization_risk import RiskResource
-from streams.rebalance.candidates import Candidate, Phase
+from streams.rebalance.candidates import Candidate
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
     Costs,
     HotNodeOutcome,
-    NodeReadings,
     PoolOutcome,
+    PoolReadings,
     PoolThresholds,
     Verdict,
 )
@@ -25,29 +25,19 @@ from streams.stage.arrays import IntArray
 POOL = OVERUTILIZATION_RISK
 
 
-class RiskReadings:
-    """Usage and limits of the measured nodes of a round; positions are those of `rows`."""
-
-    def __init__(self, columns: Columns, rows: IntArray, resources: Sequence[RiskResource]) -> None:
-        self.names: list[str] = columns.names[rows].tolist()
-        self.positions = {name: position for position, name in enumerate(self.names)}
-        self._resources = resources
-        indexes = [columns.reading_rules.index[resource.name] for resource in resources]
-        self._used = columns.usage[indexes][:, rows]
-        self._capacity = columns.capacity[indexes][:, rows]
-
-    def get_readings(self, position: int) -> NodeReadings:
-        used, limit, capacity = {}, {}, {}
-        for index, resource in enumerate(self._resources):
-            used[resource.name] = int(self._used[index, position])
-            amount = capacity[resource.name] = int(self._capacity[index, position])
-            limit[resource.name] = resource.percent * amount // 100
-        return NodeReadings(used, limit, capacity)
-
-    def find_readings(self, name: str, phase: Phase) -> NodeReadings | None:
-        """Return the readings of a node; None if it was not measured, or for its prod pods alone."""
-        position = self.positions.get(name)
-        return None if position is None or phase != "node" else self.get_readings(position)
+def read_nodes(columns: Columns, rows: IntArray, resources: Sequence[RiskResource]) -> PoolReadings:
+    """Return usage, hot shares and capacity of measured nodes."""
+    indexes = [columns.reading_rules.index[resource.name] for resource in resources]
+    capacity = columns.capacity[indexes][:, rows]
+    percents = np.array([[resource.percent] for resource in resources])
+    return PoolReadings(
+        names=columns.names[rows].tolist(),
+        resources=[resource.name for resource in resources],
+        used={"node": columns.usage[indexes][:, rows]},
+        # In two parts, because the product may exceed 64 bits.
+        limits={"node": capacity // 100 * percents + capacity % 100 * percents // 100},
+        capacity=capacity,
+    )
 
 
 class RiskRecord:
@@ -55,7 +45,7 @@ class RiskRecord:
 
     def __init__(
         self,
-        readings: RiskReadings,
+        readings: PoolReadings,
         resources: Sequence[RiskResource],
         names: list[str],
         codes: NDArray[np.int8],
@@ -72,13 +62,13 @@ class RiskRecord:
             names=names,
             codes=codes,
             targets=targets,
-            readings=readings.find_readings,
+            readings=readings,
         )
         self.hot: dict[int, HotNodeOutcome] = {}
         """Nodes that were searched for pods, by position."""
 
     def add_hot_node(self, position: int, cost: float) -> HotNodeOutcome:
-        reading = self._readings.get_readings(position)
+        reading = self._readings.get(position, "node")
         hot = HotNodeOutcome(
             name=self._readings.names[position],
             phase="node",
@@ -112,7 +102,7 @@ class RiskRecord:
             reason=_reason(costs, name),
             target=name,
             usage=self._usage(pod),
-            source_hot=self._readings.get_readings(pod.source).is_hot,
+            source_hot=self._readings.get(pod.source, "node").is_hot,
         )
 
     def note_move(self, pod: RiskPod, candidate: Candidate, costs: Costs) -> None:

@@ -17,15 +17,14 @@ phase and shared by all pools:
   node below its thresholds.
 - A pool that needs one round counts nothing.
 
-A new policy keeps the counters whose meaning is the same (`list_counting_rules`, `carry_over`).
+A policy that changes rebalancing starts all counters again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from schemas.messages.rounds import HotspotCounter, HotspotCounterRow
-from schemas.policy import LOW_NODE_LOAD, Policy
+from schemas.policy import Policy
 from schemas.policy.sections.rebalance import AnomalyCondition
 from streams.rebalance.candidates import Phase
 from streams.rebalance.differences import get_differences
@@ -246,98 +245,3 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             return pools[index].condition
         conditions = {pool.name: pool.condition for pool in pools}
         return conditions.get(counter.pool, AnomalyCondition())
-
-
-# --- another policy -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CountingRule:
-    """How one pool counts hot rounds in one phase."""
-
-    definition: Any
-    """Parts of the policy that define a hot round."""
-    needed: int
-    """Rounds that make a node abnormal."""
-    by_pool: tuple[int, ...] = ()
-    """`needed` by position of the pool, by Koordinator's rules, where pools may have equal names."""
-
-    def needed_for(self, counter: HotspotCounter) -> int:
-        index = counter.pool_index
-        return self.needed if index is None or not self.by_pool else self.by_pool[index]
-
-
-def list_counting_rules(policy: Policy) -> dict[CounterKey, CountingRule]:
-    """Return how rounds count under a policy, by pool and phase; empty without rounds by thresholds.
-
-    Counters keep their meaning while the pool's nodes, its thresholds and the interval between rounds
-    stay the same.
-    """
-    if not policy.plugins.balances(LOW_NODE_LOAD):
-        return {}
-    descheduling = policy.descheduling
-    pools = policy.rebalance.pools(policy.compat)
-    rules: list[tuple[CounterKey, Any, int]] = []
-    for index, pool in enumerate(pools):
-        resources = {
-            *(pool.high_thresholds or {}), *(pool.low_thresholds or {}),
-            *(pool.prod_high_thresholds or {}), *(pool.prod_low_thresholds or {}),
-        }  # fmt: skip
-        node = (
-            policy.compat,
-            descheduling.descheduling_interval_ms,
-            descheduling.node_selector,
-            # A node belongs to the first pool that selects it.
-            tuple(earlier.node_selector for earlier in pools[: index + 1]),
-            pool.use_deviation_thresholds,
-            policy.moving_thresholds.of_pool(pool.name),
-            # These resources must be measured.
-            resources,
-            pool.high_thresholds or {},
-        )
-        prod = (*node, pool.prod_high_thresholds or {})
-        condition = pool.anomaly_condition
-        needed = 0 if condition is None else condition.consecutive_abnormalities
-        rules += [((pool.name, "node"), node, needed), ((pool.name, "prod"), prod, needed)]
-    if not get_differences(policy.compat).consecutive_counts:
-        # A node has one counter for all pools, and a missing low threshold changes the high one.
-        lows = [(pool.low_thresholds, pool.prod_low_thresholds) for pool in pools]
-        definition = ([definition for _, definition, _ in rules], lows)
-        by_pool = tuple(needed for (_, phase), _, needed in rules if phase == "node")
-        return {key: CountingRule(definition, needed, by_pool) for key, _, needed in rules}
-    return {key: CountingRule(definition, needed) for key, definition, needed in rules}
-
-
-def carry_over(
-    counters: Counters,
-    before: Mapping[CounterKey, CountingRule],
-    after: Mapping[CounterKey, CountingRule],
-) -> list[HotspotCounterRow]:
-    """Return the rows of counters that are kept under another policy."""
-    rows = []
-    for row in filter(None, map(counters.row, counters.rows)):
-        carried = [_carry(counter, before, after) for counter in row.counters]
-        kept_counters = tuple(counter for counter in carried if counter is not None)
-        if kept_counters:
-            rows.append(row.model_copy(update={"counters": kept_counters}))
-    return rows
-
-
-def _carry(
-    counter: HotspotCounter,
-    before: Mapping[CounterKey, CountingRule],
-    after: Mapping[CounterKey, CountingRule],
-) -> HotspotCounter | None:
-    """Return a counter for another policy; None if it is dropped.
-
-    If the policy needs more rounds, an abnormal node becomes normal until it reaches them.
-    """
-    key = (counter.pool, counter.phase)
-    old, new = before.get(key), after.get(key)
-    if old is None or new is None or old.definition != new.definition:
-        return None
-    if new.needed_for(counter) <= old.needed_for(counter) or counter.abnormal_since_ms is None:
-        return counter
-    if not counter.consecutive_abnormal:
-        return None
-    return counter.model_copy(update={"abnormal_since_ms": None})

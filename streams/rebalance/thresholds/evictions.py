@@ -128,13 +128,13 @@ class Evictions:
             self.inputs.rules.leaving if subtracts_leaving else (),
             self.inputs.now_ms,
         )
-        used = self.pool.readings.used(phase)[:, chosen].copy()
+        used = self.pool.readings.used[phase][:, chosen].copy()
         if subtracts_leaving:
             for index, position in pods.leaving.items():
                 if phase == "node" or pods.prod[index]:
                     remaining = used[:, position] - pods.amounts[index]
                     used[:, position] = np.maximum(remaining, -TOTAL_MAX)
-        limits = self.pool.readings.high(phase)[:, chosen]
+        limits = self.pool.readings.limits[phase][:, chosen]
         order = pods.order((used - limits).astype(np.float64), self.weights)
         end = 0
         for position, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):
@@ -285,7 +285,7 @@ class _HotNode:
     def _move(self, index: int, used: list[int]) -> bool:
         """Plan the move of a pod, with a target by loadstream's rules; return False if it stays."""
         held, hot, rules = self.pods.held[index], self.hot, self.inputs.rules
-        refused = rules.hold_back(held, hot.name, self.pool.pool.name)
+        refused = rules.hold_back(held, hot.name)
         if refused is not None:
             self._refuse(index, refused)
             return False
@@ -310,7 +310,7 @@ class _HotNode:
             mode=None if of_class is None else "EvictDirectly",
             source_hot=True,
         )
-        refused = rules.gate(candidate)
+        refused = rules.propose(candidate)
         if refused is not None:
             self._refuse(index, refused, candidate)
             return False
@@ -343,7 +343,7 @@ class _HotNode:
         best = evictions.targets.find_target(amounts, group, phase, prod=prod)
         if best is None:
             return None
-        avoided = self.inputs.rules.list_avoided_nodes(held)
+        avoided = self.inputs.exclusions.list_names(held.pod, self.inputs.now_ms)
         if evictions.names[best] not in avoided:
             return best
         positions = [position for position, name in enumerate(evictions.names) if name in avoided]

@@ -13,7 +13,6 @@ import numpy as np
 
 from streams.rebalance.columns import Columns
 from streams.rebalance.differences import Differences
-from streams.rebalance.node_arrays import TOTAL_MAX
 from streams.rebalance.outcome import (
     BOTH_LOW,
     HIGH,
@@ -21,13 +20,12 @@ from streams.rebalance.outcome import (
     NORMAL,
     PROD_HIGH,
     PROD_LOW,
+    UNLIMITED,
     Percents,
     PoolThresholds,
 )
 from streams.stage.arrays import BoolArray, IntArray
 
-#: A limit that no usage exceeds.
-UNLIMITED = 4 * TOTAL_MAX
 #: A limit that every usage exceeds.
 _NEVER_LOW = -1
 _FULL = 100.0

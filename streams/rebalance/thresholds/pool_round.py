@@ -13,7 +13,6 @@ import numpy as np
 
 from schemas.policy import LowNodeLoadArgs
 from streams.rebalance.candidates import Phase
-from streams.rebalance.columns import Columns
 from streams.rebalance.differences import Differences
 from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric
 from streams.rebalance.outcome import (
@@ -23,16 +22,15 @@ from streams.rebalance.outcome import (
     PROD_HIGH,
     PROD_LOW,
     SKIPPED,
+    UNLIMITED,
     HotNodeOutcome,
-    NodeReadings,
     PoolOutcome,
+    PoolReadings,
     PoolThresholds,
 )
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.limits import (
-    UNLIMITED,
     PoolNodes,
-    UsageLimits,
     classify,
     compute_limits,
     convert_to_percentages,
@@ -52,54 +50,6 @@ class PoolsContext:
     counters: Counters
 
 
-class PoolUsage:
-    """Usage and limits of a pool's nodes; positions are those of `nodes`."""
-
-    def __init__(self, columns: Columns, nodes: PoolNodes, limits: UsageLimits) -> None:
-        self._columns, self._nodes, self._limits = columns, nodes, limits
-
-    def used(self, phase: Phase) -> IntArray:
-        """Return the usage of nodes or of their prod pods, shape (resources, nodes)."""
-        return self._nodes.usage if phase == "node" else self._nodes.prod_usage
-
-    def high(self, phase: Phase) -> IntArray:
-        """Return the high limits of a phase, shape (resources, nodes)."""
-        if phase == "node" or self._limits.prod_high is None:
-            return self._limits.high
-        return self._limits.prod_high
-
-    def find_readings(self, name: str, phase: Phase) -> NodeReadings | None:
-        """Return the readings of a node; None if it is not in the pool or not measured."""
-        position = self.position(name)
-        if position is None:
-            return None
-        if phase == "prod" and self._limits.prod_high is None:
-            return NodeReadings({}, {}, {})
-        return self.build_readings(
-            self.used(phase)[:, position].tolist(),
-            self.high(phase)[:, position].tolist(),
-            self._nodes.capacity[:, position].tolist(),
-        )
-
-    def build_readings(
-        self, used: Sequence[int], limits: Sequence[int], capacity: Sequence[int]
-    ) -> NodeReadings:
-        """Build a readings from amounts per resource, without unlimited resources."""
-        limited = [limit < UNLIMITED for limit in limits]
-        names = list(compress(self._nodes.resources, limited))
-        return NodeReadings(
-            used=dict(zip(names, compress(used, limited), strict=True)),
-            limit=dict(zip(names, compress(limits, limited), strict=True)),
-            capacity=dict(zip(names, compress(capacity, limited), strict=True)),
-        )
-
-    def position(self, name: str) -> int | None:
-        """Return the position of a node; None if it is not in the pool or not measured."""
-        row, rows = self._columns.row(name), self._nodes.rows
-        position = rows.size if row is None else int(np.searchsorted(rows, row))
-        return position if position < rows.size and int(rows[position]) == row else None
-
-
 class PoolRound:
     """One pool's part of a round; positions are those of `PoolNodes`."""
 
@@ -116,9 +66,18 @@ class PoolRound:
         self.inputs, self.nodes = inputs, nodes
         differences, columns = shared.differences, inputs.columns
         self.limits = compute_limits(thresholds, nodes, differences)
-        self.readings = PoolUsage(columns, nodes, self.limits)
         self.codes: IntArray = classify(nodes, self.limits)
         self.names: list[str] = columns.names[nodes.rows].tolist()
+        high: dict[Phase, IntArray] = {"node": self.limits.high}
+        if self.limits.prod_high is not None:
+            high["prod"] = self.limits.prod_high
+        self.readings = PoolReadings(
+            self.names,
+            nodes.resources,
+            {"node": nodes.usage, "prod": nodes.prod_usage},
+            high,
+            nodes.capacity,
+        )
         self.acting: dict[Phase, list[int]] = {"node": [], "prod": []}
         """Nodes whose pods may leave, in order."""
         self.targets: IntArray = np.zeros(0, dtype=np.int64)
@@ -135,7 +94,7 @@ class PoolRound:
             names=columns.names[all_rows].tolist(),
             codes=codes,
             rounds_needed=needed if differences.consecutive_counts else 0,
-            readings=self.readings.find_readings if differences.cooled_moves_end else None,
+            readings=self.readings if differences.cooled_moves_end else None,
             memory=self._count_definitions() if "memory" in nodes.resources else {},
         )
 
@@ -234,7 +193,7 @@ class PoolRound:
             return self._lowest[phase]
         prod_low = self.limits.prod_low
         low = self.limits.low if phase == "node" or prod_low is None else prod_low
-        used, capacity = self.readings.used(phase), np.maximum(self.nodes.capacity, 1)
+        used, capacity = self.readings.used[phase], np.maximum(self.nodes.capacity, 1)
         excess = (used - low) / capacity
         distance = excess.max(axis=0)
         distance[(distance > 0) & ~self.nodes.schedulable] += UNLIMITED
@@ -253,15 +212,15 @@ class PoolRound:
         calm = [
             name
             for name in counters.list_counted(self.pool, phase)
-            if name not in hot and self.readings.position(name) is not None
+            if name not in hot and self.readings.find_position(name) is not None
         ]
         counters.count_calm(calm, self.pool, phase, now_ms)
         order = order_nodes(self.nodes, over, self.pool.weights, phase)
         # Convert all nodes at once, which costs as much as converting one.
         figures = zip(
             order.tolist(),
-            self.readings.used(phase)[:, order].T.tolist(),
-            self.readings.high(phase)[:, order].T.tolist(),
+            self.readings.used[phase][:, order].T.tolist(),
+            self.readings.limits[phase][:, order].T.tolist(),
             self.nodes.capacity[:, order].T.tolist(),
             strict=True,
         )
@@ -269,7 +228,7 @@ class PoolRound:
         for position, used, limits, capacity in figures:
             name = self.names[position]
             acts, rounds = counters.count_hot(name, self.pool, phase, now_ms)
-            readings = self.readings.build_readings(used, limits, capacity)
+            readings = self.readings.build(used, limits, capacity)
             hot_node = HotNodeOutcome(
                 name=name,
                 phase=phase,

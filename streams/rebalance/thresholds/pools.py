@@ -10,11 +10,13 @@ values. Source: docs/reference/upstream.md B1.4, B5.3, B5.8.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from schemas.messages.rounds import ThresholdMapsRow
 from schemas.policy import NodePool, Policy
 from schemas.policy.sections.rebalance import AnomalyCondition
 from schemas.policy.selectors import LabelSelector
 from streams.rebalance.differences import Differences
 from streams.rebalance.outcome import PoolThresholds
+from streams.stage.tracked_rows import TrackedRows
 
 _FULL = 100.0
 
@@ -96,11 +98,37 @@ class Pools:
         """Return the maps for a row; None if they equal those of the policy."""
         return None if self.filled == self._configured else tuple(self.filled)
 
-    def restore(self, filled: Sequence[Mapping[str, float]] | None) -> None:
+    def restore(self, filled: Sequence[Mapping[str, float]]) -> None:
         """Restore the maps from a row that was written under the same policy."""
-        for percents, stored in zip(self.filled, filled or (), strict=False):
+        for percents, stored in zip(self.filled, filled, strict=False):
             percents.update(stored)
         self.changed = False
+
+
+class ThresholdMapsTable(TrackedRows[str, ThresholdMapsRow]):
+    """Row of kind `threshold_maps` of one cluster."""
+
+    def __init__(self, cluster: str, pools: Pools) -> None:
+        super().__init__("threshold_maps")
+        self._cluster, self._pools = cluster, pools
+
+    def change_pools(self, pools: Pools) -> None:
+        """Keep the maps of another policy, and drop the earlier ones."""
+        if self._pools.row() is not None:
+            self.changed[""] = None
+        self._pools = pools
+
+    def row(self, key: str) -> ThresholdMapsRow | None:
+        maps = self._pools.row()
+        return None if maps is None else ThresholdMapsRow(cluster=self._cluster, maps=maps)
+
+    def note_changed(self) -> None:
+        if self._pools.changed:
+            self.changed[""] = None
+        self._pools.changed = False
+
+    def take(self, row: ThresholdMapsRow) -> None:
+        self._pools.restore(row.maps)
 
 
 def _make_pool(index: int, pool: NodePool, complete_weights: bool) -> Pool:

@@ -14,24 +14,23 @@ from streams.rebalance.outcome import HIGH, RoundOutcome
 from streams.rebalance.risk.nodes import risk_resources
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.evictions import Evictions
-from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
-from streams.rebalance.thresholds.moving import resolve_thresholds, watched_resources
+from streams.rebalance.thresholds.limits import PoolNodes
+from streams.rebalance.thresholds.moving import resolve_thresholds
 from streams.rebalance.thresholds.pool_round import PoolRound, PoolsContext
 from streams.rebalance.thresholds.pools import Pool, Pools, list_resources
 from streams.stage.arrays import BoolArray
-from streams.usage.moving_thresholds import UsageHistory
 
 
 class ThresholdRounds:
     """Makes rounds under one policy, and keeps counters between rounds."""
 
-    def __init__(self, cluster: str, policy: Policy, history: UsageHistory) -> None:
-        self._policy, self._history = policy, history
+    def __init__(self, cluster: str, policy: Policy) -> None:
+        self._policy = policy
         self.differences = differences = get_differences(policy.compat)
         self.pools = Pools(policy, differences)
         pools = self.pools.pools
         names = {name for pool in pools for name in list_resources(pool.thresholds)}
-        names |= {"memory", "pods", *watched_resources(policy), *risk_resources(policy)}
+        names |= {"memory", "pods", *risk_resources(policy)}
         self.reading_rules = ReadingRules(
             tuple(sorted(names)), differences, policy.rebalance.min_samples or 0
         )
@@ -41,19 +40,14 @@ class ThresholdRounds:
         )
 
     def round(self, inputs: RoundInput) -> RoundOutcome:
-        outcome = RoundOutcome(inputs.now_ms, paused=inputs.paused)
-        if not inputs.paused:
-            self.counters.drop_old(inputs.now_ms)
+        outcome = RoundOutcome(inputs.now_ms)
+        self.counters.drop_old(inputs.now_ms)
         columns, args = inputs.columns, self._policy.rebalance
         handled = np.zeros(len(columns.nodes), dtype=np.bool_)
         for pool in self.pools.pools:
             members = self._members(pool, inputs, handled)
-            configured = pool.thresholds
-            if members.any() and not inputs.paused:
-                configured = self.pools.fill_in(pool)
-            thresholds = resolve_thresholds(
-                self._policy, self._history, pool.name, configured, inputs.now_ms
-            )
+            configured = self.pools.fill_in(pool) if members.any() else pool.thresholds
+            thresholds = resolve_thresholds(self._policy, pool.name, configured, inputs.now_ms)
             resources = list_resources(configured)
             fresh = (
                 members
@@ -61,11 +55,8 @@ class ThresholdRounds:
                 & find_judgeable(columns, resources)
             )
             nodes = PoolNodes(columns, np.flatnonzero(fresh), resources)
-            outcome.means[pool.name] = self._means(nodes)
             if self.differences.first_match_pools:
                 handled |= members
-            if inputs.paused:
-                continue
             pool_round = PoolRound(self._shared, pool, thresholds, inputs, members, nodes)
             outcome.pools.append(pool_round.outcome)
             if not pool_round.count():
@@ -74,12 +65,6 @@ class ThresholdRounds:
             pool_round.count_evictions()
             handled[nodes.rows[pool_round.codes == HIGH]] = True
         return outcome
-
-    def _means(self, nodes: PoolNodes) -> dict[str, float]:
-        if not nodes.rows.size:
-            return {}
-        means = mean_percentages(nodes, nodes.usage, self.differences)
-        return dict(zip(nodes.resources, means, strict=True))
 
     def _members(self, pool: Pool, inputs: RoundInput, handled: BoolArray) -> BoolArray:
         """Return a mask of the pool's nodes.

@@ -125,8 +125,8 @@ def test_a_warning_names_metrics_that_expire_too_early() -> None:
         ("windows: [{from: '22:00', to: '06:00'}], "
          "namespaces: [{name: shop, windows: [{from: '08:00', to: '22:00'}]}]",
          ["maintenance.namespaces[0]"]),
-        ("windows: [{days: [sun]}], pools: [{name: __default_node_pool__, windows: [{days: [sat]}]}]",
-         ["maintenance.pools[0]"]),
+        ("windows: [{days: [sun]}], namespaces: [{name: shop, windows: [{days: [sat]}]}]",
+         ["maintenance.namespaces[0]"]),
         ("namespaces: [{name: shop, windows: [{days: [mon]}]}]", []),
         ("windows: [{days: [sun]}], namespaces: [{name: shop, windows: []}]", []),
         ("windows: [{days: [sun]}, {days: [mon]}], namespaces: [{name: shop, windows: [{days: [mon]}]}]",
@@ -225,19 +225,6 @@ def test_a_warning_names_limits_that_forbid_every_move() -> None:
     assert _warned(whole + "}") == ["migration.maxUnavailablePerWorkload"]
     assert _warned(whole + ", skipCheckExpectedReplicas: true}") == []
     assert _warned("migration: {maxUnavailablePerWorkload: 50%}") == []
-
-
-def test_a_warning_names_windows_that_never_overlap() -> None:
-    at_night, by_day = ('{{windows: [{{from: "{}", to: "{}"}}], name: {}}}',) * 2
-    document = (
-        "rebalance: {nodePools: [{name: web}]}\nmaintenance: {pools: ["
-        + at_night.format("00:00", "06:00", "web")
-        + "], namespaces: ["
-        + by_day.format("06:00", "12:00", "shop")
-        + "]}"
-    )
-    assert _warned(document) == ["maintenance"]
-    assert _warned(document.replace("12:00", "01:00")) == []
 
 
 @pytest.mark.parametrize(

@@ -182,16 +182,16 @@ def test_scores_by_requests_refuse_invalid_values(
 
 def test_overutilization_is_of_cpu_and_memory_unless_said_otherwise() -> None:
     args = build_model(OverutilizationRiskArgs, {})
-    assert [(each.name, each.weight, each.hot_share) for each in args.resources] == [
-        ("cpu", 1, 0.75),
-        ("memory", 1, 0.8),
+    assert [(each.name, each.hot_share) for each in args.resources] == [
+        ("cpu", 0.75),
+        ("memory", 0.8),
     ]
     given = build_model(OverutilizationRiskArgs, {"resources": [{"name": "gpu", "hotPercent": 50}]})
     assert given.resources[0].hot_share == 0.5
 
 
-def test_overutilization_gives_a_resource_one_weight() -> None:
-    twice = {"resources": [{"name": "cpu"}, {"name": "cpu", "weight": 2}]}
+def test_overutilization_names_a_resource_once() -> None:
+    twice = {"resources": [{"name": "cpu"}, {"name": "cpu", "hotPercent": 50}]}
     assert list(problems(build_model, OverutilizationRiskArgs, twice)) == ["resources[1].name"]
 
 

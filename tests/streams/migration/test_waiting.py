@@ -7,7 +7,6 @@ from tests.streams.builders import (
     budget,
     lifecycle,
     migration_policy,
-    node,
     outcome,
     policy_record,
     removed_node,
@@ -111,32 +110,6 @@ def test_a_requested_migration_does_not_end_when_the_node_cools() -> None:
     world = world_with_pods(migration_policy(), (A, "node-1"))
     world.send(user_request("migrate", pod=A))
     assert world.state.migrations.list_uncommanded_moves() == []
-
-
-# --- windows ------------------------------------------------------------------------------------
-
-_WINDOWS = """
-rebalance: {{nodePools: [{{name: {pool}, nodeSelector: {{matchLabels: {{pool: web}}}}}}]}}
-maintenance: {{pools: [{{name: {pool}, windows: [{{days: [{day}]}}]}}]}}
-"""
-
-
-def test_a_renamed_pool_applies_its_window_to_waiting_migrations() -> None:
-    slow = {"evictQPS": 0.5, "evictBurst": 1, "defaultJobMode": "EvictDirectly"}
-    # The tests' log begins on a Thursday.
-    world = world_with_pods(migration_policy(_WINDOWS.format(pool="web", day="thu"), **slow))
-    world.send(node("node-1", labels={"pool": "web"}))
-    world.send(lifecycle("seen", A, "node-1"), lifecycle("seen", B, "node-1"))
-    world.send(user_request("migrate", pod=A), user_request("migrate", pod=B))
-    world.later()
-    assert len(world.evictions) == 1
-    world.send(policy_record(migration_policy(_WINDOWS.format(pool="www", day="fri"), **slow)))
-    for _ in range(4):
-        world.later()
-    assert len(world.evictions) == 1
-    assert world.migrations[-1].message.startswith(
-        "outside of the maintenance windows of pool www (fri"
-    )
 
 
 # --- the switches of LowNodeLoad ----------------------------------------------------------------

@@ -3,8 +3,10 @@
 cpu is in percent of a node of ten cores.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from schemas.base.message import Message
 from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodMetric
@@ -14,8 +16,10 @@ from schemas.policy import Policy, read_policy
 from schemas.storage.tables import kind_of_key, parse_row_key, row_key
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
+from streams.moves.history import Moves
+from streams.placement.exclusions import Exclusions
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.candidates import Candidate, Gate, Rules
+from streams.rebalance.candidates import Candidate, Gate, RoundRules
 from streams.rebalance.outcome import HotNodeOutcome, PoolOutcome, RoundOutcome
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.stage.packing import apply_changes
@@ -42,22 +46,6 @@ def by_thresholds(document: str) -> str:
     return document if named else f"{document}\nplugins: {{balance: [LowNodeLoad]}}\n"
 
 
-class Asked(Rules):
-    """Rules of which a test gives some as functions; a gate may answer with a text alone."""
-
-    def __init__(self, gate: Any = None, leaving: Iterable[str] = (), **functions: Any) -> None:
-        self._gate = gate
-        self.leaving = frozenset(leaving)
-        for name, function in functions.items():
-            assert hasattr(Rules, name)
-            setattr(self, name, function)
-
-    def gate(self, candidate: Any) -> Gate | None:
-        """What the test says."""
-        stopped = None if self._gate is None else self._gate(candidate)
-        return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
-
-
 class Rounds:
     """Nodes, pods and what they use, as given; a round sees exactly that."""
 
@@ -65,7 +53,8 @@ class Rounds:
         self.policy: Policy = read_policy(by_thresholds(document))
         self.now_ms = now_ms
         self.inventory = Inventory(self.policy)
-        self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
+        self.moves = Moves(CLUSTER, self.policy)
+        self.balancer = Balancer(CLUSTER, self.inventory, Exclusions(self.moves, self.inventory))
         self.rows: dict[str, bytes] = {}
         self.used: dict[str, dict[str, dict[str, int]]] = {}
         """Usage by node and pod."""
@@ -113,6 +102,11 @@ class Rounds:
             for pods in self.used.values():
                 pods.pop(uid, None)
 
+    def avoid(self, names: Iterable[str], owner: str = "web") -> None:
+        """Pods of an owner have just left nodes that were hot."""
+        for name in names:
+            self.moves.record_departure(owner, name, self.now_ms, "hot")
+
     # --- rounds ---------------------------------------------------------------------------------
 
     def measure(self) -> None:
@@ -145,13 +139,32 @@ class Rounds:
         self.write()
         return left
 
-    def unwritten_round(self, *, paused: bool = False, **asked: Any) -> list[str]:
+    def unwritten_round(self, **asked: Any) -> list[str]:
         """A round whose batch is not over: its rows are not written yet."""
         self.now_ms += INTERVAL_MS
         self.inventory.advance(self.now_ms)
         self.measure()
-        self.outcome = self.balancer.round(self.now_ms, Asked(**asked), paused=paused)
+        self.outcome = self.balancer.round(self.now_ms, self._rules(**asked))
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
+
+    def _rules(
+        self, gate: Any = None, leaving: Collection[str] = (), **functions: Any
+    ) -> RoundRules:
+        """Rules that a test gives in part as functions; a gate may answer with a text alone."""
+
+        def propose(candidate: Candidate) -> Gate | None:
+            stopped = None if gate is None else gate(candidate)
+            return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
+
+        return RoundRules(
+            leaving,
+            functions.get("explain_protection", lambda _: None),
+            functions.get(
+                "find_refusing_nodes", lambda _: np.zeros(len(self.inventory.nodes), np.bool_)
+            ),
+            functions.get("hold_back", lambda *_: None),
+            propose,
+        )
 
     def rounds(self, count: int) -> list[bool]:
         """A number of rounds; whether anything left in each."""
@@ -169,12 +182,10 @@ class Rounds:
 
     def restart(self) -> None:
         """The balancer is made anew from its rows; nodes and pods are as they were."""
-        self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
+        self.balancer = Balancer(CLUSTER, self.inventory, Exclusions(self.moves, self.inventory))
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
-        self.inventory.history.means = {}
         for table in self.balancer.tracked_rows:
             table.restore(self.read(table.kind))
-        self.inventory.move_thresholds()
 
     def read(self, kind: str) -> Iterator[Message]:
         """Rows of a kind, in the order of their keys."""

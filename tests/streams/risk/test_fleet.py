@@ -56,8 +56,8 @@ def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:
     policies = [
         BY_RISK.replace("{name: cpu}", each)
         for each in (
-            "{name: memory}, {name: cpu, weight: 2}",
-            "{name: cpu, weight: 2}, {name: memory}",
+            "{name: memory}, {name: cpu, hotPercent: 70}",
+            "{name: cpu, hotPercent: 70}, {name: memory}",
         )
     ]
     world = busy(2, policies[0])

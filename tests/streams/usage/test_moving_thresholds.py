@@ -1,11 +1,8 @@
 """Thresholds of the load-aware filter that move, and what decisions say of them."""
 
-import pytest
-
 from schemas.messages.decisions import PlacementDecision
 from schemas.policy import read_policy
-from schemas.policy.sections.moving_thresholds import RecentPast
-from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory, compute_filter_thresholds
+from streams.usage.moving_thresholds import compute_filter_thresholds
 from tests.streams.builders import START_MS, metric, node, pod, policy_record, request, tick
 from tests.streams.world import World
 
@@ -99,56 +96,10 @@ movingThresholds:
 
 
 def test_a_window_moves_each_kind_of_threshold_by_itself() -> None:
-    thresholds_now = compute_filter_thresholds(read_policy(_EVERY_PART), UsageHistory(), START_MS)
+    thresholds_now = compute_filter_thresholds(read_policy(_EVERY_PART), START_MS)
     thresholds = thresholds_now.thresholds
     assert (thresholds.plain, thresholds.prod) == ({"cpu": 66}, {"cpu": 55})
     assert thresholds.aggregated is not None
     assert thresholds.aggregated.thresholds == {"cpu": 77, "memory": 80}
     assert thresholds_now.reported is not None
     assert thresholds_now.reported["aggregated_usage"] == {"cpu": 77, "memory": 80}
-
-
-_RECENT = """
-loadAware: {usageThresholds: {cpu: 65, memory: 95}}
-movingThresholds: {filter: {recentPast: {deviations: 1, rounds: 4, atLeast: {cpu: 20}, atMost: {cpu: 80}}}}
-"""
-
-
-def test_the_recent_past_of_the_whole_cluster_makes_whole_percents() -> None:
-    recent = RecentPast(deviations=1, rounds=4, at_least={"cpu": 20}, at_most={"cpu": 80})
-    history = UsageHistory()
-    for mean in (10.0, 30.9, 10.0, 30.9):
-        history.note(WHOLE_CLUSTER, {"cpu": mean, "memory": 50.0}, recent)
-    thresholds_now = compute_filter_thresholds(read_policy(_RECENT), history, START_MS)
-    # Mean 20.45, deviation 10.45: rounded down, the bound that is meant is never passed.
-    assert thresholds_now.thresholds.plain == {"cpu": 30, "memory": 95}
-    assert thresholds_now.reported is not None
-    assert thresholds_now.reported["source"] == (
-        "recent past: cpu: mean 20.4% + 1 x 10.4 of 4 rounds, within 20 and 80"
-    )
-    assert history.means == {WHOLE_CLUSTER: {"cpu": (10_000, 30_900, 10_000, 30_900)}}
-
-
-@pytest.mark.parametrize(
-    ("mean", "least", "most", "whole"),
-    [
-        # Of an idle cluster: 0 would leave the resource out, and any node would do.
-        (0.4, 0, 80, 1),
-        (10.0, 20.5, 80, 21),
-        (90.0, 20, 80.5, 80),
-        # No whole percent is within.
-        (10.0, 20.2, 20.8, 20),
-    ],
-)
-def test_a_whole_percent_is_within_the_bounds_and_leaves_no_resource_out(
-    mean: float, least: float, most: float, whole: int
-) -> None:
-    recent = RecentPast(deviations=0, rounds=2, at_least={"cpu": least}, at_most={"cpu": most})
-    world = read_policy(
-        "movingThresholds: {filter: {recentPast: {deviations: 0, rounds: 2, "
-        f"atLeast: {{cpu: {least}}}, atMost: {{cpu: {most}}}}}}}}}"
-    )
-    history = UsageHistory()
-    for _ in range(2):
-        history.note(WHOLE_CLUSTER, {"cpu": mean}, recent)
-    assert compute_filter_thresholds(world, history, START_MS).thresholds.plain["cpu"] == whole

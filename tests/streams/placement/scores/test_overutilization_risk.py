@@ -13,7 +13,7 @@ from streams.placement.placer import Placer
 from streams.placement.scores.overutilization_risk import OverutilizationRiskScore
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
-from tests.streams.builders import GI, RAW_ALLOCATABLE, at, metric, node, pod
+from tests.streams.builders import RAW_ALLOCATABLE, at, metric, node, pod
 from tests.streams.cluster.oracle import refresh_all
 
 _CPU = "overutilizationRisk: {resources: [{name: cpu}]}\n"
@@ -152,23 +152,6 @@ def test_an_overloaded_node_scores_lower_than_a_hot_one() -> None:
             world.measure(name, minute, **{f"{name}-{n}": used for n in range(8)})
     raw = world.raw(pod("new"))
     assert raw["hot"] > raw["beyond"] > 0
-
-
-@pytest.mark.parametrize(("weights", "best"), [((1, 1), "memory-left"), ((100, 1), "cpu-left")])
-def test_resources_are_weighed(weights: tuple[int, int], best: str) -> None:
-    cpu, memory = weights
-    world = _World(
-        f"overutilizationRisk: {{resources: [{{name: cpu, weight: {cpu}}}, "
-        f"{{name: memory, weight: {memory}}}]}}\n"
-    )
-    for name, each in (("cpu-left", (500, 3.5)), ("memory-left", (600, 1.0))):
-        world.node(name, memory="32Gi")
-        pods = [pod(f"{name}-{n}", memory="4Gi") for n in range(7)]
-        world.hold(name, *pods)
-        for minute in range(5, 100, 5):
-            used = {"cpu": each[0], "memory": int(each[1] * GI)}
-            world.measure(name, minute, **{made.uid: used for made in pods})
-    assert world.best(pod("new")) == best
 
 
 def test_the_policy_says_from_which_share_on_a_node_is_hot() -> None:

@@ -10,7 +10,7 @@ from streams.rebalance.risk import moves as risk_moves
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import HORIZON_MINUTES
 from streams.stage.arrays import BoolArray
-from tests.streams.builders import BY_RISK, RAW_ALLOCATABLE, container
+from tests.streams.builders import BY_RISK, RAW_ALLOCATABLE, container, controlled_by
 from tests.streams.rebalance.rounds import Rounds, costs, risky, settled
 
 POOL = "OverutilizationRisk"
@@ -90,39 +90,36 @@ def test_nodes_refused_by_placement_are_no_targets() -> None:
 
 
 def test_nodes_that_are_cooling_take_nothing() -> None:
-    assert risky().round(list_cooling_nodes=lambda: ["calm-2"]) == ["a risky->calm-1"]
+    world = risky()
+    world.avoid(["calm-2"], owner="other")
+    assert world.round() == ["a risky->calm-1"]
 
 
-def test_nodes_that_the_owner_must_avoid_take_nothing() -> None:
-    assert risky().round(list_avoided_nodes=lambda _: ["calm-2"]) == ["a risky->calm-1"]
-
-
-def test_protected_resting_and_young_pods_stay_and_the_record_says_why() -> None:
+def test_a_protected_pod_stays_and_the_record_says_why() -> None:
     world = risky()
     stays = {"a": "protected"}
-    moved = world.round(
-        explain_protection=lambda held: stays.get(held.pod.uid),
-        explain_rest=lambda held, _node, _ms: "resting" if held.pod.uid == "b" else None,
-    )
-    assert moved == ["c risky->calm-2"]
+    moved = world.round(explain_protection=lambda held: stays.get(held.pod.uid))
+    assert moved == ["b risky->calm-2"]
     assert world.gates("risky")["a"] == "filter"
-    assert world.gates("risky")["b"] == "resting"
+
+
+@pytest.mark.parametrize(("minutes", "rests"), [(15, False), (30, True)])
+def test_a_pod_rests_after_a_move_for_as_long_as_the_policy_says(minutes: int, rests: bool) -> None:
+    world = risky(BY_RISK.replace("maxMovesPerRound: 3", f"restMinutes: {minutes}"))
+    world.gone("c")
+    big = (container({"cpu": "2500m"}),)
+    owner = controlled_by("moved")
+    world.pod("m", "risky", 28, containers=big, owners=owner, scheduled_at_ms=world.now_ms)
+    world.moves.record_departure("moved", "elsewhere", world.now_ms, "hot")
+    world.moves.record_arrival("moved", "risky", world.now_ms)
+    settled(world).round()
+    assert (world.gates("risky").get("m") == "resting") == rests
 
 
 def test_a_recently_placed_pod_stays() -> None:
     world = risky(BY_RISK.replace("maxMovesPerRound: 3", "minPodAgeMinutes: 10080"))
     assert world.round() == []
     assert set(world.gates("risky").values()) == {"young"}
-
-
-def test_the_policy_says_for_how_long_a_pod_rests_that_a_move_has_brought() -> None:
-    asked = set[tuple[str, int]]()
-
-    def resting(_: object, node: str, rest_ms: int) -> None:
-        asked.add((node, rest_ms))
-
-    risky(BY_RISK.replace("maxMovesPerRound: 3", "restMinutes: 7")).round(explain_rest=resting)
-    assert asked == {("risky", 420_000)}
 
 
 def test_a_round_moves_no_more_pods_than_the_policy_says() -> None:
@@ -254,8 +251,7 @@ def test_moves_by_thresholds_use_room_before_moves_by_risk() -> None:
 
 
 def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -> None:
-    world = risky()
-    assert world.unwritten_round(paused=True) == []
+    assert not risky(BY_RISK + "rebalance: {paused: true}").round()
     assert not risky(
         BY_RISK.replace("balance: [OverutilizationRisk]", "balance: [LowNodeLoad]")
     ).round()

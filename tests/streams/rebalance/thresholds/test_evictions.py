@@ -92,9 +92,8 @@ def test_reservations_are_not_counted_as_prod_pods() -> None:
         world.inventory.hold("few", held, first_seen=True)
     world.round()
     assert world.pool.counts()["bothLow"] == 1
-    reading = world.pool.readings
-    assert reading is not None
-    readings = reading("few", "prod")
+    assert world.pool.readings is not None
+    readings = world.pool.readings.find("few", "prod")
     assert readings is not None
     assert readings.used == {"pods": 1}
 
@@ -135,7 +134,7 @@ def test_the_first_gate_that_stops_a_pod_is_reported() -> None:
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message) == ("gate", "not to calm")
     # What holds a pod back whatever its target is asked before one is looked for.
-    assert world.round(hold_back=lambda held, node, pool: Gate("Any", f"not from {node}")) == []
+    assert world.round(hold_back=lambda held, node: Gate("Any", f"not from {node}")) == []
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message, verdict.target) == ("gate", "not from hot", None)
 
@@ -144,10 +143,11 @@ def test_a_pod_moves_to_the_best_target_that_its_owner_does_not_avoid() -> None:
     world = hot_world()
     world.node("second", system=10)
     assert world.round() == ["a hot->calm"]
-    assert world.round(list_avoided_nodes=lambda held: {"calm"}) == ["a hot->second"]
-    assert world.round(list_avoided_nodes=lambda held: {"calm", "second"}) == []
+    world.avoid(["calm"])
+    assert world.round() == ["a hot->second"]
+    world.avoid(["second"])
+    assert world.round() == []
     assert world.gates("hot") == {"a": "room"}
-    assert world.round() == ["a hot->calm"]
 
 
 def test_a_gate_may_end_the_node_or_the_round() -> None:

@@ -217,18 +217,3 @@ def test_pools_with_the_same_name_keep_their_own_condition(
         if restarts:
             world.restart()
     assert acted == [False, False, False, True]
-
-
-@pytest.mark.parametrize(("needed", "acts"), [(3, True), (9, False)])
-def test_the_larger_number_of_rounds_applies_to_pools_with_the_same_name(
-    needed: int, acts: bool
-) -> None:
-    world = _one_name()
-    world.rounds(4)
-    document = _ONE_NAME.replace(
-        "consecutiveAbnormalities: 3", f"consecutiveAbnormalities: {needed}"
-    )
-    # Another weight lets the rounds be made anew also where as many are needed.
-    document = document.replace("nodeFit: false", "nodeFit: false\n  resourceWeights: {cpu: 2}")
-    world.balancer.set_policy(read_policy(document))
-    assert bool(world.round()) == acts

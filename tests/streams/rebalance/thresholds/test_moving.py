@@ -1,11 +1,10 @@
-"""Thresholds that follow the time of the week or the recent past."""
+"""Thresholds that follow the time of the week."""
 
 import pytest
 
 from schemas.base.message import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
-from streams.usage.moving_thresholds import MEAN_PERCENT_MAX
-from tests.streams.rebalance.rounds import PERCENT, Rounds, by_thresholds, targets
+from tests.streams.rebalance.rounds import PERCENT, Rounds, targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
 MONDAY_MS = 1_794_787_200_000
@@ -46,53 +45,8 @@ def test_the_open_window_applies_and_is_reported(
     assert world.pool.thresholds.source == source
 
 
-_RECENT = """
-rebalance:
-  highThresholds: {cpu: 90}
-  lowThresholds: {cpu: 60}
-  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
-movingThresholds:
-  hotspots:
-    - recentPast: {deviations: 2, rounds: 4, atLeast: {cpu: 20}, atMost: {cpu: 80}}
-"""
-
-
-def _recent(loads: list[int]) -> Rounds:
-    """Two nodes that use so much on average in each round; one of them is above it."""
-    world = Rounds(_RECENT)
-    world.node("a", system=0)
-    world.node("b", system=0)
-    for load in loads:
-        world.system["a"] = {"cpu": (load + 5) * PERCENT, "memory": 0}
-        world.system["b"] = {"cpu": (load - 5) * PERCENT, "memory": 0}
-        world.round()
-    return world
-
-
-def test_the_threshold_follows_mean_and_deviation_of_the_newest_rounds() -> None:
-    # Four rounds with 10, 30, 10, 30 before this one: mean 20, deviation 10.
-    thresholds = _recent([99, 10, 30, 10, 30, 25]).pool.thresholds
-    assert thresholds.high == {"cpu": 40}
-    assert thresholds.low == {"cpu": 40}
-    assert thresholds.source == (
-        "recent past: cpu: mean 20.0% + 2 x 10.0 of 4 rounds, within 20 and 80"
-    )
-
-
-def test_usage_above_capacity_leaves_a_valid_row() -> None:
-    """The smallest node there is, and the most that a metric may say: thousandths of a percent are many."""
-    world = Rounds(_RECENT)
-    world.node("a", cpu="1m")
-    world.system["a"] = {"cpu": AMOUNT_MAX, "memory": 0}
-    for _ in range(3):
-        world.round()
-    (means,) = world.inventory.history.means.values()
-    assert means == {"cpu": (MEAN_PERCENT_MAX * 1000,) * 3}
-    assert world.pool.thresholds.high == {"cpu": 80}
-
-
 def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
-    world = Rounds(_RECENT)
+    world = Rounds()
     world.node("a")
     for number in range(9):
         world.pod(f"pod-{number}", "a", usage={"cpu": 2**60, "memory": 2**62})
@@ -100,43 +54,6 @@ def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
     columns = world.balancer.columns
     assert columns.usage.min() >= 0
     assert columns.prod_usage.max() == columns.usage.max() == 9 * AMOUNT_MAX
-
-
-def test_the_recent_past_survives_a_restart_and_stays_bounded() -> None:
-    steady, restarted = _recent([10, 30, 10, 30, 25]), _recent([10, 30, 10, 30, 25])
-    restarted.restart()
-    assert steady.inventory.history.means == restarted.inventory.history.means
-    assert len(steady.inventory.history.means["__default_node_pool__"]["cpu"]) == 4
-    steady.round()
-    restarted.round()
-    assert steady.pool.thresholds == restarted.pool.thresholds
-    assert steady.pool.thresholds.source.startswith("recent past")
-    assert steady.rows == restarted.rows
-
-
-def test_a_round_over_unmeasured_nodes_is_not_remembered() -> None:
-    world = _recent([30])
-    world.stale |= {"a", "b"}
-    world.now_ms += HOUR_MS
-    world.round()
-    assert world.inventory.history.means["__default_node_pool__"]["cpu"] == (30_000,)
-
-
-@pytest.mark.parametrize("paused", ["round", "policy"])
-def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
-    world = _recent([10, 30])
-    if paused == "policy":
-        stopped = read_policy(
-            by_thresholds(_RECENT.replace("rebalance:", "rebalance:\n  paused: true"))
-        )
-        world.balancer.set_policy(stopped)
-        world.round()
-    else:
-        world.round(paused=True)
-    assert world.outcome.paused
-    assert world.outcome.pools == []
-    assert world.inventory.history.means["__default_node_pool__"]["cpu"][-1] == 30_000
-    assert len(world.inventory.history.means["__default_node_pool__"]["cpu"]) == 3
 
 
 def test_a_round_by_deviation_reports_its_percentages() -> None:
@@ -179,20 +96,6 @@ rebalance:
         (
             "compat: koordinator\nmovingThresholds: {hotspots: [{}]}",
             "not allowed with compat: koordinator",
-        ),
-        (
-            "rebalance: {highThresholds: {cpu: 9}, lowThresholds: {cpu: 9}, useDeviationThresholds: true}\n"
-            "movingThresholds: {hotspots: [{recentPast: {atLeast: {cpu: 1}, atMost: {cpu: 2}}}]}",
-            "has deviation thresholds, which already follow the mean",
-        ),
-        ("movingThresholds: {filter: {recentPast: {}}}", "no resource is given"),
-        (
-            "movingThresholds: {filter: {recentPast: {atLeast: {cpu: 9}, atMost: {cpu: 2}}}}",
-            "atLeast is 9 and atMost is 2",
-        ),
-        (
-            "movingThresholds: {filter: {recentPast: {atLeast: {cpu: 9}}}}",
-            "atMost: 'cpu' is missing",
         ),
         (
             "movingThresholds: {filter: {windows: [{prodUsageThresholds: {cpu: 9}}]}}",

@@ -11,7 +11,11 @@ KOORDINATOR = "compat: koordinator\n" + BY_THRESHOLDS
 def test_nothing_happens_while_paused_and_nothing_is_counted() -> None:
     world = hot_world(BY_THRESHOLDS + "  paused: true")
     assert world.round() == []
-    assert (world.outcome.paused, world.outcome.pools, world.rows) == (True, [], {})
+    assert (world.outcome.ended, world.outcome.pools, world.rows) == (
+        "rebalancing is paused",
+        [],
+        {},
+    )
 
 
 def test_a_policy_that_does_not_enable_the_plugin_moves_nothing_and_says_so() -> None:
