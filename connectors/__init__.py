@@ -6,6 +6,7 @@ A package imports only packages on the lines below its own:
     agent                                        measures its own node
     queries                                      answers for people, read from topics
     policies                                     the policies of a cluster
+    ports                                        the base class of sinks, and the rules for every command
     brokers                                      brokers to run: embedded, real
     kafka                                        Kafka itself: one reader, one producer, topics
     process                                      what every process needs: logs, metrics, settings
