@@ -5,7 +5,9 @@ import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from time import process_time_ns
-from typing import Any
+from typing import Any, TypeVar
+
+import orjson
 
 from schemas.messages.clock import ClockTick
 from schemas.messages.metrics import NodeMetric, PodMetric
@@ -16,6 +18,8 @@ from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import encode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, Stage, StageResult
+
+T = TypeVar("T")
 
 CLUSTER = "bench"
 NOW_MS = 1_800_000_000_000
@@ -106,24 +110,25 @@ def longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
     return longest / 1e6
 
 
-def in_a_copy(measure: Callable[[], float]) -> float:
-    """What a measurement gives in a copy of this process, which leaves nothing behind."""
+def in_a_copy(measure: Callable[[], T]) -> T:
+    """What a measurement gives in a copy of this process, which leaves nothing behind; as JSON knows it."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         failed = True
         try:
-            os.write(writing, repr(measure()).encode())
+            os.write(writing, orjson.dumps(measure()))
             failed = False
         except Exception:
             traceback.print_exc()
         finally:
             os._exit(failed)
     os.close(writing)
-    with os.fdopen(reading) as result:
+    with os.fdopen(reading, "rb") as result:
         text = result.read()
     os.waitpid(child, 0)
-    return float(text)
+    value: T = orjson.loads(text)
+    return value
 
 
 def name(number: int) -> str:

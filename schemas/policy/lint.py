@@ -19,6 +19,7 @@ from schemas.policy.resource_maps import (
 )
 from schemas.policy.sections.plugins import (
     BALANCED_ALLOCATION,
+    BUILT_IN,
     LIMITS_AWARE,
     LOAD_AWARE,
     LOW_NODE_LOAD,
@@ -114,6 +115,37 @@ def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
             alias = Policy.model_fields[field].alias or field
             where = " or ".join(f"plugins.{name}" for name in lists)
             yield (alias,), f"the section has no effect, because {plugin} is not enabled in {where}"
+
+
+def _find_arguments_without_effect(policy: Policy) -> Iterator[Finding]:
+    args = policy.load_aware
+    aggregated = args.aggregated
+    if aggregated is not None:
+        for alias, given, lacks, other in (
+            ("usageThresholds", aggregated.usage_thresholds, "usageAggregationType", aggregated.usage_aggregation_type),
+            ("usageAggregationType", aggregated.usage_aggregation_type, "usageThresholds", aggregated.usage_thresholds),
+        ):  # fmt: skip
+            if given and not other:
+                yield ("loadAware", "aggregated", alias), f"has no effect without {lacks}"
+    if policy.plugins.scores(LOAD_AWARE) or not policy.plugins.filters(LOAD_AWARE):
+        return
+    for alias, used in (
+        ("dominantResourceWeight", args.dominant_resource_weight > 0),
+        ("scoreAccordingProdUsage", args.score_according_prod_usage),
+    ):
+        if used:
+            text = f"has no effect, because {LOAD_AWARE} is not enabled in plugins.score"
+            yield ("loadAware", alias), text
+
+
+def _find_filters_left_out(policy: Policy) -> Iterator[Finding]:
+    enabled = {plugin.name for plugin in policy.plugins.filter}
+    left_out = [name for name in BUILT_IN.filter if name != LOAD_AWARE and name not in enabled]
+    if left_out:
+        yield (
+            ("plugins", "filter"),
+            f"leaves out {', '.join(left_out)}: pods may be placed on nodes that do not run them",
+        )
 
 
 def list_needed_windows(policy: Policy) -> list[tuple[str, str, int]]:
@@ -304,10 +336,14 @@ _OWN_ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     find_unknown_resources,
     find_thresholds_above_100,
 )
-_OWN_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (find_equal_thresholds,)
+_OWN_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
+    find_equal_thresholds,
+    _find_filters_left_out,
+)
 _UPSTREAM_ACCEPTS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (find_unknown_resources,)
 _WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     _find_unused_sections,
+    _find_arguments_without_effect,
     _find_missing_windows,
     _find_metrics_that_expire,
     _find_windows_that_never_open,

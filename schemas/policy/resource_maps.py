@@ -63,10 +63,11 @@ def _names_resources(annotation: Any) -> bool:
 
 
 def find_unknown_resources(policy: Policy) -> Iterator[Finding]:
-    """Yield names without a slash that Kubernetes does not define."""
+    """Yield names that Kubernetes does not define, and that have no slash between two parts."""
     seen: set[str] = set()
     for path, name in _list_names(policy):
-        known = "/" in name or name in KUBERNETES_RESOURCES or name.startswith(_PREFIXES)
+        prefix, _, rest = name.partition("/")
+        known = (prefix and rest) or name in KUBERNETES_RESOURCES or name.startswith(_PREFIXES)
         # The reader adds weights for every threshold.
         if known or ("resourceWeights" in path and name in seen):
             continue

@@ -7,7 +7,7 @@ columns of the labels and resources that pods name. It drops the least recently 
 that names which users invent do not grow the worker's memory without limit.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -40,6 +40,10 @@ class Interned(Generic[Value]):
 
     def __contains__(self, value: object) -> bool:
         return value in self._id_of
+
+    def __iter__(self) -> Iterator[Value]:
+        """Iterate over the distinct values."""
+        return iter(self._id_of)
 
     def value(self, row: int) -> Value:
         return self._values[self._ids.item(row)]

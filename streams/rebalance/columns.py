@@ -14,20 +14,11 @@ from numpy.typing import NDArray
 from schemas.policy.selectors import LabelSelector
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.avoided_nodes import select_avoided
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.node_affinity import NodeAffinity
-from streams.placement.filters.taints import TaintToleration
+from streams.placement.filters.taints import TaintToleration, select_avoided
 from streams.rebalance.node_arrays import NodeFigures, ReadingRules
 from streams.stage.arrays import BoolArray, IntArray
-
-
-class FreeAmounts(NodeResourcesFit):
-    """Allocatable less requests of each node, as placement's filter computes it."""
-
-    def column(self, resource: str) -> IntArray:
-        """Return the free amounts of all nodes, shape (nodes,)."""
-        return self._columns.get_or_build(resource, self._build)
 
 
 class Columns:
@@ -70,7 +61,7 @@ class Columns:
         self.included: BoolArray
         self.affinity = NodeAffinity()
         self.taints = TaintToleration()
-        self.free = FreeAmounts()
+        self.free = NodeResourcesFit()
         self._allocate(0)
 
     def row(self, name: str) -> int | None:

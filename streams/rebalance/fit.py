@@ -73,7 +73,7 @@ class Fit:
         if self._node_fit:
             key = (
                 phase,
-                id(held.demand),
+                id(held.kind.demand),
                 id(pod.node_selector) if pod.node_selector else 0,
                 id(pod.required_node_affinity),
                 id(pod.tolerations) if pod.tolerations else 0,
@@ -103,10 +103,17 @@ class Fit:
             matching = plugin.mask(prepared)
             if matching is not None:
                 mask &= matching[self._rows]
-        requests = dict(held.demand.requests)
+        requests = dict(held.kind.demand.requests)
         if not self._as_koordinator:
             requests = {name: amount for name, amount in requests.items() if amount > 0}
             requests["pods"] = 1
-        for name in requests.keys() - self._free.keys():
-            self._free[name] = self._columns.free.column(name)[self._rows]
-        return TargetGroup(mask, [(amount, self._free[name]) for name, amount in requests.items()])
+        needed: list[tuple[int, IntArray]] = []
+        for name, amount in requests.items():
+            if name not in self._free:
+                column = self._columns.free.column(name)
+                if column is None:
+                    mask &= amount <= 0
+                    continue
+                self._free[name] = column[self._rows]
+            needed.append((amount, self._free[name]))
+        return TargetGroup(mask, needed)

@@ -80,13 +80,20 @@ class NodeStatistics:
 
     def compute_figures(self, held: HeldPod) -> list[tuple[float, float]]:
         """Return what one pod of the node adds to mean and variance."""
-        share = self._share(held, self.fleet.resolve_demand(held.pod, held.demand))
+        share = self._share(held, self._resolve_demand(held))
         return shares.compute_figures(share, self.fleet.figures)
+
+    def _resolve_demand(self, held: HeldPod) -> tuple[int, ...]:
+        """Return a pod's demand by resource: request, else limit, else default."""
+        resolved = held.kind.resolved
+        return tuple([resolved.get(resource, 0) for resource in self.fleet.resources])
 
     # --- pods -----------------------------------------------------------------------------------
 
     def add(self, held: HeldPod) -> None:
-        usage = None if held.pod.uid in self.lifetimes else self._find_usage(held.pod)
+        self._add(held, None if held.pod.uid in self.lifetimes else self._find_usage(held.pod))
+
+    def _add(self, held: HeldPod, usage: Sequence[int] | None) -> None:
         share, fleet_sums, tiny_request_sums = self._count(held, usage)
         self._sums = tuple(map(add, self._sums, share))
         if fleet_sums:
@@ -95,7 +102,7 @@ class NodeStatistics:
             self.tiny_request_sums = tuple(map(add, self.tiny_request_sums, tiny_request_sums))
 
     def remove(self, held: HeldPod) -> None:
-        demand = self.fleet.resolve_demand(held.pod, held.demand)
+        demand = self._resolve_demand(held)
         self._sums = tuple(map(sub, self._sums, self._share(held, demand)))
         lifetime = self.lifetimes.get(held.pod.uid)
         if lifetime is None:
@@ -113,7 +120,7 @@ class NodeStatistics:
 
         The last two may be empty. `usage` of the newest metric counts if the pod has no lifetime.
         """
-        demand = self.fleet.resolve_demand(held.pod, held.demand)
+        demand = self._resolve_demand(held)
         lifetime = self.lifetimes.get(held.pod.uid)
         if lifetime is not None:
             return (self._share(held, demand), *self._measure_for_fleet(held, lifetime, demand))
@@ -156,7 +163,7 @@ class NodeStatistics:
         usage = lifetime.usage
         for index, amount in enumerate(demand):
             sums += measure_pod(lifetime.minutes, usage[2 * index], usage[2 * index + 1], amount)
-        counted = self.fleet.select_requested(sums, held.pod, held.demand)
+        counted = self.fleet.select_requested(sums, held.kind)
         return counted, () if counted is sums else tuple(map(sub, sums, counted))
 
     # --- metrics and policy ---------------------------------------------------------------------
@@ -196,8 +203,9 @@ class NodeStatistics:
             for pod in young:
                 self.remove(pod)
             self._set_metric(metric)
+            usages = self._read_usages(young) if young else {}
             for pod in young:
-                self.add(pod)
+                self._add(pod, usages.get((pod.pod.namespace, pod.pod.name)))
         return extend
 
     def set_fleet(self, fleet: Fleet, metric: NodeMetric | None, held: Iterable[HeldPod]) -> bool:
@@ -228,8 +236,8 @@ class NodeStatistics:
         self._young = {}
         system = shares.compute_system_share(self._expect(SYSTEM), len(self.fleet.resources))
         pods = list(held)
-        young = any(pod.pod.uid not in self.lifetimes for pod in pods)
-        usages = self._read_usages() if young else {}
+        young = [pod for pod in pods if pod.pod.uid not in self.lifetimes]
+        usages = self._read_usages(young) if young else {}
         counts = [self._count(pod, usages.get((pod.pod.namespace, pod.pod.name))) for pod in pods]
         zeros = ZERO_SUMS * len(self.fleet.resources)
         self._sums = _add_up([system, *(share for share, _, _ in counts)])
@@ -253,12 +261,13 @@ class NodeStatistics:
         self._lacking = () if metric is None else find_lacking(metric, self.fleet.resources)
         self._metric_is_whole_node = _is_whole_node(metric)
 
-    def _read_usages(self) -> dict[_PodName, tuple[int, ...]]:
-        """Return the usage of all pods in the newest metric; the last one of equal names counts."""
+    def _read_usages(self, pods: Iterable[HeldPod]) -> dict[_PodName, tuple[int, ...]]:
+        """Return the usage of pods in the newest metric; the last one of equal names counts."""
+        wanted = {(held.pod.namespace, held.pod.name) for held in pods}
         return {
-            (pod.namespace, pod.name): self._read_usage(pod)
+            name: self._read_usage(pod)
             for pod in self._metric_pods
-            if pod.usage
+            if pod.usage and (name := (pod.namespace, pod.name)) in wanted
         }
 
     def _find_usage(self, pod: Pod) -> tuple[int, ...] | None:
@@ -299,11 +308,11 @@ class NodeStatistics:
         """Extend the lifetimes by the newest metric; `reported` are the lifetimes in it."""
         now_ms = metric.updated_at_ms or 0
         window = self._window_minutes(now_ms)
-        usages = self._read_usages()
+        usages = self._read_usages(held)
         lifetimes: dict[str, Lifetime] = {}
         for pod in held:
             uid, name = pod.pod.uid, (pod.pod.namespace, pod.pod.name)
-            before, age = self.lifetimes.get(uid), pod.compute_age_minutes(now_ms)
+            before, age = self.lifetimes.get(uid), compute_age_minutes(pod, now_ms)
             used = usages.get(name) if age > 0 else None
             after, minutes = reported.get(name), min(age, window)
             # A lifetime that exceeds the pod's age is that of an earlier pod with the same name.
@@ -410,8 +419,14 @@ def _is_whole_node(metric: NodeMetric | None) -> bool:
     )
 
 
+def compute_age_minutes(held: HeldPod, now_ms: int) -> int:
+    """Return the whole minutes since the pod came to its node; below 0 before that."""
+    since_ms = held.pod.scheduled_at_ms
+    return (now_ms - (held.assigned_at_ms if since_ms is None else since_ms)) // 60_000
+
+
 def _minutes_in_window(held: HeldPod, now_ms: int) -> int:
-    return max(0, min(held.compute_age_minutes(now_ms), WINDOW_MINUTES))
+    return max(0, min(compute_age_minutes(held, now_ms), WINDOW_MINUTES))
 
 
 def _add_up(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import HotNode, RebalanceRound
 from schemas.messages.usage import NodeUsage
+from schemas.policy import read_policy
 from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import encode
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
@@ -106,6 +107,7 @@ class Cluster:
             "pods": PodReporter(CLUSTER, ["loadstream"], Claims(), lambda: at(self.seconds)),
             **{path.rpartition("/")[2]: Objects(CLUSTER, kind) for path, kind in KINDS.items()},
         }
+        self.policy = read_policy(policy)
         self.apply(policy_record(policy), tick())
         if refusals := self.refusals():
             raise ValueError(refusals[0])
@@ -302,6 +304,7 @@ class Cluster:
             metrics=dict(self.metrics),
             nodes=dict(self.nodes),
             migrations=tuple(reversed(self.of(MigrationStatus))),
+            policy=self.policy,
         )
         return list(about_node(evidence, node).sentences)
 

@@ -59,3 +59,11 @@ def name_the_strategy_that_judged(policy: str) -> str:
     node = "it uses cpu 8.5" if "it uses cpu 8.5 of 10" in text else text
     word = text.partition("Pod default/")[2].partition("(")[2].partition(",")[0]
     return f"{strategy}; {node}; pod: {word.partition(')')[0]}"
+
+
+@case("5.left out", "n1 at 90 %; descheduling.nodeSelector does not select it",
+      right="Rounds do not look at it: descheduling.nodeSelector does not select it.")  # fmt: skip
+def say_that_rounds_do_not_look_at_a_node() -> str:
+    policy = moving("descheduling: {nodeSelector: {matchLabels: {pool: web}}}")
+    sentences = Cluster(policy, n1=90, n2=20).minutes().why_not("n1")
+    return next((each for each in sentences if "nodeSelector" in each), " ".join(sentences))

@@ -332,3 +332,12 @@ def keep_lives_when_the_window_gets_shorter() -> str:
         assert statistics is not None
         known += statistics.lifetimes[f"p{number}"].minutes > 10
     return f"{known} of 10 nodes report lives of pods after it"
+
+
+@case("1.pod", "n1 is hot by cpu; the metric of its only pod lacks cpu: unknown is not none",
+      right="the pod's usage of an exceeded resource is unknown")  # fmt: skip
+def name_a_pod_whose_usage_is_unknown() -> str:
+    cluster = Cluster(moving(), n1=85, n2=20)
+    cluster.pod("a", "n1", 20)
+    del cluster.pods["a"][2]["cpu"]
+    return cluster.minutes().gate("a")

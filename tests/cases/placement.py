@@ -299,6 +299,18 @@ def place_on_avoided_nodes_last(key: str) -> str:
     return cluster.place(make_pod("p"))
 
 
+@case("2.OutOfmemory", "the rejection (OutOfmemory) is seen before anything confirms the binding",
+      right="rejected by the kubelet: OutOfmemory")  # fmt: skip
+def report_a_rejection_before_the_binding_is_confirmed() -> str:
+    cluster = Cluster("", n1=5)
+    cluster.minutes()
+    cluster.schedule(pod_object("p", cpu="7"))
+    failed = {"phase": "Failed", "reason": "OutOfmemory"}
+    cluster.see("pods", pod_object("p", "n1", cpu="7", status=failed))
+    newest: PlacementDecision = cluster.of(PlacementDecision)[-1]
+    return f"rejected by the kubelet: {newest.rejected}" if newest.rejected else newest.message
+
+
 @case("2.OutOfcpu", "our pod is rejected by the kubelet (OutOfcpu) after its binding: its room is free again",
       right="first on n1, second on n1")  # fmt: skip
 def release_the_room_of_a_rejected_pod() -> str:

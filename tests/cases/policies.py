@@ -82,6 +82,19 @@ _KOORDINATOR = "compat: koordinator\n"
      ("resourceLimits: {defaultLimit: {cpu: allocatable}}", "resourceLimits"), "warning: resourceLimits"),
     ("the default policy", ("", ""), "accepted"),
 )  # fmt: skip
+@cases(
+    "5.effect",
+    ("a statistic of a window without thresholds for it",
+     ("loadAware: {aggregated: {usageAggregationType: p95}}", "usageAggregationType"),
+     "warning: usageAggregationType"),
+    ("an argument of a score that is not enabled",
+     ("loadAware: {scoreAccordingProdUsage: true}", "scoreAccordingProdUsage"),
+     "warning: scoreAccordingProdUsage"),
+    ("a filter list with LoadAwareScheduling alone",
+     ("plugins: {filter: [LoadAwareScheduling]}", "NodeResourcesFit"), "warning: NodeResourcesFit"),
+    ("nvidia.com/ without the name behind the slash",
+     ("loadAware: {usageThresholds: {nvidia.com/: 50}}", "nvidia.com/"), "error: nvidia.com/"),
+)  # fmt: skip
 def check_a_policy(given: tuple[str, str]) -> str:
     return check(*given)
 

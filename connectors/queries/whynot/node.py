@@ -99,7 +99,10 @@ def _not_hot(
     else:
         yield f"It was hot in none of the newest {count_text(len(evidence.rounds), 'round')}."
     yield from _present(evidence, node)
-    if judged:
+    state, selector = evidence.nodes.get(node), evidence.policy.descheduling.node_selector
+    if state and selector and not selector.matches(state.labels):
+        yield "Rounds do not look at it: descheduling.nodeSelector does not select it."
+    elif judged:
         yield from _explain_not_hot(evidence, node)
         usage = evidence.metrics[node].usage or {}
         for pool in newest.pools:

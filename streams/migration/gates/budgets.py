@@ -6,6 +6,7 @@ reported after the pod is gone. If the status shows the eviction earlier, the ev
 a while: fewer pods are evicted then, but never too many.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import count
 
@@ -71,7 +72,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         if before is None and len(self.rows) >= BUDGETS_MAX:
             return f"budget {budget.name} exceeds the limit of {BUDGETS_MAX} budgets per cluster"
         index = self._selectors.get(budget.namespace)
-        problem = (index or BudgetIndex()).explain_refusal(budget.selector)
+        problem = (index or BudgetIndex()).explain_refusal(budget.name, budget.selector)
         if problem is not None:
             return f"budget {budget.namespace}/{budget.name} is refused: {problem}"
         self._put(
@@ -183,8 +184,9 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         self.drop(key)
 
 
-#: Most selectors of one namespace that require no label: each is compared with every pod.
-UNBOUND_SELECTORS_MAX = 256
+#: Most budgets of one namespace that no label tells apart: all are compared with each pod that has the
+#: labels that they require, or with every pod if they require none.
+ALIKE_BUDGETS_MAX = 256
 #: Most values of one selector, in all its expressions.
 SELECTOR_VALUES_MAX = 2_048
 
@@ -219,27 +221,29 @@ class BudgetIndex:
         self._groups: dict[bytes, _Group] = {}
         self._of_name: dict[str, bytes] = {}
         self._by_label: dict[_Label, dict[bytes, None]] = {}
+        self._requiring: Counter[_Label] = Counter()
+        """Number of budgets that require a label. Unlike the index, it does not depend on their order."""
         self._unbound: dict[bytes, None] = {}
         self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX) if cache is None else cache
         self._number = next(_NUMBERS)
         """Version of the selectors. Cached answers of an older version are stale."""
 
-    def explain_refusal(self, selector: PodSelector | None) -> str | None:
-        """Return why a selector is refused; None if it is not."""
-        if selector is None:
+    def explain_refusal(self, name: str, selector: PodSelector | None) -> str | None:
+        """Return why the selector of a budget is refused; None if it is not."""
+        if selector is None or self._of_name.get(name) == encode(selector):
             return None
         values = sum(len(expression.values) for expression in selector.match_expressions)
         if values > SELECTOR_VALUES_MAX:
             return f"its selector names {values} values; allowed are at most {SELECTOR_VALUES_MAX}"
-        unbound = len(self._unbound)
-        if unbound < UNBOUND_SELECTORS_MAX or encode(selector) in self._groups:
-            return None
-        if next(_choices(selector), None) is not None:
-            return None
-        return (
-            f"its selector requires no label, and {unbound} selectors of its namespace already require "
-            "none, which is the limit"
+        required = list(_choices(selector))
+        alike = min(
+            (max(self._requiring[label] for label in labels) for labels in required),
+            default=sum(len(self._groups[key].names) for key in self._unbound),
         )
+        if alike < ALIKE_BUDGETS_MAX:
+            return None
+        what = "the same labels" if required else "no label, as its own does"
+        return f"{alike} budgets of its namespace already require {what}, which is the limit"
 
     def put(self, name: str, selector: PodSelector | None) -> None:
         """Set the selector of a budget."""
@@ -254,6 +258,7 @@ class BudgetIndex:
             group = self._groups[key] = _Group(selector)
             self._index(key, group)
         group.names[name] = None
+        self._requiring.update(_list_required(selector))
         self._of_name[name] = key
         self._number = next(_NUMBERS)
 
@@ -264,6 +269,10 @@ class BudgetIndex:
         self._number = next(_NUMBERS)
         group = self._groups[key]
         del group.names[name]
+        for label in _list_required(group.selector):
+            self._requiring[label] -= 1
+            if not self._requiring[label]:
+                del self._requiring[label]
         if group.names:
             return
         del self._groups[key]
@@ -306,6 +315,10 @@ class BudgetIndex:
             self._by_label.setdefault(index_label, {})[key] = None
         if not group.index_labels:
             self._unbound[key] = None
+
+
+def _list_required(selector: PodSelector) -> set[_Label]:
+    return {label for labels in _choices(selector) for label in labels}
 
 
 def _choices(selector: PodSelector) -> Iterator[tuple[_Label, ...]]:

@@ -11,7 +11,7 @@ from schemas.messages.migrations import WorkloadRow
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import WorkloadState
 from schemas.policy.durations import format_duration_ms
-from streams.pods.owners import Owners
+from streams.inventory.pod_index import Owners
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most workloads of a cluster.
@@ -49,6 +49,8 @@ class Replicas:
         """Return why one more eviction could fail the Job; None if it could not."""
         if self.evictions_allowed is None or moving < self.evictions_allowed:
             return None
+        if self.inferred:
+            return f"an eviction may count as a failure of {self.name}, which is unknown: send workloads"
         text = f"an eviction counts as a failure of {self.name}"
         if not self.evictions_allowed:
             return f"{text}, which allows none (backoffLimit, restartPolicy, podFailurePolicy)"
@@ -117,4 +119,8 @@ class Workloads(TrackedRows[str, WorkloadRow]):
                 owner.uid, name, row.workload.replicas, inferred=False,
                 evictions_allowed=row.workload.evictions_allowed, lowered_at_ms=row.lowered_at_ms,
             )  # fmt: skip
-        return Replicas(owner.uid, name, len(self.owners.pods(owner.uid)), inferred=True)
+        # How many failures an unknown Job allows is unknown, too.
+        return Replicas(
+            owner.uid, name, len(self.owners.pods(owner.uid)), inferred=True,
+            evictions_allowed=0 if owner.kind == "Job" else None,
+        )  # fmt: skip

@@ -67,15 +67,15 @@ class NodePorts(SingleReasonFilter):
                 self._index(row, marks)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        marks = find_used_marks(node.ports)
-        if marks == self._marks[row]:
+        marks, before = find_used_marks(node.ports), self._marks[row] or frozenset()
+        if marks == before:
             return
-        for mark in self._marks[row] or ():
+        for mark in before - marks:
             self._rows[mark].discard(row)
             if not self._rows[mark]:
                 del self._rows[mark]
         self._marks[row] = marks
-        self._index(row, marks)
+        self._index(row, marks - before)
 
     def prepare(self, kind: Kind) -> frozenset[Port]:
         ports = kind.demand.host_ports

@@ -58,10 +58,27 @@ def test_an_error_names_line_path_and_what_is_allowed(text: str, path: str, allo
 def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
     section: str, plugins: str
 ) -> None:
-    (warning,) = read_policy(f"plugins: {{{plugins}}}\n{section}\n").warnings
-    assert (warning.path, warning.line) == (section.partition(":")[0], 2)
+    warnings = read_policy(f"plugins: {{{plugins}}}\n{section}\n").warnings
+    assert (section.partition(":")[0], 2) in [(each.path, each.line) for each in warnings]
     enabled = "plugins: {score: [LoadAwareScheduling, NodeResourceLimitsAware, NodeResourcesFit, NodeResourcesBalancedAllocation]}\n"
     assert _warned(f"{enabled}{section}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("loadAware: {aggregated: {usageThresholds: {cpu: 60}}}", "loadAware.aggregated.usageThresholds"),
+        ("loadAware: {aggregated: {usageAggregationType: p95}}",
+         "loadAware.aggregated.usageAggregationType"),
+        ("loadAware: {scoreAccordingProdUsage: true}", "loadAware.scoreAccordingProdUsage"),
+        ("loadAware: {dominantResourceWeight: 1}", "loadAware.dominantResourceWeight"),
+        ("plugins: {filter: [NodeResourcesFit, LoadAwareScheduling]}", "plugins.filter"),
+    ],
+)  # fmt: skip
+def test_a_value_without_effect_and_a_list_without_a_filter_are_warned_of(
+    text: str, path: str
+) -> None:
+    assert _warned(text) == [path]
 
 
 def test_a_warning_about_an_unrecorded_window_lists_recorded_ones() -> None:

@@ -1,6 +1,7 @@
 """What a decision says, and what takes room and gives it back; `test_waiting` and `test_lists` hold
 the rest."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from schemas.messages.nodes import Taint
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import Pod, PodAffinityTerm, Toleration
 from streams.cluster import placement
-from streams.pods import anti_affinity
+from streams.inventory import pod_index
+from streams.inventory.node import Node
 from tests.streams.builders import (
     at,
     big_pod,
@@ -142,7 +144,7 @@ def test_a_running_pod_keeps_away_the_pods_that_its_required_anti_affinity_selec
 def test_a_pod_that_many_terms_may_select_is_kept_away_by_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(anti_affinity, "COMPARED_MAX", 1)
+    monkeypatch.setattr(pod_index, "COMPARED_MAX", 1)
     world = World(tick(), node())
     wanted = SelectorRequirement(key="tier", operator="Exists")
     for number in range(2):
@@ -150,6 +152,25 @@ def test_a_pod_that_many_terms_may_select_is_kept_away_by_all_of_them(
         holder = keeping_away(f"h{number}", selector=selector)
         world.send(lifecycle("running", holder, "node-1"))
     assert outcomes(world.send(request(pod("w", labels={"app": "web"})))) == [("w", "waiting")]
+
+
+def test_topology_keys_that_no_node_has_are_not_looked_for_on_every_node() -> None:
+    world = World(tick(), node("a"), node("b"))
+    terms = tuple(PodAffinityTerm(topology_key=f"k{number}", selector=WEB) for number in range(64))
+    world.send(lifecycle("running", pod("h", required_anti_affinity=terms), "a"))
+    world.send(request(pod("first")))
+    visits = 0
+
+    class Visited(list[Node]):
+        def __iter__(self) -> Iterator[Node]:
+            nonlocal visits
+            visits += 1
+            return super().__iter__()
+
+    index = world.state.inventory.index
+    index.nodes = Visited(index.nodes)
+    assert only(world.send(request(pod("w", labels={"app": "web"})))).outcome == "placed"
+    assert visits < len(terms)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -192,10 +213,12 @@ def test_nominated_room_becomes_that_of_the_bound_pod() -> None:
     assert only(world.send(request(big_pod("p")))).outcome == "waiting"
 
 
-def test_a_pod_rejected_by_the_kubelet_releases_its_room() -> None:
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_pod_rejected_by_the_kubelet_releases_its_room(confirmed: bool) -> None:
     world = World(tick(), node("a"))
     placed = only(world.send(request(big_pod("p"))))
-    world.send(outcome(placed, "done"), lifecycle("bound", big_pod("p"), "a"))
+    if confirmed:
+        world.send(outcome(placed, "done"), lifecycle("bound", big_pod("p"), "a"))
     failed = big_pod("p", phase="Failed", failure="OutOfcpu")
     made = world.send(lifecycle("finished", failed, "a"))
     assert [(each.outcome, each.node, each.rejected, each.message) for each in made] == [

@@ -14,6 +14,7 @@ from tests.streams.builders import (
     policy_record,
     replica,
     user_request,
+    workload,
 )
 from tests.streams.world import world_with_pods
 
@@ -23,6 +24,7 @@ def order(*pods: Pod) -> list[str]:
     world = world_with_pods(
         migration_policy(defaultJobMode="EvictDirectly"), *((each, "node-1") for each in pods)
     )
+    world.send(workload("job-1", owner_kind="Job"), workload("job-2", owner_kind="Job"))
     for each in pods:
         world.propose(each.uid)
     world.later()
@@ -61,6 +63,7 @@ def test_a_job_with_moving_pods_goes_first() -> None:
         (replica("a", "job-1", kind="Job", priority=1), "node-1"),
         (replica("k2", "job-2", kind="Job", priority=5), "node-1"),
     )
+    world.send(workload("job-1", owner_kind="Job"), workload("job-2", owner_kind="Job"))
     world.propose("k1")
     world.later()
     world.propose("a")

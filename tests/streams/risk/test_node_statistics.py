@@ -1,14 +1,15 @@
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes, PodMetric
 from schemas.messages.pods import Container
 from schemas.policy import OverutilizationRiskArgs
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
+from streams.pods.kind import kind_of
 from streams.risk.fleet_usage import Fleet, FleetUsage
 from streams.risk.lifetimes import PARTS, expect_usage
 from streams.risk.node_statistics import SYSTEM, NodeStatistics
@@ -17,7 +18,7 @@ from tests.streams.builders import at, container, metric, pod, pod_metric
 
 def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> HeldPod:
     made = pod(uid, cpu=cpu, **fields)
-    return HeldPod(made, compute_demand(made), at(seconds))
+    return HeldPod(made, kind_of(made), at(seconds))
 
 
 def _statistics(**args: object) -> NodeStatistics:
@@ -90,6 +91,28 @@ def test_a_young_pod_is_measured_by_the_newest_metric() -> None:
     (figures,) = statistics.figures()
     mean, variance = (500 * 3 + 100 * 4) / 7, 40_000 + 90_000 * 3 / 7
     assert figures == pytest.approx((mean, variance), abs=1)
+
+
+def test_a_metric_is_read_once_and_not_once_for_each_young_pod() -> None:
+    class Read(tuple[PodMetric, ...]):
+        reads = 0
+
+        def __iter__(self) -> Iterator[PodMetric]:
+            Read.reads += 1
+            return super().__iter__()
+
+        def __reversed__(self) -> Iterator[PodMetric]:
+            Read.reads += 1
+            return reversed(tuple(self))
+
+    names = [f"p{number}" for number in range(20)]
+    held, statistics = [_held(name) for name in names], _statistics()
+    statistics.sum_up(held)
+    read = Read(pod_metric(name, cpu=100) for name in names)
+    given = metric(cpu=3000).model_copy(update={"pods": read})
+    statistics.measure(given, held, extend=False)
+    assert Read.reads < len(names) / 2
+    assert statistics.figures()[0][0] >= 2000
 
 
 def test_mean_and_variance_are_worked_out_again_once_something_has_changed() -> None:
@@ -240,23 +263,23 @@ def test_a_pod_of_another_class_counts_with_the_requests_of_its_class() -> None:
     container = made.containers[0].model_copy(update={"requests": batch, "limits": batch})
     made = made.model_copy(update={"containers": (container,)})
     statistics = _statistics()
-    statistics.add(HeldPod(made, compute_demand(made), at(0)))
+    statistics.add(HeldPod(made, kind_of(made), at(0)))
     assert statistics.figures()[0][0] == 1_000.0
 
 
 def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
     made = pod("a").model_copy(update={"containers": ()})
     statistics = _statistics()
-    statistics.add(HeldPod(made, compute_demand(made), at(0)))
+    statistics.add(HeldPod(made, kind_of(made), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5
     free = made.model_copy(update={"priority": 3_500})
-    statistics.add(HeldPod(free, compute_demand(free), at(0)))
+    statistics.add(HeldPod(free, kind_of(free), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
 
 
 def _asking(uid: str, *containers: Container) -> HeldPod:
     made = pod(uid).model_copy(update={"containers": containers})
-    return HeldPod(made, compute_demand(made), at(0))
+    return HeldPod(made, kind_of(made), at(0))
 
 
 def test_pods_with_tiny_requests_are_summed_separately() -> None:

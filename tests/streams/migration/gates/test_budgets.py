@@ -9,8 +9,8 @@ from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget
 from streams.migration.gates import budgets as budgets_module
 from streams.migration.gates.budgets import (
+    ALIKE_BUDGETS_MAX,
     SELECTOR_VALUES_MAX,
-    UNBOUND_SELECTORS_MAX,
     BudgetIndex,
     Budgets,
 )
@@ -97,14 +97,14 @@ def test_selectors_that_cannot_match_are_not_evaluated() -> None:
 def test_budgets_with_the_same_selector_evaluate_it_once() -> None:
     budgets = Budgets("test")
     everything = PodSelector()
-    for number in range(1_000):
+    for number in range(200):
         named = DisruptionBudget(
             cluster="test", namespace="shop", name=f"b-{number:03}", selector=everything
         )
         budgets.apply(named, 1)
     pod = Pod(namespace="shop", name="p", uid="p", phase="Running")
     assert str(budgets.explain_exhausted(pod)).startswith(
-        "1000 disruption budgets select the pod (b-000, b-001, b-002)"
+        "200 disruption budgets select the pod (b-000, b-001, b-002)"
     )
 
 
@@ -116,15 +116,38 @@ def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
         named = DisruptionBudget(cluster="test", namespace="shop", name=name, selector=selector)
         return budgets.apply(named, 1)
 
-    for number in range(UNBOUND_SELECTORS_MAX):
+    for number in range(ALIKE_BUDGETS_MAX):
         assert applied(f"b-{number}", label_requirement(f"k{number}", "DoesNotExist")) is None
-    assert applied("again", label_requirement("k0", "DoesNotExist")) is None
+    assert applied("b-0", label_requirement("k0", "DoesNotExist")) is None
     assert applied("found", label_requirement("app", "Exists")) is None
     assert applied("one-more", label_requirement("other", "DoesNotExist")) == (
-        "budget shop/one-more is refused: its selector requires no label, and 256 selectors of its "
-        "namespace already require none, which is the limit"
+        "budget shop/one-more is refused: 256 budgets of its namespace already require no label, as its "
+        "own does, which is the limit"
     )
     parts = [label_requirement("app", "In", *(f"v{n}" for n in range(1_000))) for _ in range(3)]
     assert str(applied("large", *parts)).endswith(
         f"its selector names 3000 values; allowed are at most {SELECTOR_VALUES_MAX}"
     )
+
+
+def test_few_budgets_that_no_label_tells_apart_are_kept() -> None:
+    budgets = Budgets("test")
+    for number in range(3 * ALIKE_BUDGETS_MAX):
+        selector = PodSelector(
+            match_labels={"app": "web"},
+            match_expressions=(label_requirement("x", "NotIn", f"{number}"),),
+        )
+        named = DisruptionBudget(
+            cluster="test", namespace="shop", name=f"b-{number}", selector=selector
+        )
+        refused = budgets.apply(named, 1)
+        assert (refused is not None) == (number >= ALIKE_BUDGETS_MAX)
+    pod = Pod(namespace="shop", name="p", uid="p", labels={"app": "web"})
+    assert len(budgets.find_covering_names(pod)) == ALIKE_BUDGETS_MAX
+    apart = PodSelector(match_labels={"app": "web", "shard": "1"})
+    named = DisruptionBudget(cluster="test", namespace="shop", name="apart", selector=apart)
+    assert budgets.apply(named, 1) is None
+    again = named.model_copy(update={"name": "b-again", "selector": selector})
+    for name in ("b-0", "b-1"):
+        assert budgets.apply(named.model_copy(update={"name": name, "removed": True}), 1) is None
+    assert budgets.apply(again, 1) is None

@@ -140,6 +140,9 @@ def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
 def test_a_pod_stays_if_its_eviction_would_make_its_job_fail() -> None:
     pods = [(replica(uid, "import", kind="Job"), "node-1") for uid in "abc"]
     world = world_with_pods(migration_policy(), *pods)
+    assert world.propose("a") == (
+        "an eviction may count as a failure of Job default/import, which is unknown: send workloads"
+    )
     world.send(workload("import", 3, evictions_allowed=0))
     assert world.propose("a") == (
         "an eviction counts as a failure of Job default/import, which allows none (backoffLimit, "

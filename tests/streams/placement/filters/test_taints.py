@@ -70,6 +70,19 @@ def test_without_taints_in_the_cluster_nothing_is_computed() -> None:
     assert nodes.plugin.mask(nodes.plugin.prepare(bare_kind())) is None
 
 
+def test_the_cost_counts_taints_and_not_only_the_nodes_that_have_them() -> None:
+    def units(count: int) -> int:
+        taints = tuple(Taint(key=f"k{at}", effect="NoSchedule") for at in range(count))
+        plugin = TaintToleration()
+        lists = [(*taints, Taint(key=f"own-{at}", effect="NoSchedule")) for at in range(50)]
+        Follower(
+            plugin, *(inventory_node(bare_node(f"n{at}", taints=of)) for at, of in enumerate(lists))
+        )
+        return plugin.count_units(plugin.prepare(bare_kind()))
+
+    assert units(200) > 20 * units(1)
+
+
 def covers(toleration: Toleration, taint: Taint) -> bool:
     """The documented rules, one by one."""
     right_effect = toleration.effect in ("", taint.effect)

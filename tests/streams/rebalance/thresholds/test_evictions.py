@@ -52,11 +52,13 @@ def test_pods_that_cannot_help_or_are_unmeasured_stay() -> None:
     world = hot_world()
     world.pod("idle", "hot", usage={"cpu": 0, "memory": 5}, priority=5_500)
     world.pod("unmeasured", "hot", None, priority=5_500)
+    world.pod("partly", "hot", usage={"memory": 5}, priority=5_500)
     world.pod("terminating", "hot", 0, priority=5_500, deleting_at_ms=world.now_ms + 600_000)
     assert world.round() == ["a hot->calm"]
     assert world.gates("hot") == {
         "idle": "uninvolved",
         "unmeasured": "unmeasured",
+        "partly": "unmeasured",
         "terminating": "leaving",
         "a": "",
     }
@@ -86,7 +88,7 @@ def test_reservations_are_not_counted_as_prod_pods() -> None:
     world.pod("a", "few", 1)
     for number in range(5):
         reserved = pod(f"r{number}")
-        held = HeldPod(reserved, kind_of(reserved).demand, 0, "d" * 8, 9)
+        held = HeldPod(reserved, kind_of(reserved), 0, "d" * 8, 9)
         world.inventory.hold("few", held, first_seen=True)
     world.round()
     assert world.pool.counts()["bothLow"] == 1
@@ -103,7 +105,7 @@ def test_reservations_are_no_candidates() -> None:
     world.system["hot"] = {"cpu": 80 * PERCENT, "memory": 0}
     reserved = pod("r")
     world.inventory.hold(
-        "hot", HeldPod(reserved, kind_of(reserved).demand, 0, "d" * 8, 9), first_seen=True
+        "hot", HeldPod(reserved, kind_of(reserved), 0, "d" * 8, 9), first_seen=True
     )
     assert world.round() == []
     assert world.hot("hot").checked == 0

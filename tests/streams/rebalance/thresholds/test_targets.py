@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from schemas.messages.nodes import Taint
+from streams.placement.filters.fit import NodeResourcesFit
+from streams.stage.arrays import IntArray
 from tests.streams.builders import BY_THRESHOLDS, GI, container
 from tests.streams.rebalance.rounds import PERCENT, Rounds, hot_world, targets
 
@@ -52,6 +54,24 @@ def test_with_node_fit_a_pod_goes_only_where_it_could_run(
         world.pod("a", "hot", 15, **fields)
         world.node("calm", **calm)
         assert world.round() == ([] if node_fit else ["a hot->calm"])
+
+
+def test_resources_that_no_node_has_cost_nothing_per_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    build = NodeResourcesFit._build
+
+    def count(plugin: NodeResourcesFit, name: str) -> IntArray:
+        built.append(name)
+        return build(plugin, name)
+
+    monkeypatch.setattr(NodeResourcesFit, "_build", count)
+    rounds = Rounds("compat: koordinator\n" + BY_THRESHOLDS)
+    rounds.node("hot", system=60)
+    invented = container({"cpu": "100m", **{f"example.com/r{number}": "0" for number in range(50)}})
+    rounds.pod("a", "hot", 15, containers=(invented,))
+    targets(rounds, ["calm"])
+    assert rounds.round() == ["a hot->None"]
+    assert built == ["cpu"]
 
 
 @pytest.mark.parametrize("short", ["node", "prod"])
