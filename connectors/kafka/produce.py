@@ -21,9 +21,8 @@ from schemas.topics.codec import decode, encode
 from schemas.topics.records import RecordPlace, place_record
 from schemas.topics.unknown_fields import UnknownField, find_unknown_fields
 
-#: Lines, or bytes of values, that are handed over at once: a call per line is slower.
-_LINES_PER_CALL = 500
-_BYTES_PER_CALL = 4 * 1024 * 1024
+#: Most bytes read at a time.
+_PIECE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,42 +68,35 @@ def produce_lines(
     summary = ProduceSummary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
-    sent = sent_bytes = 0
-    waiting: list[OutgoingRecord] = []
     with Sender(connection) as sender:
-        for number, line in read_lines(stream):
-            value = line.strip()
-            if value:
+        for lines in read_lines(stream):
+            records: list[OutgoingRecord] = []
+            for number, line in lines:
+                value = line.strip()
+                if not value:
+                    continue
                 summary.lines += 1
-                if len(line) > VALUE_BYTES_MAX + 1:
-                    reason = f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes"
-                    target: RecordPlace | Refusal = Refusal("limit", reason)
-                else:
-                    target = _target(topic, value, partitions, read)
+                is_too_long = len(line) > VALUE_BYTES_MAX
+                target = _too_long() if is_too_long else _target(topic, value, partitions, read)
                 if isinstance(target, Refusal):
                     summary.rejected += 1
                     on_rejection(Rejection(number, target.reason))
                     if on_error == "stop":
                         summary.stopped = True
                         break
-                else:
-                    for unknown in find_unknown_fields(topic.name, value):
-                        summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
-                    waiting.append(OutgoingRecord(topic.name, value, target, number))
-                    summary.value_bytes += len(value)
-                    summary.expired += (
-                        target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
-                    )
-            waiting_bytes = summary.value_bytes - sent_bytes
-            if number % _LINES_PER_CALL == 0 or waiting_bytes > _BYTES_PER_CALL:
-                sent += len(sender.send_records(waiting))
-                waiting, sent_bytes = [], summary.value_bytes
-                if sender.has_failed:
-                    break
-        sent += len(sender.send_records(waiting))
+                    continue
+                for unknown in find_unknown_fields(topic.name, value):
+                    summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
+                records.append(OutgoingRecord(topic.name, value, target, number))
+                summary.value_bytes += len(value)
+                summary.expired += (
+                    target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
+                )
+            summary.produced += len(sender.send_records(records))
+            if summary.stopped or sender.has_failed:
+                break
         sender.flush("line")
     summary.seconds = time.monotonic() - began
-    summary.produced = sent
     return summary
 
 
@@ -127,17 +119,20 @@ def produce_messages(
         return sender.deliver(records), refused
 
 
-def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with their numbers from 1; of a line that is too long, only the beginning.
+def read_lines(stream: BinaryIO) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield lines with their numbers from 1, as many at a time as the stream has ready.
 
-    Otherwise a stream without line breaks could fill the memory.
+    Of a line that is too long, only the beginning is kept: a stream without line breaks must not fill the
+    memory.
     """
-    number = 0
-    while line := stream.readline(VALUE_BYTES_MAX + 2):
-        number += 1
-        yield number, line
-        while line and not line.endswith(b"\n") and len(line) >= VALUE_BYTES_MAX:
-            line = stream.readline(VALUE_BYTES_MAX + 2)
+    number, rest = 0, b""
+    while piece := stream.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+        *lines, rest = (rest + piece).split(b"\n")
+        rest = rest[: VALUE_BYTES_MAX + 1]
+        yield list(enumerate(lines, number + 1))
+        number += len(lines)
+    if rest:
+        yield [(number + 1, rest)]
 
 
 def _target(
@@ -154,3 +149,7 @@ def _target(
             f"partition: found {target.partition}; expected 0 to {partitions - 1}",
         )
     return target
+
+
+def _too_long() -> Refusal:
+    return Refusal("limit", f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes")

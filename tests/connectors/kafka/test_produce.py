@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.client import BrokerUnavailable, Connection, connect
+from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.produce import Rejection, produce_lines, produce_messages
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
@@ -135,10 +137,10 @@ def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
     class Stream(io.BytesIO):
         """Stops the broker when a third of its lines are read and written."""
 
-        def readline(self, size: int | None = -1, /) -> bytes:
+        def read1(self, size: int | None = -1, /) -> bytes:
             if self.tell() == 2000 * (len(line) + 1):
                 broker.stop()
-            return super().readline(size)
+            return super().read1(1000 * (len(line) + 1))
 
     with EmbeddedBroker() as broker:
         connection = connect(broker.settings)
@@ -147,3 +149,27 @@ def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
     text = str(caught.value)
     assert "records were not acknowledged; the first is line " in text
     assert connection.settings.bootstrap_servers in text
+
+
+@pytest.mark.broker
+def test_a_line_is_sent_when_it_was_read_and_not_at_the_end_of_the_stream(
+    embedded: RunningBroker,
+) -> None:
+    connection = connect(embedded.settings)
+    before = _count_records(connection)
+
+    class Stream(io.BytesIO):
+        """Gives a line, and the end only when the line is in the topic."""
+
+        def read1(self, size: int | None = -1, /) -> bytes:
+            until = time.monotonic() + 30
+            while self.tell() and _count_records(connection) == before:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            return super().read1(size)
+
+    assert produce_lines(connection, USAGE, Stream(encode(usage()) + b"\n")).produced == 1
+
+
+def _count_records(connection: Connection) -> int:
+    return sum(extent.next_offset for extent in read_topic_extents(connection, USAGE.name))
