@@ -1,7 +1,7 @@
 """Amounts, counts, times and durations as text."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -73,3 +73,9 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
 def count_text(number: int, noun: str) -> str:
     """Return `1 node` or `2 nodes`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def names_text(names: Sequence[str], most: int) -> str:
+    """Return the first names, and the number of the others: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

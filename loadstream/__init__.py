@@ -15,6 +15,7 @@ partition    `partition reset`
 replay       `replay verify`: replays the journal and compares the outputs
 schema       `schema export`
 doctor/      `doctor`: faults of an installation
-topic/, migration/, policy/, kubernetes/  command groups
+kubernetes   `kubernetes watch`, `collect`, `bind`, `evict`, `all`; kubernetes_demo: `kubernetes demo`
+topic/, migration/, policy/  command groups
 cli/         arguments, connections, errors and files of all commands
 """

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
+from loadstream.cli.arguments import (
+    ClusterOption,
+    MetricsHost,
+    MetricsPort,
+    check_metrics,
+    check_node_name,
+    number,
+)
 from loadstream.cli.command import command
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from connectors.agent.delivery import Delivery
     from connectors.agent.source import AgentSource
 
@@ -35,20 +40,11 @@ def register(app: typer.Typer) -> None:
     command(app, "agent --cluster prod-eu-1 --node node-17")(agent)
 
 
-def _sample_class() -> "type[BaseModel]":
-    from schemas.messages.usage import NodeUsage
-
-    return NodeUsage
-
-
-Cluster = Annotated[
-    str, typer.Option(callback=as_field(_sample_class, "cluster"), help="Name of the cluster.")
-]
 NodeName = Annotated[
     str,
     typer.Option(
         default_factory=socket.gethostname,
-        callback=as_field(_sample_class, "node"),
+        callback=check_node_name,
         show_default="this host's name",
         help="Name of the node, as the cluster has it.",
     ),
@@ -76,7 +72,7 @@ Once = Annotated[
 
 
 def agent(
-    cluster: Cluster,
+    cluster: ClusterOption,
     node: NodeName,
     interval: Interval = 10.0,
     proc: Proc = Path("/proc"),

@@ -12,16 +12,15 @@ from connectors.policies.entries import is_set_apart, newest_entry
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import (
+    Cluster,
     Json,
-    check_cluster_name,
     check_node_name,
     parse_length_ms,
-    parse_pod_name,
+    parse_object_name,
 )
 from loadstream.cli.command import NOTHING_FOUND, as_messages, command, connect_as_configured
 from loadstream.policy.records import (
     By,
-    Cluster,
     New,
     Reason,
     Wait,
@@ -40,9 +39,7 @@ app = typer.Typer(
 
 @command(app, "cluster why-not prod-eu-1 --node node-17", name="why-not")
 def why_not(
-    cluster: Annotated[
-        str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)
-    ],
+    cluster: Cluster,
     node: Annotated[
         str | None, typer.Option(help="Ask about this node.", callback=check_node_name)
     ] = None,
@@ -59,7 +56,7 @@ def why_not(
     """
     if node is not None and pod is not None:
         raise typer.BadParameter("found --node and --pod; expected at most one of them")
-    named = None if pod is None else parse_pod_name(pod, "--pod")
+    named = None if pod is None else parse_object_name(pod, "--pod")
     back_ms = parse_length_ms(back, "--back")
     with as_messages():
         from connectors.queries.whynot.cluster import about_cluster

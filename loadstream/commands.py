@@ -17,6 +17,7 @@ from loadstream import (
     closed_loop,
     cluster,
     demo,
+    kubernetes,
     node,
     partition,
     replay,
@@ -28,7 +29,6 @@ from loadstream import (
 from loadstream.cli.arguments import Json
 from loadstream.cli.command import EXIT_CODES, command
 from loadstream.doctor import command as doctor
-from loadstream.kubernetes import duties as kubernetes
 from loadstream.migration import commands as migration
 from loadstream.policy import commands as policy
 from loadstream.topic import commands as topic

@@ -11,7 +11,7 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, as_field
+from loadstream.cli.arguments import Cluster, Json, check_node_name
 from loadstream.cli.command import (
     NOTHING_FOUND,
     as_messages,
@@ -22,14 +22,12 @@ from loadstream.cli.command import (
     warn_about_cluster,
 )
 from loadstream.migration.requests import (
-    Cluster,
     HowTo,
     Wait,
     Why,
     Windows,
     ask,
     check_cluster,
-    request_class,
     stop,
 )
 
@@ -38,9 +36,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="node", no_args_is_help=True, help="List nodes by usage, drain nodes.")
 
-Node = Annotated[
-    str, typer.Argument(help="Name of the node.", callback=as_field(request_class, "node"))
-]
+Node = Annotated[str, typer.Argument(help="Name of the node.", callback=check_node_name)]
 
 
 @command(app, "node list prod-eu-1", name="list")

@@ -13,12 +13,10 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import as_field, number
+from loadstream.cli.arguments import ClusterOption, number
 from loadstream.cli.command import command
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from simulation.closed_loop.scenario import Scenario
     from simulation.closed_loop.stage_contender import StageContender
 
@@ -38,16 +36,8 @@ def register(app: typer.Typer) -> None:
     command(app, "simulate --cluster try --nodes 40")(simulate)
 
 
-def _state() -> "type[BaseModel]":
-    from schemas.messages.nodes import NodeState
-
-    return NodeState
-
-
 def simulate(
-    cluster: Annotated[
-        str, typer.Option(callback=as_field(_state, "cluster"), help="Name of the cluster.")
-    ] = "simulated",
+    cluster: ClusterOption = "simulated",
     nodes: Annotated[
         int, typer.Option(parser=number("nodes", 2, 1000), metavar="NODES", help="How many nodes.")
     ] = 40,

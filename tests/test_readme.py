@@ -39,15 +39,15 @@ def test_the_chart_and_the_ratios_are_those_of_the_report() -> None:
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     report = (ROOT / "docs/explanation/closed-loop-report.md").read_text(encoding="utf-8")
     _, _, rows = report.partition("## mixed, mean load 55 %\n")
-    bars = re.findall(r"([\w-]+)(?:, [\w /]+)? (█+) (\d+)", readme)
+    bars = re.findall(r"([\w-]+)(?:, [\w /]+)? (█+) ((\d+) \([\d,-]+\))", readme)
     assert len(bars) == 3
-    longest = max(bars, key=lambda found: int(found[2]))
-    minutes_per_block = int(longest[2]) / len(longest[1])
-    for label, bar, figure in bars:
+    longest = max(bars, key=lambda found: int(found[3]))
+    minutes_per_block = int(longest[3]) / len(longest[1])
+    for label, bar, figures, median in bars:
         contender = "least-allocated" if label == "kube-scheduler" else label.lower()
-        medians = re.findall(rf"^\| {contender}\S* \| (\d+)", rows, re.MULTILINE)
-        assert medians[0] == figure
-        assert abs(len(bar) - int(figure) / minutes_per_block) < 1
+        cells = re.findall(rf"^\| {contender}\S* \| ([^|]+) \|", rows, re.MULTILINE)
+        assert cells[0].replace(" to ", "-") == figures
+        assert abs(len(bar) - int(median) / minutes_per_block) < 1
     table, _, _ = report.partition("\nTraces:")
     cells = [line.split("|") for line in table.splitlines() if re.match(r"\| [\w-]+, ", line)]
     for words, column in (("kube-scheduler is", 2), ("Koordinator", 5)):

@@ -76,8 +76,11 @@ def produce_lines(
                 if not value:
                     continue
                 summary.lines += 1
-                is_too_long = len(line) > VALUE_BYTES_MAX
-                target = _too_long() if is_too_long else _target(topic, value, partitions, read)
+                if len(line) > VALUE_BYTES_MAX:
+                    reason = f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes"
+                    target: RecordPlace | Refusal = Refusal("limit", reason)
+                else:
+                    target = _target(topic, value, partitions, read)
                 if isinstance(target, Refusal):
                     summary.rejected += 1
                     on_rejection(Rejection(number, target.reason))
@@ -149,7 +152,3 @@ def _target(
             f"partition: found {target.partition}; expected 0 to {partitions - 1}",
         )
     return target
-
-
-def _too_long() -> Refusal:
-    return Refusal("limit", f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes")

@@ -5,11 +5,11 @@ Until they are met, the pods concerned stay on their nodes.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
-from connectors.units import count_text
+from connectors.units import count_text, names_text
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
@@ -94,14 +94,14 @@ def _namespaces(policy: Policy, there: list[str]) -> Iterator[str]:
     for where, names in lists:
         missing = [name for name in names if name not in there]
         if there and missing:
-            yield f"{where} names {_first(missing)}, and the cluster has no namespace of that name"
+            yield f"{where} names {names_text(missing, _NAMED_MAX)}, and the cluster has no namespace of that name"
 
 
 def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
     if blocking and _rebalances(policy):
         yield (
             f"evictions are forbidden by {count_text(len(blocking), 'disruption budget')}, because all pods "
-            f"must be healthy: {_first(blocking)}; pods that they cover stay on hot nodes"
+            f"must be healthy: {names_text(blocking, _NAMED_MAX)}; pods that they cover stay on hot nodes"
         )
 
 
@@ -117,11 +117,6 @@ def _evictor(connection: Connection, cluster: str, policy: Policy) -> Iterator[s
             "mode is enforce, but no evictor has reported on a command so far: pods are evicted only "
             "while `loadstream kubernetes evict` runs"
         )
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-    return f"{', '.join(names[:_NAMED_MAX])}{more}"
 
 
 def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
@@ -142,7 +137,7 @@ def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
         return
     unseen = [name for name in names if name not in found]
     if found and unseen and names != DEFAULT_SCHEDULERS:
-        yield f"migration.schedulerNames names {_first(unseen)}, and no pod has this scheduler"
+        yield f"migration.schedulerNames names {names_text(unseen, _NAMED_MAX)}, and no pod has this scheduler"
 
 
 def _classes(policy: Policy) -> Iterator[tuple[str, str]]:

@@ -59,6 +59,12 @@ def check_node_name(name: str | None) -> str | None:
     return name if name is None else as_field(_usage, "node")(name)
 
 
+Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)]
+ClusterOption = Annotated[
+    str, typer.Option("--cluster", help="Name of the cluster.", callback=check_cluster_name)
+]
+
+
 def check_metrics(host: str, port: int) -> None:
     """Refuse an address without a port, which has no effect."""
     if host and not port:
@@ -150,8 +156,8 @@ def number(
     return read
 
 
-def parse_pod_name(text: str, option: str | None = None) -> tuple[str, str]:
-    """Return namespace and name of a pod; an error names the option."""
+def parse_object_name(text: str, option: str | None = None) -> tuple[str, str]:
+    """Return namespace and name of a pod or a Helm release; an error names the option."""
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
         raise typer.BadParameter(

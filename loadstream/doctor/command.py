@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Context, Json, Kubeconfig, check_cluster_name, read_source_file
+from loadstream.cli.arguments import (
+    Context,
+    Json,
+    Kubeconfig,
+    check_cluster_name,
+    parse_object_name,
+    read_source_file,
+)
 from loadstream.cli.command import command
 from loadstream.doctor.findings import Finding, error
 from schemas.base.printable import to_one_line
@@ -67,7 +74,7 @@ def doctor(
     --kubeconfig, --context, --duty, --release or --sources the API server is checked, too: its clock, rights,
     and the pods that loadstream would refuse.
     """
-    parsed = None if release is None else _parse_release(release)
+    parsed = None if release is None else parse_object_name(release, "--release")
     read = None if sources is None else read_source_file(sources)
     asks_server = bool(kubeconfig or context or duty or release or sources)
     findings = _check_kafka(cluster, scan=not asks_server)
@@ -85,16 +92,6 @@ def doctor(
             echo(to_one_line(str(each)))
     if has_error:
         raise typer.Exit(1)
-
-
-def _parse_release(text: str) -> tuple[str, str]:
-    namespace, _, name = text.partition("/")
-    if not namespace or not name:
-        raise typer.BadParameter(
-            f"found {text!r}; expected NAMESPACE/NAME, such as loadstream/loadstream",
-            param_hint="--release",
-        )
-    return namespace, name
 
 
 def _check_kafka(cluster: str | None, *, scan: bool) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from connectors.process import wall_clock
 from connectors.queries.cluster_reading import KafkaState
-from connectors.units import count_text
+from connectors.units import count_text, names_text
 from loadstream.doctor.findings import Finding, error, ok, warning
 from schemas.settings.connection import KafkaSettings
 
@@ -23,7 +23,7 @@ def check_brokers(kafka: KafkaState) -> Iterator[Finding]:
         names = sorted(f"{topic}/{partition}" for topic, partition in kafka.leaderless)
         yield error(
             "brokers",
-            f"{count_text(len(names), 'partition')} without a leader: {_first(names)}",
+            f"{count_text(len(names), 'partition')} without a leader: {names_text(names, _NAMED_MAX)}",
             "Start the brokers that hold them",
         )
     elif kafka.partly_copied:
@@ -71,7 +71,9 @@ def check_topics(kafka: KafkaState) -> Iterator[Finding]:
     """Find topics that are missing, or differ in partitions, replicas or settings."""
     missing = kafka.missing
     if missing:
-        text = f"{len(missing)} of {len(kafka.topics)} are missing: {_first(missing)}"
+        text = (
+            f"{len(missing)} of {len(kafka.topics)} are missing: {names_text(missing, _NAMED_MAX)}"
+        )
         yield error("topics", text, "Run `loadstream topic create`")
     differing = [
         each for found in kafka.topics.values() for each in found if each.verdict == "differs"
@@ -86,8 +88,3 @@ def check_topics(kafka: KafkaState) -> Iterator[Finding]:
         yield warning("topics", more, "See `loadstream topic check`")
     if not missing and not differing:
         yield ok("topics", f"all {len(kafka.topics)} exist")
-
-
-def _first(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-    return f"{', '.join(names[:_NAMED_MAX])}{more}"

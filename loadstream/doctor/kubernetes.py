@@ -20,7 +20,7 @@ from connectors.kubernetes.sources.health import SKEW_MAX_MS
 from connectors.kubernetes.sources.http import AnswerTimes, estimate_skew_ms
 from connectors.kubernetes.watch.state_watch import KubernetesWatch, WatchBroken
 from connectors.process import wall_clock
-from connectors.units import ago_text
+from connectors.units import ago_text, names_text
 from loadstream.doctor.findings import Finding, error, ok, warning
 from loadstream.doctor.pods import check_pods
 from schemas.messages.pods import Pod, PodLifecycle
@@ -90,9 +90,8 @@ def _judge(duty: str, user: str, missing: list[Right], *, required: bool) -> Fin
     if not missing:
         return ok("rights", f"{user} may do everything that {duty} needs")
     needed = [right for right in missing if right[0] not in _OPTIONAL and not right[2]]
-    listed = ", ".join(map(_describe, (needed or missing)[:_NAMED_MAX]))
-    more = len(needed or missing) - _NAMED_MAX
-    text = f"{user} lacks for {duty}: {listed}{f' and {more} more' if more > 0 else ''}"
+    listed = names_text([_describe(right) for right in needed or missing], _NAMED_MAX)
+    text = f"{user} lacks for {duty}: {listed}"
     if not needed:
         return warning("rights", text, "Only metrics-server and Koordinator's objects need them")
     advice = f"Bind the role loadstream-{duty} of rights.yaml (`helm template ... -s templates/rights.yaml`)"

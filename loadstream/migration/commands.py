@@ -13,7 +13,7 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import Json, as_field, parse_length_ms, parse_pod_name
+from loadstream.cli.arguments import Cluster, Json, as_field, parse_length_ms, parse_object_name
 from loadstream.cli.command import (
     NOTHING_FOUND,
     as_messages,
@@ -23,7 +23,6 @@ from loadstream.cli.command import (
     warn_about_cluster,
 )
 from loadstream.migration.requests import (
-    Cluster,
     HowTo,
     Wait,
     Why,
@@ -105,7 +104,7 @@ def start(
     """
     from connectors.queries.presence import find_pod
 
-    named = parse_pod_name(pod)
+    named = parse_object_name(pod)
     for value, field in zip(named, ("namespace", "name"), strict=True):
         as_field(_pod, field, "POD")(value)
     with as_messages():
@@ -147,7 +146,7 @@ def abort(
 def _switch(cluster: str, which: str, action: str, reason: str, *, wait: bool, json: bool) -> None:
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
 
-    named = parse_pod_name(which) if "/" in which else None
+    named = parse_object_name(which) if "/" in which else None
     if named is None:
         as_field(request_class, "migration_id", "WHICH")(which)
     with as_messages():

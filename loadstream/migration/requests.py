@@ -39,7 +39,6 @@ def _field(name: str) -> Callable[[Any], Any]:
     return as_field(request_class, name)
 
 
-Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=_field("cluster"))]
 HowTo = Annotated[
     str | None,
     typer.Option(

@@ -10,7 +10,7 @@ import typer
 
 from connectors.policies.entries import newest_entry
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json, check_cluster_name
+from loadstream.cli.arguments import Cluster, Json, check_cluster_name
 from loadstream.cli.command import (
     NOTHING_FOUND,
     as_messages,
@@ -22,7 +22,6 @@ from loadstream.cli.command import (
 from loadstream.policy.imports import import_
 from loadstream.policy.records import (
     By,
-    Cluster,
     File,
     New,
     Reason,

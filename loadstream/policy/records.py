@@ -44,9 +44,6 @@ def _record() -> "type[PolicyRecord]":
     return PolicyRecord
 
 
-Cluster = Annotated[
-    str, typer.Argument(help="Name of the cluster.", callback=as_field(_record, "cluster"))
-]
 Reason = Annotated[
     str,
     typer.Option(

@@ -22,7 +22,7 @@ from connectors.policies.entries import (
     time_and_age,
 )
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json
+from loadstream.cli.arguments import Cluster, Json
 from loadstream.cli.command import (
     NOTHING_FOUND,
     as_messages,
@@ -32,7 +32,6 @@ from loadstream.cli.command import (
 from loadstream.cli.files import print_problems
 from loadstream.policy.records import (
     By,
-    Cluster,
     Reason,
     Wait,
     read_policy_file,

@@ -19,7 +19,7 @@ from loadstream.cli.arguments import (
     check_cluster_name,
     find_topic,
     number,
-    parse_pod_name,
+    parse_object_name,
     topic_names,
 )
 from loadstream.cli.command import NOTHING_FOUND, as_messages, connect_as_configured
@@ -158,7 +158,7 @@ def _parse_selection(
     from connectors.kafka.tail import Selection
 
     try:
-        named = None if pod is None else parse_pod_name(pod, "--pod")
+        named = None if pod is None else parse_object_name(pod, "--pod")
         return Selection.of(topic, cluster, named, kind)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

@@ -81,6 +81,10 @@ def tabulate_figures(comparison: Comparison) -> Table:
     return rows
 
 
+def _has_ratios(comparison: Comparison) -> bool:
+    return OURS in comparison.contenders and not AGAINST.keys().isdisjoint(comparison.contenders)
+
+
 def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
     """Return a row for each comparison: our hot minutes and waiting divided by the others', and
     evictions."""
@@ -112,9 +116,10 @@ def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
             cells[f"hot / {words}'s"] = _format_ratio(ours, of[name], HOT)
             cells[f"by capacity / {words}'s"] = _format_ratio(ours, of[name], WEIGHTED)
             cells[f"waiting / {words}'s"] = _format_ratio(ours, of[name], WAITING)
-    evicting = [OURS, *(name for name in list(AGAINST)[1:] if name in of)]
-    evictions = " / ".join(_format(compute_spread(of[name], EVICTIONS)) for name in evicting)
-    return cells | {"evictions / Koordinator's": evictions}
+            if words == "Koordinator":  # kube-scheduler evicts nothing
+                evictions = (_format(compute_spread(each, EVICTIONS)) for each in (ours, of[name]))
+                cells[f"evictions / {words}'s"] = " / ".join(evictions)
+    return cells
 
 
 def add_predictions(comparisons: Sequence[Comparison]) -> list[PredictionBin]:
@@ -174,7 +179,7 @@ def format_lines(comparison: Comparison) -> Iterator[str]:
         yield from wrap(text, WIDTH, break_on_hyphens=False)
     yield ""
     yield from format_table(tabulate_figures(comparison))
-    if OURS in comparison.contenders:
+    if _has_ratios(comparison):
         yield ""
         yield from format_table(tabulate_ratios([comparison]))
 
@@ -189,13 +194,13 @@ def format_table(rows: Table) -> Iterator[str]:
 def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str | Table]]]:
     """Yield headings, each with its texts and tables."""
     traces = f"Traces: {', '.join(comparisons[0].files) or 'the built-in model'}."
-    has_ours = OURS in comparisons[0].contenders
-    yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ours else []), traces, LEGEND]
+    has_ratios = _has_ratios(comparisons[0])
+    yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ratios else []), traces, LEGEND]
     if any(each.predictions for each in add_predictions(comparisons)):
         yield "Predictions", [PREDICTIONS, tabulate_predictions(comparisons)]
     for each in comparisons:
         parts: list[str | Table] = [describe(each), tabulate_figures(each)]
-        if has_ours and len(each.days) > 1:
+        if has_ratios and len(each.days) > 1:
             parts.append(tabulate_days(each))
         yield f"{each.parameters.scenario}, mean load {each.parameters.load_text} %", parts
 
@@ -208,8 +213,9 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
         chart: name of the chart's file, in the folder of the page.
         arguments: of the command that made the page.
     """
+    given = comparisons[0].parameters
     parts = [
-        "# Closed loop: the report",
+        f"# Closed loop: {count_text(given.nodes, 'node')} for {given.hours:g} h",
         f"This command wrote the page:\n\n    loadstream {shlex.join(arguments)}",
         "[closed-loop.md](closed-loop.md) explains the simulation and the figures, "
         "[compare-policies.md](../how-to/compare-policies.md)\nthe scenarios and contenders.",

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import orjson
+
 from connectors.kubernetes.watch.pods import convert_pod as read_pod
-from connectors.kubernetes.watch.reporter import encode_values
 from connectors.kubernetes.watch.volumes import Claims
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.nodes import Taint
 from schemas.messages.pods import Pod
+from schemas.topics.codec import decode_as
 from streams.pods.demand import compute_demand
 from tests.cases.case import case, cases
 from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
@@ -50,7 +52,7 @@ def count_native_sidecars(reverse: bool) -> str:
 
 
 def _read(found: dict[str, Any]) -> Pod:
-    read = encode_values(Pod, read_pod(found, Claims())).read()
+    read = decode_as(Pod, orjson.dumps(read_pod(found, Claims())))
     assert isinstance(read, Pod), read
     return read
 

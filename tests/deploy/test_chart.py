@@ -205,8 +205,9 @@ def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
     assert read_policy(config["data"]["policy.yaml"], KNOWN).mode == "observe"
     assert job["metadata"]["name"] not in {each["metadata"]["name"] for each in before}
     spec = job["spec"]["template"]["spec"]
-    group, verb, cluster, file, *_ = spec["containers"][0]["args"]
+    group, verb, cluster, file, *options = spec["containers"][0]["args"]
     assert (group, verb, cluster) == ("policy", "apply", "blue")
+    assert options[options.index("--by") + 1] == "Helm release loadstream/loadstream"
     (mount,) = (e for e in spec["containers"][0]["volumeMounts"] if e["name"] == "policy")
     assert file == f"{mount['mountPath']}/policy.yaml"
     assert {"name": "policy", "configMap": {"name": config["metadata"]["name"]}} in spec["volumes"]

@@ -1,13 +1,10 @@
 """`loadstream broker` where its files cannot be written: a sentence, and nothing runs."""
 
-from pathlib import Path
-
 import pytest
 from typer.testing import CliRunner
 
 from connectors.brokers import foreground
 from connectors.brokers.embedded import PARTITIONS
-from connectors.brokers.server import KafkaServer
 from connectors.kafka.client import connect
 from connectors.kafka.extents import count_partitions
 from connectors.kafka.topics import expected_names
@@ -44,25 +41,6 @@ def test_a_port_used_by_another_broker_is_refused(
         f"error: cannot listen on port {port} of 127.0.0.1: Address already in use; expected "
         "a free port\n",
     )
-
-
-@pytest.mark.parametrize(("asked", "made"), [("", 3), ("1", 1), ("2", 2)])
-def test_topics_of_a_real_kafka_have_the_configured_replicas(
-    asked: str, made: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("LOADSTREAM_KAFKA_REPLICATION_FACTOR", asked)
-    monkeypatch.setattr(KafkaServer, "start", lambda server: server)
-    monkeypatch.setattr(KafkaServer, "bootstrap_servers", "a:1")
-    monkeypatch.setattr(foreground, "connect", lambda settings: settings)
-    monkeypatch.setattr(foreground, "_serve", lambda *_: None)
-    copies: set[int | None] = set()
-    monkeypatch.setattr(
-        foreground,
-        "create_topics",
-        lambda _, topics: copies.update(topic.replication for topic in topics),
-    )
-    foreground.run_kafka(3, None, tmp_path)
-    assert copies == {made}
 
 
 @pytest.mark.broker

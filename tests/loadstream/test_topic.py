@@ -153,21 +153,6 @@ def test_tail_shows_the_newest_records_of_all_partitions(embedded: RunningBroker
     assert [json.loads(line)["timestamp_ms"] - NOW_MS for line in of_green.splitlines()] == [7, 13]
 
 
-@pytest.mark.parametrize(("topic", "ends"), [("node-usage", 2), ("policies", None)])
-def test_the_newest_records_of_a_compacted_topic_may_be_far_before_its_end(
-    embedded: RunningBroker, topic: str, ends: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int | None] = []
-
-    def read_entries(*_: object, last: int | None, **__: object) -> Iterator[object]:
-        asked.append(last)
-        return iter(())
-
-    monkeypatch.setattr("connectors.kafka.tail.read_entries", read_entries)
-    _run("topic", "tail", topic, "-n", "2")
-    assert asked == [ends]
-
-
 @pytest.mark.parametrize("options", [(), ("--from", "beginning"), ("--cluster", "green", "--json")])
 def test_tail_of_no_record_exits_as_other_commands_that_find_nothing(
     options: tuple[str, ...], embedded: RunningBroker

@@ -8,24 +8,26 @@ import urllib.request
 SEEN_WITHIN_S = 30.0
 
 
-def problems(port: int, path: str) -> str:
-    """What `/healthz` or `/readyz` finds wrong; empty: nothing."""
+def http_get(port: int, path: str) -> tuple[int, str]:
+    """Status and body; status 0: nobody answers, and the body says why."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            body = answer.read()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
-        body = error.read()
+        with error:
+            return error.code, error.read().decode()
     except OSError as error:
-        return f"no answer: {error}"
-    return "; ".join(json.loads(body)["problems"])
+        return 0, f"no answer: {error}"
+
+
+def problems(port: int, path: str = "/readyz") -> str:
+    """What `/healthz` or `/readyz` finds wrong; empty: nothing."""
+    status, body = http_get(port, path)
+    return "; ".join(json.loads(body)["problems"]) if status else body
 
 
 def metric(port: int, line: str) -> float:
     """Value of a metric with its labels as it is printed; 0 where there is none, or no worker."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            text = str(answer.read().decode())
-    except OSError:
-        return 0.0
-    found = (each for each in text.splitlines() if each.startswith(f"{line} "))
+    status, text = http_get(port, "/metrics")
+    found = (each for each in text.splitlines() if status and each.startswith(f"{line} "))
     return sum(float(each.rpartition(" ")[2]) for each in found)

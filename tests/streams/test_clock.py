@@ -1,8 +1,6 @@
 """A clock that runs ahead of the worker's, end to end: refused, and reported."""
 
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from schemas.messages.clock import ClockTick
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import encode
 from tests.conftest import RunningBroker, eventually
+from tests.streams.noticing import problems
 from tests.streams.worker_process import POSITIONS, Worker, client
 
 _YEAR_MS = 365 * 86_400_000
@@ -25,17 +24,6 @@ async def _tick(kafka: KafkaSettings, ahead_ms: int) -> None:
     tick = ClockTick(partition=0, now_ms=time.time_ns() // 1_000_000 + ahead_ms)
     async with AIOKafkaProducer(**kafka.aiokafka_options()) as producer:
         await producer.send_and_wait("clock", encode(tick), key=b"0", partition=0)
-
-
-def _ready(port: int) -> str:
-    """What `/readyz` answers; empty: nothing yet."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
-            return str(answer.read().decode())
-    except urllib.error.HTTPError as error:
-        return error.read().decode()
-    except OSError:
-        return ""
 
 
 async def test_a_tick_of_next_year_is_refused_and_one_that_was_applied_is_reported(
@@ -54,7 +42,7 @@ async def test_a_tick_of_next_year_is_refused_and_one_that_was_applied_is_report
     async with client(kafka, worker, "dead-letters") as seen:
         with worker:
             remedy = "loadstream partition reset 0"
-            assert eventually(lambda: remedy in _ready(port)), worker.log()
+            assert eventually(lambda: remedy in problems(port)), worker.log()
             assert "clock of partition 0 is" in worker.whole_log()
             await _tick(kafka, 2 * _YEAR_MS)
             await seen.until(lambda: bool(seen.of("dead-letters")))

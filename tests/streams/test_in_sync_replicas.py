@@ -1,7 +1,5 @@
 """A topic of which too few replicas are in sync is named, and waited for."""
 
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,20 +11,10 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.local_ports import find_free_port
 from tests.conftest import eventually, running
+from tests.streams.noticing import http_get
 from tests.streams.worker_process import Worker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
-
-
-def _get(port: int, path: str) -> tuple[int, str]:
-    """Status and body; 0: nobody answers."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except OSError as error:
-        return 0, str(error)
 
 
 def test_a_worker_whose_journal_takes_no_writes_is_not_ready_names_it_and_lives(
@@ -44,11 +32,11 @@ def test_a_worker_whose_journal_takes_no_writes_is_not_ready_names_it_and_lives(
         for answer in connection.admin.incremental_alter_configs([journal]).values():
             answer.result()
         with Worker(server.settings, tmp_path, metrics_port=str(port)) as worker:
-            assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
+            assert eventually(lambda: http_get(port, "/readyz")[0] == 200), worker.log()
             server.kill_broker(3)
             named = "cluster: topics refuse writes, because too few replicas are in sync: journal (2 in sync, 3 needed)"
-            assert eventually(lambda: named in _get(port, "/readyz")[1]), worker.log()
-            assert _get(port, "/healthz")[0] == 200
+            assert eventually(lambda: named in http_get(port, "/readyz")[1]), worker.log()
+            assert http_get(port, "/healthz")[0] == 200
             server.start_broker(3)
-            assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
+            assert eventually(lambda: http_get(port, "/readyz")[0] == 200), worker.log()
             worker.check()

@@ -3,10 +3,12 @@
 `World` has the cluster stage, `SampleWorld` the aggregate stage.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
+import pytest
 
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
@@ -342,3 +344,21 @@ def only(decisions: Sequence[PlacementDecision]) -> PlacementDecision:
 def outcomes(decisions: Sequence[PlacementDecision]) -> list[tuple[str, str]]:
     """Pod and outcome of each decision."""
     return [(each.pod.uid, each.outcome) for each in decisions]
+
+
+def count_calls(patch: pytest.MonkeyPatch, owner: Any, *names: str) -> Counter[str]:
+    """Count from now on how often functions of a class or module are called, by name."""
+    calls = Counter[str]()
+
+    def count(name: str) -> None:
+        call = getattr(owner, name)
+
+        def counting(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return call(*given, **named)
+
+        patch.setattr(owner, name, counting)
+
+    for name in names:
+        count(name)
+    return calls

@@ -147,7 +147,7 @@ class ListWatch:
                     and error.status in _ABSENT
                 ):
                     yield Absent(str(error))
-                await self._pause(str(error), getattr(error, "retry_after_s", None))
+                await self._pause(error)
 
     async def follow(self, take: Callable[[AsyncGenerator[Event, None]], Awaitable[None]]) -> None:
         """Pass the events to `take`, until it ends or is cancelled."""
@@ -185,7 +185,7 @@ class ListWatch:
                 attempts += 1
                 if not after or attempts == PAGE_ATTEMPTS_MAX or not _is_temporary(error):
                     raise
-                await self._pause(str(error), getattr(error, "retry_after_s", None))
+                await self._pause(error)
             else:
                 return
 
@@ -261,11 +261,14 @@ class ListWatch:
         await asyncio.sleep(self._list_pause_s * random.uniform(0.5, 1.0))  # noqa: S311
         self._list_pause_s = min(PAUSE_MAX_S, 2 * self._list_pause_s)
 
-    async def _pause(self, why: str, at_least_s: float | None) -> None:
+    async def _pause(self, error: ApiError | ApiUnreachable | AccessError) -> None:
         if self.failing_since_s is None:
             self.failing_since_s = time.monotonic()
-            logger.warning("%s: %s; trying again", self.path, why)
-        self.why = why
+            is_missing = isinstance(error, ApiError) and error.status == 404
+            level = logging.INFO if is_missing else logging.WARNING
+            logger.log(level, "%s: %s; trying again", self.path, error)
+        self.why = str(error)
+        at_least_s = getattr(error, "retry_after_s", None)
         pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311
         await asyncio.sleep(max(pause_s, min(at_least_s or 0.0, PAUSE_MAX_S)))
         self._pause_s = min(PAUSE_MAX_S, 2 * self._pause_s)

@@ -151,7 +151,7 @@ def _source_metrics(cluster: str, sources: Sequence[SourceReport]) -> Iterator[M
     )
     notes = GaugeMetricFamily(
         "loadstream_source_notes",
-        "Problems that exist now, as the log says: unreadable policy, wrong clock, too many nodes.",
+        "Problems that exist now, as the log says, such as a failed query or a wrong clock.",
         labels=["cluster", "source"],
     )
     events = CounterMetricFamily(

@@ -10,8 +10,8 @@ for a new job and written into it. If there is no such pod, the job fails. A job
 before a restart; it is followed and not requested again. A finished job is not changed.
 
 `reservationOptions`, `deleteOptions`, and labels and annotations of the job about the eviction have no
-effect; the status tells so. If the resource is not installed, this is checked again every `LOOK_AGAIN_S`.
-If jobs must not be read, `ListWatch` tries again.
+effect; the status tells so. If jobs cannot be read or are not
+installed, `ListWatch` tries again.
 
 A job may be requested twice if the process ends before the first status of its migration; the worker
 refuses the second request. Changes while no process follows the job may be missed: a pause takes effect
@@ -26,7 +26,15 @@ from dataclasses import replace
 from typing import Any
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.api.list_watch import Absent, Begun, Deleted, Ended, Event, ListWatch
+from connectors.kubernetes.api.list_watch import (
+    PAUSE_MAX_S,
+    Absent,
+    Begun,
+    Deleted,
+    Ended,
+    Event,
+    ListWatch,
+)
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.migration_job import (
     Job,
@@ -43,10 +51,6 @@ logger = logging.getLogger(__name__)
 
 GROUP = "/apis/scheduling.koordinator.sh/v1alpha1"
 COLLECTION = f"{GROUP}/podmigrationjobs"
-#: Time between two checks whether the resource is installed, in seconds.
-LOOK_AGAIN_S = 60.0
-#: The same after a check without an answer, in seconds.
-UNANSWERED_S = 2.0
 #: Most active jobs; further jobs are ignored until they change or are listed again.
 JOBS_MAX = 10_000
 #: How long a report waits for the first list of jobs, in seconds.
@@ -63,8 +67,6 @@ class MigrationJobs:
     """The PodMigrationJobs of one cluster."""
 
     def __init__(self, server: ApiServer, cluster: str) -> None:
-        self.installed = False
-        """The resource is installed, by the last check."""
         self._server = server
         self._watch = ListWatch(server, COLLECTION)
         self._cluster = cluster
@@ -76,13 +78,6 @@ class MigrationJobs:
 
     async def requests(self) -> AsyncGenerator[MigrationRequest, None]:
         """Yield users' requests forever; close the generator (`contextlib.aclosing`)."""
-        while not (installed := await self._check_installed()):
-            if installed is None:
-                await asyncio.sleep(UNANSWERED_S)
-                continue
-            self._known.set()
-            await asyncio.sleep(LOOK_AGAIN_S)
-        self._known.clear()
         async with aclosing(self._watch.events()) as events:
             async for event in events:
                 for request in await self._requests(event):
@@ -118,31 +113,15 @@ class MigrationJobs:
         del self._jobs[job.uid]
         return await self._fail(job, "ForbiddenMigratePod", why)
 
-    async def _check_installed(self) -> bool | None:
-        """Tell whether the resource is installed; None: no answer."""
-        try:
-            response = await self._server.send("GET", GROUP)
-            names = response.json().get("resources") or () if response.ok else ()
-        except (ApiError, ApiUnreachable, AccessError) as error:
-            logger.info("%s", error)
-            return None
-        if response.status in (401, 429) or response.status >= 500:
-            logger.info("%s: %s", GROUP, response.error())
-            return None
-        self.installed = any(each.get("name") == "podmigrationjobs" for each in names)
-        return self.installed
-
     async def _requests(self, event: Event) -> list[MigrationRequest]:
         if isinstance(event, Begun):
             self._listed = set()
             return []
         if isinstance(event, Ended):
-            self.installed = True
             self._known.set()
             deleted = [uid for uid in self._jobs if uid not in self._listed]
             return [self._deleted(uid) for uid in deleted]
         if isinstance(event, Absent):
-            self.installed = False
             self._known.set()  # reports do not wait for jobs that cannot be read
             return []
         job = read_job(event.object)
@@ -198,7 +177,7 @@ class MigrationJobs:
                 if error.status < 500 and error.status != 429:
                     raise
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LOOK_AGAIN_S)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
         if live is None or job.pod_uid not in ("", live.uid):
             return None
         return asked.model_copy(update={"uid": live.uid})

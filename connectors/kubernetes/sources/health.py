@@ -32,9 +32,8 @@ Cause = Literal[
 
 #: Longest kept sentence of a failure.
 WHY_MAX = 300
-#: A source keeps up again after this time without delay, in ms, so that it is logged at most once per
-#: minute.
-SETTLED_MS = 60_000
+#: A failure of a node is logged at most once in this time for each cause, in ms.
+LOG_EVERY_MS = 60_000
 #: Largest clock skew that is not reported, in ms. `Date` has whole seconds, and answers take time.
 SKEW_MAX_MS = 5_000
 
@@ -59,8 +58,6 @@ class NodeHealth:
     node: str
     succeeded_at_ms: int | None = None
     """Time of the last successful reading; None: there was none."""
-    sampled_at_ms: int | None = None
-    """Time of the newest measurement."""
     failure: Failure | None = None
     """Why the last attempt failed; None: it succeeded."""
     clock_skew_ms: int | None = None
@@ -96,27 +93,21 @@ class SourceHealth:
         self._nodes: dict[str, NodeHealth] = {}
         self._notes: dict[str, str] = {}
         self._failure: Failure | None = None
-        self._failing: Counter[Cause] = Counter()
-        """Number of nodes that cannot be read now, by cause."""
-        self._newest: Failure | None = None
-        """The last failure of a node."""
         self._logged_at_ms: dict[Cause, int] = {}
         """When a failure of a node was last logged, by cause."""
-        self._behind_s = 0.0
-        self._was_behind_at_ms = 0
+        self.behind_s = 0.0
+        """How long the oldest node has waited to be polled, in seconds."""
 
-    def record_success(self, node: str | None = None, sampled_at_ms: int | None = None) -> None:
-        """Record that a node (None: the source as a whole) was read, with a measurement of this time."""
+    def record_success(self, node: str | None = None) -> None:
+        """Record that a node (None: the source as a whole) was read."""
         if self._failure is not None:
             logger.info("%s: can be read again", self.source)
             self._failure = None
         if node is None:
             return
         known = self._node(node)
-        self._set_failure(known, None)
+        known.failure = None
         known.succeeded_at_ms = self._now_ms()
-        if sampled_at_ms is not None:
-            known.sampled_at_ms = sampled_at_ms
 
     def record_failure(self, error: OSError, node: str | None = None) -> None:
         """Record that a node (None: the source as a whole) could not be read."""
@@ -125,8 +116,7 @@ class SourceHealth:
         failure = Failure(cause, (str(error) or type(error).__name__)[:WHY_MAX], self._now_ms())
         if node is not None:
             known = self._node(node)
-            before = known.failure
-            self._set_failure(known, failure)
+            before, known.failure = known.failure, failure
             if before is None or before.cause != cause:
                 self._log(node, failure)
             return
@@ -150,21 +140,10 @@ class SourceHealth:
             logger.warning("%s: %s", self.source, sentence)
         self._notes[about] = sentence[:WHY_MAX]
 
-    def set_delay(self, seconds: float, allowed_s: float) -> None:
-        """Set how long the oldest node has waited to be polled; above `allowed_s` there is a note."""
-        self._behind_s = seconds
-        if seconds > allowed_s:
-            self._was_behind_at_ms = self._now_ms()
-            note = f"more nodes are due than can be polled: the oldest is {seconds:.0f} s late"
-            self.set_note("behind", note)
-        elif "behind" in self._notes and self._now_ms() - self._was_behind_at_ms > SETTLED_MS:
-            logger.info("%s: all nodes are polled in time again", self.source)
-            self.set_note("behind", None)
-
     def keep_only(self, nodes: Collection[str]) -> None:
         """Forget all other nodes."""
         for gone in self._nodes.keys() - set(nodes):
-            self._set_failure(self._nodes.pop(gone), None)
+            del self._nodes[gone]
 
     def is_failing(self, node: str) -> bool:
         """Tell whether the last attempt at this node failed."""
@@ -180,28 +159,22 @@ class SourceHealth:
             failures=dict(self.failures),
             counts=dict(self.counts),
             nodes=tuple(replace(node) for _, node in sorted(self._nodes.items())),
-            behind_s=self._behind_s,
+            behind_s=self.behind_s,
         )
 
-    def _set_failure(self, known: NodeHealth, failure: Failure | None) -> None:
-        if known.failure is not None:
-            self._failing[known.failure.cause] -= 1
-        if failure is not None:
-            self._failing[failure.cause] += 1
-            self._newest = failure
-        known.failure = failure
-
     def _log(self, node: str, failure: Failure) -> None:
-        """Log the first node that fails for a cause, at most once per minute."""
+        """Log an example of a cause, at most once per minute."""
         logged_at_ms = self._logged_at_ms.get(failure.cause)
-        if self._failing[failure.cause] == 1 and (
-            logged_at_ms is None or failure.at_ms - logged_at_ms >= SETTLED_MS
-        ):
+        if logged_at_ms is None or failure.at_ms - logged_at_ms >= LOG_EVERY_MS:
             self._logged_at_ms[failure.cause] = failure.at_ms
             logger.warning("%s: node %s: %s; trying again", self.source, node, failure.why)
 
     def _find_common_failure(self) -> Failure | None:
-        return self._newest if self._nodes and self._failing.total() == len(self._nodes) else None
+        """Return the newest failure of a node if no node can be read."""
+        failures = [node.failure for node in self._nodes.values() if node.failure is not None]
+        if not failures or len(failures) < len(self._nodes):
+            return None
+        return max(failures, key=lambda failure: failure.at_ms)
 
     def _node(self, node: str) -> NodeHealth:
         return self._nodes.setdefault(node, NodeHealth(node))

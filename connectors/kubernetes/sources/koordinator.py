@@ -119,7 +119,7 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         if self._versions.get(node) == version:
             return  # unchanged in a new list
         self._versions[node] = version
-        self.health.record_success(node, message.updated_at_ms)
+        self.health.record_success(node)
         ahead_ms = (message.updated_at_ms or 0) - self.context.now_ms()
         self.health.record_clock_skew(node, ahead_ms if ahead_ms > SKEW_MAX_MS else None)
         self._newest.put(message)

@@ -70,7 +70,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
                 why = f"the entry of the node cannot be read: {explain_error(error, NodeUsage)}"
                 self.health.record_failure(SourceFailed("unreadable", why), node)
                 continue
-            self.health.record_success(node, None if message is None else message.sampled_at_ms)
+            self.health.record_success(node)
             if message is not None:
                 self.health.counts["samples"] += 1
                 yield message

@@ -81,8 +81,6 @@ class PrometheusSettings(SourceSettings):
     """Label with a pod's name; replaces `{pod}`."""
     timeout_ms: PositiveDuration = Field(20_000, alias="timeout")
     """Longest time of one query."""
-    use_partial: bool = False
-    """Accept partial answers."""
     token_file: str | None = None
     """File with a bearer token; needs https."""
     ca_file: str | None = None
@@ -199,11 +197,10 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                     SourceFailed("incomplete", f"no query returned its {what}"), node
                 )
                 continue
+            self.health.record_success(node)
             if at_ms <= self._sampled_at_ms.get(node, 0):
-                self.health.record_success(node)
                 continue
             self._sampled_at_ms[node] = at_ms
-            self.health.record_success(node, at_ms)
             self.health.counts["samples"] += 1
             yield NodeUsage(
                 cluster=self.cluster,
@@ -336,11 +333,8 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             partial = [
                 each for each in read.get("warnings") or () if not each.startswith(_ABOUT_QUERY)
             ]
-            if partial and not self.settings.use_partial:
+            if partial:
                 raise SourceFailed("incomplete", f"{query}: a partial answer: {'; '.join(partial)}")
-            self.health.set_note(
-                "partial", f"partial answers are used: {partial[0]}" if partial else None
-            )
             data = read["data"]
             if data["resultType"] != "vector":
                 kind = data["resultType"]

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from connectors.kubernetes.watch.metadata import Json
-from connectors.kubernetes.watch.reporter import Reported, Reporter, encode_values, require_message
+from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
 from schemas.base.message import Message
 from schemas.messages.nodes import NodeState
 from schemas.topics.catalog import TOPIC_OF
+from schemas.topics.codec import decode_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Objects(Reporter):
             if key in self.known:
                 yield from self.removed(key, list_id)
             return
-        digest = encode_values(self._kind.message, values).digest
+        digest = hash(orjson.dumps(values))
         before = self.known.get(key)
         if digest == before:
             return
@@ -74,5 +77,5 @@ class Objects(Reporter):
             fields["list_id"] = list_id
             if "event" in fields and fields["event"] == "changed":
                 fields["event"] = "added"
-        message: Message = require_message(encode_values(self._kind.message, fields).read())
+        message: Message = require_message(decode_as(self._kind.message, orjson.dumps(fields)))
         return message

@@ -16,14 +16,17 @@ has bound the pod.
 from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple
 
+import orjson
+
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.watch.metadata import Json, get_metadata
 from connectors.kubernetes.watch.pods import convert_pod, list_claim_names, strip_pod
-from connectors.kubernetes.watch.reporter import Reported, Reporter, encode_values, require_message
+from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
 from connectors.kubernetes.watch.volumes import Claims
 from schemas.base.refusals import Refusal
 from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.requests import SchedulingRequest
+from schemas.topics.codec import decode_as
 
 _FINISHED = ("Succeeded", "Failed")
 #: Stages of a pod.
@@ -97,7 +100,7 @@ class PodReporter(Reporter):
                 yield from self._report_ended(key, before, found, list_id, finished=finished)
             return
         values = convert_pod(found, self._claims)
-        digest = encode_values(Pod, values).digest
+        digest = hash(orjson.dumps(values))
         if before is not None and before.digest == digest:
             return
         made = self._build_pod(values)
@@ -179,7 +182,9 @@ class PodReporter(Reporter):
     def _build_last(self, key: str, before: ReportedPod, found: Json | None) -> Pod:
         """Return the last known pod; if it is unknown or does not fit into a record, only its name."""
         read = (
-            None if found is None else encode_values(Pod, convert_pod(found, self._claims)).read()
+            None
+            if found is None
+            else decode_as(Pod, orjson.dumps(convert_pod(found, self._claims)))
         )
         if isinstance(read, Pod):
             return read
@@ -193,9 +198,9 @@ class PodReporter(Reporter):
 
         Raises Unreadable.
         """
-        read = encode_values(Pod, values).read()
+        read = decode_as(Pod, orjson.dumps(values))
         if isinstance(read, Refusal):
-            read = encode_values(Pod, strip_pod(values)).read()
+            read = decode_as(Pod, orjson.dumps(strip_pod(values)))
         made: Pod = require_message(read)
         return made
 

@@ -11,11 +11,7 @@ removed. Messages are validated as their readers do.
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
-
-import orjson
-from pydantic import BaseModel
+from typing import Any
 
 from connectors.kubernetes.api.list_watch import (
     Absent,
@@ -29,11 +25,8 @@ from connectors.kubernetes.api.list_watch import (
 from connectors.kubernetes.watch.metadata import Json
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
-from schemas.topics.codec import decode_as
 
 logger = logging.getLogger(__name__)
-
-M = TypeVar("M", bound=BaseModel)
 
 Reported = Iterator[tuple[str, Message]]
 """Topics and messages."""
@@ -41,27 +34,6 @@ Reported = Iterator[tuple[str, Message]]
 
 class Unreadable(Exception):
     """An object does not fit into a record; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Values(Generic[M]):
-    """Values of a message, as JSON."""
-
-    message: type[M]
-    json: bytes
-
-    @property
-    def digest(self) -> int:
-        """Hash of the values; only comparable within this process."""
-        return hash(self.json)
-
-    def read(self) -> M | Refusal:
-        return decode_as(self.message, self.json)
-
-
-def encode_values(message: type[M], values: Json) -> Values[M]:
-    """Return values as JSON, in the order given; raises TypeError for values without a JSON form."""
-    return Values(message, orjson.dumps(values))
 
 
 class Reporter(ABC):

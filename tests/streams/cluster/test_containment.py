@@ -4,9 +4,10 @@ The defects are put in on purpose: whatever names a list_poison pod raises, in a
 or in writing its row.
 """
 
+import gc
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -160,6 +161,18 @@ def test_an_old_failure_is_forgotten(monkeypatch: Patch) -> None:
     assert failed_row(world) is not None
     world.send(tick(FAILURES_MS / 1000))
     assert failed_row(world) is None
+
+
+@pytest.fixture
+def inventories() -> Iterator[Callable[[], int]]:
+    """Counts the inventories in memory; Python does not look for cycles of objects meanwhile, so that
+    what is held by them stays."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield lambda: sum(isinstance(each, Inventory) for each in gc.get_objects())
+    finally:
+        gc.enable()
 
 
 def test_occasional_failures_of_a_cluster_leak_no_memory(

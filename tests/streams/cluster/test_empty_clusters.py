@@ -1,7 +1,5 @@
 """Empty clusters use no slot, no row and no journal records."""
 
-from collections.abc import Callable
-
 import pytest
 
 from schemas.base.message import Message
@@ -20,9 +18,12 @@ from tests.streams.builders import (
 from tests.streams.world import World
 
 
-def test_an_idle_tick_writes_only_the_row_of_the_partition() -> None:
-    world = World(tick(), policy_record(), node("a"), request("p"))
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_idle_tick_writes_only_the_row_of_the_partition(restarts: bool) -> None:
+    world = World(tick(), policy_record(), node("a"), metric("a"), request("p"))
     world.send(tick(1))
+    if restarts:
+        world.restart()
     result = world.stage.apply([world.log.record(tick(2))])
     assert [row.key for row in result.rows] == ["0//partitions/"]
 
@@ -51,16 +52,6 @@ def test_a_record_without_an_effect_creates_no_cluster(nothing: Message) -> None
     world = World(tick(), nothing)
     assert not world.stage.clusters
     assert world.kinds == {"partitions"}
-
-
-def test_records_without_an_effect_use_no_memory(
-    inventories: Callable[[], int],
-) -> None:
-    world = World(tick())
-    before = inventories()
-    for number in range(10):
-        world.send(request(pod(f"p{number}", unsupported=("x",))))
-    assert inventories() == before
 
 
 def test_an_empty_cluster_is_forgotten_at_the_next_tick() -> None:

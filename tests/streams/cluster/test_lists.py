@@ -17,13 +17,13 @@ from tests.streams.builders import (
 from tests.streams.world import World, only, outcomes
 
 
-def test_nodes_that_a_full_list_lacks_are_gone() -> None:
+def test_nodes_that_a_full_list_lacks_are_removed() -> None:
     world = World(tick(), node("a"), node("b"))
     world.full_list("node-state", node("b"), node("c"))
     assert [each.name for each in world.state.inventory.lay_out().nodes] == ["b", "c"]
 
 
-def test_pods_that_a_full_list_lacks_are_gone_and_those_that_waited_are_answered() -> None:
+def test_pods_that_a_full_list_lacks_are_removed_and_waiting_ones_get_a_decision() -> None:
     world = World(tick(), node("a"))
     world.send(lifecycle("running", big_pod("bound"), "a"))
     assert outcomes(world.send(request(big_pod("kept")), request(big_pod("lost")))) == [
@@ -41,7 +41,7 @@ def test_a_reservation_of_a_pod_that_a_full_list_lacks_is_given_up() -> None:
     assert (made.outcome, made.node) == ("withdrawn", "a")
 
 
-def test_what_came_after_the_list_began_is_not_missing_in_it() -> None:
+def test_pods_reported_after_the_list_began_stay() -> None:
     world = World(tick(), node("a", cpu="20"))
     world.send(ListBegin(cluster="test", list_id="1"), topic="pod-lifecycle")
     world.send(request("reserved"), lifecycle("bound", pod("bound"), "a"))
@@ -50,7 +50,7 @@ def test_what_came_after_the_list_began_is_not_missing_in_it() -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_node_that_came_after_the_list_began_is_not_missing_in_it(restarts: bool) -> None:
+def test_nodes_reported_after_the_list_began_stay(restarts: bool) -> None:
     world = World(tick(), node("old"), node("back"), node("listed"))
     world.send(ListBegin(cluster="test", list_id="1"), topic="node-state")
     world.send(node("new"), removed_node("back"), node("back"), node("old"), removed_node("gone"))
@@ -93,7 +93,7 @@ def test_a_list_without_its_own_end_removes_nothing() -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_meanwhile_stays(
+def test_unlisted_pods_are_removed_over_several_ticks_unless_reported_meanwhile(
     monkeypatch: pytest.MonkeyPatch, restarts: bool
 ) -> None:
     monkeypatch.setattr(list_cleanup, "UNLISTED_PER_RECORD_MAX", 2)
@@ -112,7 +112,7 @@ def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_me
     assert world.state.inventory.lists.ending == {}
 
 
-def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_yet(
+def test_a_new_list_replaces_one_whose_cleanup_is_not_finished(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(list_cleanup, "UNLISTED_PER_RECORD_MAX", 1)
@@ -128,7 +128,7 @@ def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_nodes_that_a_list_lacks_are_removed_over_several_ticks(
+def test_unlisted_nodes_are_removed_over_several_ticks_unless_reported_meanwhile(
     monkeypatch: pytest.MonkeyPatch, restarts: bool
 ) -> None:
     monkeypatch.setattr(list_cleanup, "UNLISTED_NODES_PER_RECORD_MAX", 2)

@@ -380,6 +380,14 @@ def test_a_reservation_that_nobody_confirms_expires_and_the_pod_waits_again() ->
     assert (again.outcome, again.attempt, again.expires_at_ms) == ("placed", 1, at(601))
 
 
+def test_a_later_reservation_does_not_end_with_the_earlier_one() -> None:
+    world = World(tick(), node(), tick(50))
+    first = only(world.send(request()))
+    world.send(outcome(first, "failed"), tick(51))
+    assert world.send(tick(350)) == []
+    assert outcomes(world.send(tick(351))) == [("pod-1", "expired")]
+
+
 @pytest.mark.parametrize("event", ["bound", "initialised", "running", "changed", "seen"])
 def test_the_lifecycle_of_a_pod_on_its_node_confirms_the_reservation(event: str) -> None:
     world = World(tick(), node())

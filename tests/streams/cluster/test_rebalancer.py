@@ -24,7 +24,7 @@ from tests.streams.builders import (
     removed_node,
     tick,
 )
-from tests.streams.world import World
+from tests.streams.world import World, count_calls
 
 POLICY = """
 mode: enforce
@@ -184,19 +184,14 @@ def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
     # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
     rounds_at: list[int] = []
     packed: list[int] = []
-    take = node_arrays.NodeFigures.take
-
-    def taking(self: node_arrays.NodeFigures, *given: Any) -> bool:
-        packed[-1] += 1
-        return take(self, *given)
-
-    monkeypatch.setattr(node_arrays.NodeFigures, "take", taking)
+    taken = count_calls(monkeypatch, node_arrays.NodeFigures, "take")
     for second in (100, 101, 102, 103, 104, 105, 106):
         if restarts:
             world.restart()
-        packed.append(0)
+        taken.clear()
         world.rounds.clear()
         world.send(tick(second))
+        packed.append(taken.total())
         if world.rounds:
             rounds_at.append(second)
     assert rounds_at == [104]
@@ -205,7 +200,7 @@ def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
         assert sum(packed) >= 8
 
 
-def test_at_the_peak_a_batch_pod_is_evicted_within_all_limits_without_reserved_room() -> None:
+def test_a_batch_pod_is_evicted_at_the_peak_within_all_limits_without_reserved_room() -> None:
     peak = POLICY.replace("defaultJobMode: EvictDirectly", "maxMigratingGlobally: 1") + (
         "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
     )

@@ -81,5 +81,5 @@ def test_a_deleted_metric_makes_nothing_look_fresh() -> None:
     assert (figures.stale_nodes, figures.newest_metric_age_ms) == (1, None)
 
 
-def test_a_stage_that_has_heard_nothing_has_no_time_and_no_clusters() -> None:
+def test_a_stage_without_records_has_no_time_and_no_clusters() -> None:
     assert World().stage.figures() == Figures(None, 0)

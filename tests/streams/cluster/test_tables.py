@@ -87,14 +87,6 @@ def test_a_missing_row_of_the_partition_or_of_a_cluster_is_damage(kind: str) -> 
         ClusterStage.restore(0, 1, left)
 
 
-def test_a_restart_rewrites_no_rows() -> None:
-    world = World(tick(), node("a", cpu="1500m"), metric("a"), request("p"), request("q"))
-    world.send(tick(0.2))
-    world.restart()
-    result = world.stage.apply([world.log.record(tick(0.5))])
-    assert [row.key for row in result.rows] == ["0//partitions/"]
-
-
 def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() -> None:
     """It decides whether pods are estimated, so it must survive a restart as it does without one."""
     for restarts in (False, True):

@@ -1,6 +1,5 @@
 """Waiting requests: order, back-off, and the records that end it."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from tests.streams.builders import (
     request,
     tick,
 )
-from tests.streams.world import World, only, outcomes
+from tests.streams.world import World, count_calls, only, outcomes
 
 PORT = container({"cpu": "1"}, host_ports=(HostPort(port=80),))
 PORT_OF_ALL = container({"cpu": "8"}, host_ports=(HostPort(port=80),))
@@ -251,9 +250,7 @@ def test_a_group_of_100000_pods_checks_each_changed_node_once(
         named = wanting.pod.model_copy(update={"uid": f"p{number}"})
         another = wanting.model_copy(update={"pod": named})
         pending.add(WaitingRequest(another, kind, sequence=number + 1, attempt=1), at(0))
-    calls = Counter[str]()
-    for name in ("mask", "reason"):
-        _count(monkeypatch, NodeResourcesFit, name, calls)
+    calls = count_calls(monkeypatch, NodeResourcesFit, "mask", "reason")
     answered = 0
     for second in range(1, 20):
         answered += len(world.send(metric("a", seconds=second), tick(second)))
@@ -264,17 +261,6 @@ def test_a_group_of_100000_pods_checks_each_changed_node_once(
     made = world.send(node("c", cpu="2500m"), tick(31))
     assert [each.pod.uid for each in made if each.outcome == "placed"] == ["p0", "p1"]
     assert len(pending) == 99_998
-
-
-def _count(patch: pytest.MonkeyPatch, plugin: type, name: str, calls: Counter[str]) -> None:
-    """Count how often a method of a plugin is called."""
-    method = getattr(plugin, name)
-
-    def counting(*arguments: Any) -> Any:
-        calls[name] += 1
-        return method(*arguments)
-
-    patch.setattr(plugin, name, counting)
 
 
 # --- limits and switches ------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 import sys
 from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
-from schemas.messages.pods import Pod
 from schemas.policy import read_policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
@@ -27,7 +25,7 @@ from tests.streams.builders import (
     tick,
 )
 from tests.streams.strategies import annotated_nodes, metrics, node_names
-from tests.streams.world import World
+from tests.streams.world import World, count_calls
 
 
 def inventory(document: str = "") -> Inventory:
@@ -218,23 +216,16 @@ def test_a_policy_with_the_same_estimation_recomputes_nothing(
 ) -> None:
     world = World(tick(), node("a"), metric("a"))
     world.send(lifecycle("running", pod("p"), "a"))
-    counted: list[str] = []
-    assign = ExpectedNodeUsage._make_assigned
-
-    def counting(usage: ExpectedNodeUsage, of: Pod, *rest: Any) -> Any:
-        counted.append(of.uid)
-        return assign(usage, of, *rest)
-
-    monkeypatch.setattr(ExpectedNodeUsage, "_make_assigned", counting)
+    calls = count_calls(monkeypatch, ExpectedNodeUsage, "_make_assigned")
     world.state.inventory.lay_out()
     generation = world.state.inventory.index.generation
     world.send(policy_record("mode: enforce"))
     assert world.state.inventory.index.generation == generation
     world.send(policy_record("loadAware: {usageThresholds: {cpu: 40}}"))
     assert world.state.inventory.index.generation > generation
-    assert counted == []
+    assert not calls
     world.send(policy_record("loadAware: {estimatedScalingFactors: {cpu: 40}}"))
-    assert counted == ["p"]
+    assert calls.total() == 1
 
 
 def test_a_policy_with_another_estimation_recomputes_every_pod() -> None:

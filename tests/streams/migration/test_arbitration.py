@@ -39,7 +39,7 @@ def test_pods_of_lower_classes_and_cheaper_pods_leave_first() -> None:
     assert order(*pods) == ["batch", "cheap", "prod"]
 
 
-def test_of_equal_pods_the_youngest_leaves_first() -> None:
+def test_the_youngest_of_equal_pods_leaves_first() -> None:
     pods = [replica(f"p{age}", f"o{age}", created_at_ms=at(-age)) for age in (30, 10, 20)]
     assert order(*pods) == ["p10", "p20", "p30"]
 
@@ -53,7 +53,7 @@ def test_pods_of_one_job_stay_together() -> None:
     assert order(*pods) == ["j1", "j2", "k1"]
 
 
-def test_a_job_of_which_pods_are_moving_already_goes_on_first() -> None:
+def test_a_job_with_moving_pods_goes_first() -> None:
     limits = migration_policy(maxMigratingGlobally=2, defaultJobMode="EvictDirectly")
     world = world_with_pods(
         limits,
@@ -110,7 +110,7 @@ def test_a_pods_label_says_how_it_is_evicted() -> None:
     assert json.loads(command.annotations[SOFT_EVICTION_ANNOTATION])["initiator"] == "loadstream"
 
 
-def test_a_pod_that_becomes_protected_fails_at_once() -> None:
+def test_the_migration_of_a_pod_that_becomes_protected_fails_at_once() -> None:
     world = world_with_pods(
         migration_policy(maxMigratingPerNode=1), *((replica(uid), "node-1") for uid in "abc")
     )

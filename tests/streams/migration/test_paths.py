@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from schemas.base.message import Message
 from tests.streams.builders import (
     lifecycle,
     migration_policy,
@@ -97,19 +98,18 @@ def test_a_refused_eviction_is_retried_with_back_off_until_the_deadline() -> Non
     assert [each.attempt for each in world.evictions] == list(range(1, len(times) + 1))
 
 
-def test_a_pod_that_ends_before_its_command_is_missing() -> None:
+@pytest.mark.parametrize(
+    ("gone", "reason"),
+    [(lifecycle("deleted", A, "node-1"), "MissingPod"), (removed_node("node-1"), "MissingNode")],
+)
+def test_a_migration_without_a_command_ends_with_its_pod_or_node(
+    gone: Message, reason: str
+) -> None:
     world = world_with_pods(FIRST, (A, "node-1"))
     world.propose("a")
-    world.send(lifecycle("deleted", A, "node-1"))
-    assert world.last == ("Failed", "MissingPod")
-
-
-def test_a_removed_source_node_ends_migrations_without_a_command() -> None:
-    world = world_with_pods(FIRST, (A, "node-1"))
-    world.propose("a")
-    world.send(removed_node("node-1"))
+    world.send(gone)
     world.later()
-    assert world.last == ("Failed", "MissingNode")
+    assert world.last == ("Failed", reason)
 
 
 @pytest.mark.parametrize("mode", ["enforce", "observe"])

@@ -12,7 +12,7 @@ from tests.streams.builders import (
     replica,
     user_request,
 )
-from tests.streams.world import World, world_with_pods
+from tests.streams.world import World, count_calls, world_with_pods
 
 COUNT = 12
 
@@ -59,18 +59,11 @@ def test_an_arbitration_checks_a_limited_number_and_reaches_every_migration(
     of = many(COUNT)
     for number in range(COUNT):
         of.propose(f"p-{number:02}")
-    asked = []
-    ask_one = arbitration.Arbitration._arbitrate
-
-    def asking(self: arbitration.Arbitration, row: object, *given: object) -> None:
-        asked.append(row)
-        ask_one(self, row, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(arbitration.Arbitration, "_arbitrate", asking)
+    asked = count_calls(monkeypatch, arbitration.Arbitration, "_arbitrate")
     while len(of.evictions) < COUNT:
         asked.clear()
         of.later()
-        assert 0 < len(asked) <= 4
+        assert 0 < asked.total() <= 4
 
 
 def test_a_tick_ends_no_more_than_the_limit_and_the_oldest_first(

@@ -22,7 +22,7 @@ def cause(cluster: str = "c", topic: str = "t", partition: int = 0, offset: int 
     return Cause(cluster, topic, partition, offset, now_ms=0, as_of=build_as_of(partition, {}))
 
 
-def test_of_many_reasons_the_most_frequent_are_reported() -> None:
+def test_the_most_frequent_of_many_reasons_are_reported() -> None:
     kinds = REASONS_MAX + 5
     world = World(tick(), node("full", cpu="0"), node("full-too", cpu="0"))
     world.send(*(node(f"n-{number:02}", taints=_taint(number)) for number in range(kinds)))
@@ -36,12 +36,6 @@ def test_of_many_reasons_the_most_frequent_are_reported() -> None:
 
 def _taint(number: int) -> tuple[Taint, ...]:
     return (Taint(key=f"key-{number:02}", effect="NoSchedule"),)
-
-
-def test_a_node_counts_for_the_first_filter_that_refuses_it() -> None:
-    world = World(tick(), node("a", unschedulable=True, cpu="0"), node("b", cpu="0"))
-    made = only(world.send(request()))
-    assert made.refused_by == {"NodeUnschedulable": 1, "NodeResourcesFit": 1}
 
 
 _BY_P95 = """

@@ -62,6 +62,15 @@ class Cluster:
     def check(self, kind: Kind) -> None:
         check(self.placer.rank(kind), verdict(self.policy, self.inventory, kind))
 
+    def follow(
+        self, nodes: list[NodeState], history: list[tuple[Event, bool]], kinds: list[Kind]
+    ) -> None:
+        """Apply events; check the rankings after some of them and at the end."""
+        for event, ask in [*((state, False) for state in nodes), *history, (0, True)]:
+            self.apply(event)
+            for kind in kinds if ask else ():
+                self.check(kind)
+
 
 def events() -> SearchStrategy[Event]:
     return st.one_of(
@@ -91,16 +100,7 @@ kinds = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 def test_an_updated_ranking_equals_a_new_one(
     by: Policy, nodes: list[NodeState], history: list[tuple[Event, bool]], asked: list[Kind]
 ) -> None:
-    cluster = Cluster(by)
-    for state in nodes:
-        cluster.apply(state)
-    for event, ask in history:
-        cluster.apply(event)
-        if ask:
-            for kind in asked:
-                cluster.check(kind)
-    for kind in asked:
-        cluster.check(kind)
+    Cluster(by).follow(nodes, history, asked)
 
 
 _NAMES = st.sampled_from("abcde")
@@ -167,11 +167,4 @@ def test_small_memories_change_no_answer(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, limit, amount)
-        cluster = Cluster()
-        for state in nodes:
-            cluster.apply(state)
-        for event, ask in history:
-            cluster.apply(event)
-            if ask:
-                for kind in asked:
-                    cluster.check(kind)
+        Cluster().follow(nodes, history, asked)

@@ -1,44 +1,23 @@
 """A ranking is updated for changed nodes only; `test_placer` compares its content with an oracle."""
 
-from collections import Counter
-from typing import Any
-
 import pytest
 
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.pods.kind import kind_of
 from tests.streams.builders import lifecycle, node, pod, tick
-from tests.streams.world import World
+from tests.streams.world import World, count_calls
 
 NODES = 1_000
 KIND = kind_of(pod(cpu="6"))
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often a filter was asked about all nodes (`mask`) and about one (`reason`)."""
-    calls = Counter[str]()
-
-    def count(name: str) -> None:
-        method = getattr(NodeResourcesFit, name)
-
-        def counting(*arguments: Any) -> Any:
-            calls[name] += 1
-            return method(*arguments)
-
-        monkeypatch.setattr(NodeResourcesFit, name, counting)
-
-    count("mask")
-    count("reason")
-    return calls
 
 
 @pytest.mark.parametrize(
     ("changed", "calls"), [(0, {}), (2, {"reason": 2}), (NODES // 10, {"mask": 1})]
 )
 def test_only_changed_nodes_are_evaluated_unless_they_are_many(
-    asked: Counter[str], changed: int, calls: dict[str, int]
+    monkeypatch: pytest.MonkeyPatch, changed: int, calls: dict[str, int]
 ) -> None:
+    asked = count_calls(monkeypatch, NodeResourcesFit, "mask", "reason")
     world = World(tick(), *(node(f"node-{number:04}") for number in range(NODES)))
     placer = world.state.placement.placer
     placer.rank(KIND)

@@ -1,8 +1,5 @@
 """Limits of one pod."""
 
-from collections import Counter
-from typing import Any
-
 import pytest
 
 from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, Pod
@@ -12,7 +9,7 @@ from streams.placement.filters.labels import OneOf
 from streams.pods import limits
 from streams.pods.limits import find_exceeded_limit
 from tests.streams.builders import big_pod, lifecycle, node, pod, request, tick
-from tests.streams.world import World, only
+from tests.streams.world import World, count_calls, only
 
 
 def term(*keys: str, values: tuple[str, ...] = ()) -> NodeSelectorTerm:
@@ -95,42 +92,31 @@ def test_a_bound_pod_beyond_a_limit_is_a_dead_letter_and_can_end() -> None:
     assert world.state.inventory.find_held("pod-1") is None
 
 
-def _count(patch: pytest.MonkeyPatch, of: type, name: str, calls: Counter[str]) -> None:
-    method = getattr(of, name)
-
-    def counting(*arguments: Any, **named: Any) -> Any:
-        calls[name] += 1
-        return method(*arguments, **named)
-
-    patch.setattr(of, name, counting)
-
-
 def test_labels_and_resources_of_no_node_are_checked_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    calls = Counter[str]()
-    _count(monkeypatch, Interned, "__init__", calls)
-    _count(monkeypatch, OneOf, "holds", calls)
-    _count(monkeypatch, NodeResourcesFit, "_build", calls)
+    columns = count_calls(monkeypatch, Interned, "__init__")
+    looks = count_calls(monkeypatch, OneOf, "holds")
+    built = count_calls(monkeypatch, NodeResourcesFit, "_build")
     world = World(tick(), *(node(f"n-{number}", labels={"zone": "a"}) for number in range(50)))
-    calls.clear()
+    for calls in (columns, looks, built):
+        calls.clear()
     terms = tuple(term(*(f"{one}-{two}" for two in range(6))) for one in range(10))
     made = only(world.send(request(pod(required_node_affinity=terms))))
     assert made.message == "50 nodes: didn't match Pod's node affinity/selector"
     # One look a term, at what a node without the label has; none at any node.
-    assert (calls["holds"], calls["__init__"]) == (10, 0)
+    assert (looks.total(), columns.total()) == (10, 0)
     made = only(world.send(request(resources(limits.RESOURCES_PER_POD_MAX))))
     assert made.message == "50 nodes: Insufficient r0"
     # Pods, cpu and memory, which nodes have; nothing for the 64 that they have not.
-    assert calls["_build"] == 3
+    assert built.total() == 3
 
 
 def test_reasons_of_refusal_are_computed_for_all_nodes_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(tick(), *(node(f"n-{number}", cpu="1") for number in range(50)))
-    calls = Counter[str]()
-    _count(monkeypatch, NodeResourcesFit, "reason", calls)
+    calls = count_calls(monkeypatch, NodeResourcesFit, "reason")
     made = only(world.send(request(big_pod("a"))))
     assert made.message == "50 nodes: Insufficient cpu"
     assert calls["reason"] == 0

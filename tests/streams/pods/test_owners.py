@@ -44,16 +44,6 @@ def test_only_a_reference_that_controls_is_the_controller() -> None:
     assert pod(owners=(one, two)).controller == two
 
 
-def test_the_inventory_counts_pods_as_they_come_and_go() -> None:
-    inventory = Inventory(read_policy(""))
-    made = replica("a")
-    held = HeldPod(made, kind_of(made).demand, 0)
-    inventory.hold("node-1", held, first_seen=True)
-    assert list(inventory.owners.pods("web")) == ["a"]
-    inventory.release("a")
-    assert not inventory.owners.pods("web")
-
-
 def test_a_drain_cordons_a_node_that_is_added_later() -> None:
     inventory = Inventory(read_policy(""))
     placer = Placer(inventory)

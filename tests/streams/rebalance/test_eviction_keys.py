@@ -84,7 +84,9 @@ def test_quality_of_service_is_what_kubernetes_computes(
         ({"labels": {"koordinator.sh/qosClass": "unheard of"}}, (4, 0, 3, 3, 0, 0)),
     ],
 )
-def test_keys_of_a_pod(fields: dict[str, Any], keys: Keys) -> None:
+def test_a_pod_is_ordered_by_class_priority_quality_of_service_and_costs(
+    fields: dict[str, Any], keys: Keys
+) -> None:
     of = pod(**fields)
     assert eviction_keys(of, compute_demand(of)) == keys
 

@@ -21,6 +21,8 @@ class Broker:
 
     topics: dict[str, list[bytes | None]]
     first: dict[str, int] = field(default_factory=dict)
+    read_pieces: int = 0
+    """Pieces of checkpoints that were read."""
 
     def extent(self, topic: str) -> tuple[int, int]:
         """First and next offset."""
@@ -28,34 +30,23 @@ class Broker:
 
     def read(self, topic: str, first_offset: int, last_offset: int) -> Iterator[_Record]:
         """What is left there."""
-        numbered = enumerate(self.topics.get(topic, []))
         low = max(first_offset, self.first.get(topic, 0))
-        return (each for each in numbered if low <= each[0] <= last_offset)
+        for offset, value in enumerate(self.topics.get(topic, [])):
+            if low <= offset <= last_offset:
+                self.read_pieces += topic == "checkpoints"
+                yield offset, value
 
 
-@dataclass
-class Counting(Broker):
-    """Counts the pieces of checkpoints that are read."""
-
-    read_pieces: int = 0
-
-    def read(self, topic: str, first_offset: int, last_offset: int) -> Iterator[_Record]:
-        """What is left there."""
-        for each in super().read(topic, first_offset, last_offset):
-            self.read_pieces += topic == "checkpoints"
-            yield each
-
-
-def _history() -> tuple[Broker, list[int]]:
-    """Ten batches, one a minute, and the journal offsets of checkpoints after every third."""
+def _history(minutes: int = 10, every: int = 3) -> tuple[Broker, list[int]]:
+    """A batch a minute, and the journal offsets of checkpoints after every few of them."""
     log, history = Log(), Journaled()
     checkpoints: list[bytes | None] = []
     offsets = []
     history.apply([log.record(tick()), log.record(node())])
-    for minute in range(1, 10):
+    for minute in range(1, minutes):
         history.apply([log.record(tick(minute * 60)), log.record(request(f"p{minute}"))])
-        if minute % 3 == 0:
-            checkpoints += history.pieces()
+        if minute % every == 0:
+            checkpoints += history.pieces(100_000)
             offsets.append(history.checkpoint.position.offset)
     topics: dict[str, list[bytes | None]] = {"journal": [*history.journal]}
     topics["checkpoints"] = checkpoints
@@ -157,19 +148,8 @@ def test_of_many_checkpoints_only_those_around_the_asked_one_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(start, "_FIRST_READ", 8)
-    log, history = Log(), Journaled()
-    checkpoints: list[bytes | None] = []
-    offsets = []
-    history.apply([log.record(tick()), log.record(node())])
-    for minute in range(1, 200):
-        history.apply([log.record(tick(minute * 60))])
-        checkpoints += history.pieces()
-        offsets.append(history.checkpoint.position.offset)
-    topics: dict[str, list[bytes | None]] = {"journal": [*history.journal]}
-    topics["checkpoints"] = checkpoints
-    for record in history.topics:
-        topics.setdefault(record.topic, []).append(record.value)
-    broker = Counting(topics, {"journal": 2})
+    broker, offsets = _history(200, every=1)
+    broker.first["journal"] = 2
     assert _begun_at(broker) == offsets[0]
     assert broker.read_pieces < 10
     broker.read_pieces = 0

@@ -60,7 +60,9 @@ def test_a_node_that_is_used_more_costs_more(mean: float, more: float, deviation
 @pytest.mark.parametrize(
     ("mean", "expected"), [(-0.75, 0.0), (0.0, 0.5 + 4 * 0.1 / math.sqrt(2 * math.pi)), (3.0, 13.0)]
 )
-def test_what_a_calm_a_warm_and_an_overloaded_node_cost(mean: float, expected: float) -> None:
+def test_calm_warm_and_overloaded_nodes_cost_what_the_formula_says(
+    mean: float, expected: float
+) -> None:
     assert _cost(mean, 0.01) == pytest.approx(expected, abs=1e-5)
 
 

@@ -41,7 +41,7 @@ def test_by_own_rules_each_resource_has_the_next_shorter_window_or_the_mean(
     assert MetricVectors(said, Estimator(load_args())).read(aggregation, duration_ms) == expected
 
 
-def test_by_own_rules_a_resource_without_a_mean_is_unknown() -> None:
+def test_a_resource_without_a_mean_is_unknown() -> None:
     said = metric(usage={"memory": 5}, aggregated=(aggregated(300, p95={"cpu": 7}),))
     vectors = MetricVectors(said, Estimator(load_args()))
     assert vectors.read(None, 0) == Reading((0, 5), (0,))

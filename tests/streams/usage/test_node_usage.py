@@ -49,7 +49,7 @@ def test_the_time_outlives_the_metric_while_pods_are_counted() -> None:
     assert here.metric_time_ms is None
 
 
-def test_to_koordinator_a_pod_without_a_class_is_not_prod() -> None:
+def test_a_pod_without_a_class_is_not_prod_with_koordinators_rules() -> None:
     args = load_args(prodUsageThresholds={"cpu": 50})
     here = assigned(ExpectedNodeUsage(Estimator(args, "koordinator")), pod(cpu="1"))
     here.set_metric(metric(pods=(pod_metric("pod-1", "", cpu=200, memory=2**40),)))

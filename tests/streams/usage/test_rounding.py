@@ -60,7 +60,9 @@ def test_a_percentage_is_rounded_after_float_division(used: int, total: int, per
 
 
 @given(capacities, int64, st.integers(0, 2**63 - 1))
-def test_a_comparison_with_it_replaces_the_division(total: int, threshold: int, used: int) -> None:
+def test_a_comparison_with_the_largest_within_replaces_the_division(
+    total: int, threshold: int, used: int
+) -> None:
     exceeds = usage_percent(used, total) > threshold
     assert (used > largest_within(total, threshold)) == exceeds
 
@@ -77,5 +79,5 @@ def test_a_comparison_with_it_replaces_the_division(total: int, threshold: int, 
         (2**63 - 1, -(2**63), -UNBOUNDED),
     ],
 )
-def test_it_stays_within_64_bits(total: int, threshold: int, largest: int) -> None:
+def test_the_largest_within_stays_within_64_bits(total: int, threshold: int, largest: int) -> None:
     assert largest_within(total, threshold) == largest

@@ -1,7 +1,5 @@
 """The port of a worker."""
 
-import urllib.error
-import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,19 +13,8 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.requests import SchedulingRequest
 from tests.conftest import RunningBroker, eventually
 from tests.streams.builders import START_MS, pod
+from tests.streams.noticing import http_get
 from tests.streams.worker_process import Worker, client
-
-
-def _get(port: int, path: str) -> tuple[int, str]:
-    """Status and body; 0: nobody answers."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-    except OSError as error:
-        return 0, str(error)
 
 
 async def test_a_worker_gets_ready_and_counts_what_it_does(
@@ -36,8 +23,8 @@ async def test_a_worker_gets_ready_and_counts_what_it_does(
     port = find_free_port(set())
     with Worker(embedded.settings, tmp_path, metrics_port=str(port)) as worker:
         async with client(embedded.settings, worker, "placement-decisions") as kafka:
-            assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
-            assert _get(port, "/healthz")[0] == 200
+            assert eventually(lambda: http_get(port, "/readyz")[0] == 200), worker.log()
+            assert http_get(port, "/healthz")[0] == 200
             node = NodeState(
                 cluster="c", node="n", event="added", allocatable={"cpu": "4", "memory": "8Gi"}
             )
@@ -73,15 +60,15 @@ def test_a_worker_without_a_broker_is_alive_and_not_ready(tmp_path: Path) -> Non
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
         worker = stack.enter_context(Worker(broker.settings, tmp_path, metrics_port=str(port)))
-        assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
+        assert eventually(lambda: http_get(port, "/readyz")[0] == 200), worker.log()
         broker.__exit__(None, None, None)
         assert eventually(lambda: _value(port, "loadstream_broker_up", {}) == 0), worker.log()
-        assert eventually(lambda: "no broker has answered" in _get(port, "/readyz")[1])
-        assert _get(port, "/healthz")[0] == 200
+        assert eventually(lambda: "no broker has answered" in http_get(port, "/readyz")[1])
+        assert http_get(port, "/healthz")[0] == 200
 
 
 def _samples(port: int) -> list[Sample]:
-    _, body = _get(port, "/metrics")
+    _, body = http_get(port, "/metrics")
     return [sample for family in text_string_to_metric_families(body) for sample in family.samples]
 
 

@@ -1,9 +1,6 @@
 """Causes that keep a worker out of its consumer group are reported."""
 
 import asyncio
-import json
-import urllib.error
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +27,7 @@ from schemas.settings.connection import APP_ID
 from streams.worker.membership import CoordinatorEnded, GroupStatus, Membership, read_group_status
 from streams.worker.partitions import StageProblems
 from tests.conftest import eventually, running
+from tests.streams.noticing import problems
 from tests.streams.worker_process import Worker
 
 _AUTHORIZER = {
@@ -122,19 +120,6 @@ async def test_a_worker_stops_with_its_coordinator(monkeypatch: pytest.MonkeyPat
     assert "unexpected" in str(app.crashed)
 
 
-def _problems(port: int) -> list[str]:
-    """What `/readyz` says is wrong; nobody answers: that."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
-            found = json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            found = json.loads(error.read())
-    except OSError as error:
-        return [str(error)]
-    return list(found["problems"])
-
-
 @pytest.mark.kafka
 def test_a_worker_reports_a_missing_group_permission_and_joins_once_granted(
     tmp_path: Path,
@@ -154,10 +139,10 @@ def test_a_worker_reports_a_missing_group_permission_and_joins_once_granted(
         (tmp_path / "worker").mkdir()
         with Worker(kafka, tmp_path / "worker", metrics_port=str(port)) as worker:
             said = "cannot join consumer group loadstream"
-            assert eventually(lambda: any(said in each for each in _problems(port))), worker.log()
+            assert eventually(lambda: said in problems(port)), worker.log()
             assert said in worker.whole_log()
             assert not worker.ended
             for deleted in admin.delete_acls([_ANY]).values():
                 deleted.result()
-            assert eventually(lambda: _problems(port) == []), worker.log()
+            assert eventually(lambda: not problems(port)), worker.log()
             assert worker.stop() == 0

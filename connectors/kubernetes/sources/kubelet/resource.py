@@ -43,8 +43,6 @@ from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 READ_S = 0.25
 #: Missing nodes are reported after an interval, or after this time, in seconds.
 UNLISTED_S = 10.0
-#: A longer delay of a poll is noted, in seconds, if it is also longer than an interval.
-BEHIND_MAX_S = 1.0
 START = b"container_start_time_seconds"
 #: Start times before 2000 are ignored: a kernel without a clock reports them, and kwok reports ages.
 START_MIN_S = 946_684_800
@@ -130,7 +128,7 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
                 SourceFailed("unreadable", explain_error(error, NodeUsage)), node
             )
             return
-        self.health.record_success(node, None if message is None else message.sampled_at_ms)
+        self.health.record_success(node)
         if message is not None:
             self.health.counts["samples"] += 1
             self._newest.put(message)
@@ -139,7 +137,7 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
         self.health.counts["skipped"] += 1
 
     def _behind(self, seconds: float) -> None:
-        self.health.set_delay(seconds, max(BEHIND_MAX_S, self.settings.interval_ms / 1_000))
+        self.health.behind_s = seconds
 
     def _changed_nodes(self) -> Iterable[str] | None:
         directory = self.directory

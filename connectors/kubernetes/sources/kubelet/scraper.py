@@ -7,8 +7,7 @@ being polled is skipped. Nodes that failed have their own short queue, so that m
 each other.
 
 If more nodes are due than can be polled, each is polled less often; the delay of the oldest one is
-reported. The number of concurrent polls decreases when the event loop itself is late, so that answers are
-still read in time, and increases again later.
+reported.
 """
 
 import asyncio
@@ -20,16 +19,10 @@ from zlib import crc32
 #: Most concurrent polls of working nodes: even if a third of 5,000 nodes falls silent at once, with a timeout
 #: of 5 s, the others are not delayed.
 IN_FLIGHT_MAX = 1_024
-#: Concurrent polls if the event loop is late: about 50 ms of work.
-IN_FLIGHT_MIN = 64
 #: Most concurrent polls of nodes that failed.
 FAILING_MAX = 64
 #: Time between two checks for nodes that are due, in seconds.
 TICK_S = 0.05
-#: The event loop is overloaded if a check is later than this, in seconds.
-LATE_S = 0.1
-#: Additional concurrent polls after each check that was in time.
-MORE = 8
 
 
 class _Queue:
@@ -76,7 +69,6 @@ class Scraper:
         self._failing = failing
         self._skipped = skipped
         self._behind = behind
-        self._in_flight_max = in_flight_max
         self._working, self._dead = _Queue(in_flight_max), _Queue(failing_max)
         self._polls: dict[str, asyncio.Task[None]] = {}
         self._moments: list[tuple[float, str]] = []
@@ -99,7 +91,6 @@ class Scraper:
                 if (nodes := changed()) is not None:
                     self.set_nodes(nodes)
                 now = time.monotonic()
-                self._adapt(late_s=now - last - tick_s)
                 for node in self._due(last / self._interval_s, now / self._interval_s):
                     self._queue(node, now)
                 self._start_polls()
@@ -122,14 +113,6 @@ class Scraper:
         behind = bisect_right(moments, (end, "\uffff"))
         due = moments[first:behind] if begin <= end else moments[first:] + moments[:behind]
         return [node for _, node in due]
-
-    def _adapt(self, *, late_s: float) -> None:
-        queue = self._working
-        if late_s <= LATE_S:
-            queue.limit = min(queue.limit + MORE, self._in_flight_max)
-        else:
-            fewer = min(queue.limit, queue.running) * 3 // 4
-            queue.limit = min(max(fewer, IN_FLIGHT_MIN), self._in_flight_max)
 
     def _queue(self, node: str, now_s: float) -> None:
         waiting = node in self._working.waiting or node in self._dead.waiting

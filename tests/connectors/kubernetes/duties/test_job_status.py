@@ -9,12 +9,13 @@ from connectors.kafka.client import connect
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.produce import produce_messages
 from connectors.kafka.term import LeaderTerm
+from connectors.kubernetes.api import list_watch
 from connectors.kubernetes.api.list_watch import Changed
 from connectors.kubernetes.duties import job_status
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
 from connectors.kubernetes.sinks import migration_jobs
 from connectors.kubernetes.sinks.cordons import Cordons
-from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
+from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
 from schemas.base.refusals import Refusal
 from schemas.messages.dead_letters import DeadLetter, build_dead_letter
 from schemas.messages.migrations import MigrationRequest
@@ -26,7 +27,6 @@ from tests.connectors.kubernetes.sinks.fake_server import UNAVAILABLE, Answer, F
 from tests.connectors.kubernetes.sinks.test_cordons import drain
 from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status
 from tests.connectors.kubernetes.sinks.test_migration_jobs import (
-    INSTALLED,
     JOB,
     JOB_STATUS,
     pod_ref,
@@ -81,13 +81,12 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
 ) -> None:
     """The last status of a migration would come too early otherwise, and its job run for ever."""
     monkeypatch.setattr(migration_jobs, "LIST_S", 0.1)
-    monkeypatch.setattr(migration_jobs, "UNANSWERED_S", 0.1)
+    monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
     fake_server = FakeServer()
     job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
-    fake_server.set_answers("GET", GROUP, UNAVAILABLE)
+    fake_server.set_answers("GET", COLLECTION, UNAVAILABLE)
     fake_server.set_answers("PATCH", JOB_STATUS, Answer())
     listed = {"metadata": {"resourceVersion": "1"}, "items": [job]}
-    fake_server.set_answers("GET", COLLECTION, Answer(body=listed))
     async with fake_server.serve() as client:
         jobs = MigrationJobs(client, CLUSTER)
 
@@ -101,8 +100,8 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
         assert not produce_messages(connection, STATUS, [last])[1]
         member = Leadership(broker.settings, CLUSTER, "evict", topics=[STATUS])
         running = asyncio.create_task(member.run(work))
-        await until(lambda: len(fake_server.list_requests("GET", GROUP)) > 5)
-        fake_server.set_answers("GET", GROUP, INSTALLED)
+        await until(lambda: len(fake_server.list_requests("GET", COLLECTION)) > 5)
+        fake_server.set_answers("GET", COLLECTION, Answer(body=listed))
         await until(lambda: fake_server.list_requests("PATCH", JOB_STATUS))
         running.cancel()
         with suppress(asyncio.CancelledError):

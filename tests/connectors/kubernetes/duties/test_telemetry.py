@@ -21,7 +21,7 @@ def _source() -> SourceHealth:
     health.record_failure(SourceFailed("forbidden", "no rights"))
     health.set_note("config", "it cannot be read")
     health.counts["samples"] = 4
-    health.set_delay(0.5, allowed_s=10)
+    health.behind_s = 0.5
     return health
 
 

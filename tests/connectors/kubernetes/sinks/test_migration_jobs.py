@@ -17,7 +17,7 @@ from connectors.kubernetes.api import list_watch
 from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended, Event, Present
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks import migration_jobs as module
-from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
+from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
 from schemas.messages.migrations import MigrationRequest
 from tests.connectors.kubernetes.sinks.builders import GONE, NODE, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.fake_server import (
@@ -32,7 +32,6 @@ from tests.connectors.ports.sink_contract import CLUSTER
 
 JOB = f"{COLLECTION}/move-web"
 JOB_STATUS = f"{JOB}/status"
-INSTALLED = Answer(200, {"resources": [{"name": "podmigrationjobs"}]})
 
 
 @pytest.fixture
@@ -232,27 +231,22 @@ async def test_jobs_beyond_the_limit_are_ignored(
 async def test_a_missing_crd_is_no_error_and_is_checked_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_AGAIN_S", 0.01)
-    looks, asked = 0, []
+    monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
+    looks = 0
 
     async def answer(request: web.Request) -> web.StreamResponse:
         nonlocal looks
-        asked.append(request.path)
-        if request.path == GROUP:
-            looks += 1
-            found = {"resources": [{"name": "podmigrationjobs"}]} if looks == 3 else {}
-            return web.Response(status=200 if found else 404, body=orjson.dumps(found))
         if request.path == COLLECTION and "watch" not in request.query:
+            looks += 1
+            if looks < 3:
+                return web.Response(status=404, body=b"404 page not found")
             items = {"metadata": {"resourceVersion": "1"}, "items": [job_object()]}
             return web.Response(body=orjson.dumps(items))
-        if request.path == POD_PATH:
-            return web.Response(body=orjson.dumps(pod(NODE).body))
-        return web.Response(body=b"{}")
+        return web.Response(body=orjson.dumps(pod(NODE).body))
 
-    async with _followed(answer) as (jobs, requests):
+    async with _followed(answer) as (_, requests):
         request = await asyncio.wait_for(anext(requests), 60)
-    assert (request.action, jobs.installed, looks) == ("migrate", True, 3)
-    assert asked[:3] == [GROUP] * 3
+    assert (request.action, looks) == ("migrate", 3)
     assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
 
 
@@ -264,8 +258,6 @@ async def test_jobs_are_found_once_readable_and_do_not_block_reports(
     allowed = False
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        if request.path == GROUP:
-            return web.Response(body=orjson.dumps(INSTALLED.body))
         if request.path == COLLECTION and not allowed:
             return web.Response(status=403, body=b'{"kind": "Status", "message": "no rights"}')
         if request.path == COLLECTION and "watch" not in request.query:
@@ -278,10 +270,8 @@ async def test_jobs_are_found_once_readable_and_do_not_block_reports(
         first = asyncio.create_task(anext(requests))
         async with asyncio.timeout(60):
             assert not await jobs.report(status())
-            assert not jobs.installed
             allowed = True
             assert (await first).action == "migrate"
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await anext(requests)
-    assert jobs.installed

@@ -137,7 +137,7 @@ def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
     assert verdict(annotations={EVICT: "true"}, local_storage=True) is None
 
 
-def test_a_pod_stays_whose_eviction_would_make_its_job_fail() -> None:
+def test_a_pod_stays_if_its_eviction_would_make_its_job_fail() -> None:
     pods = [(replica(uid, "import", kind="Job"), "node-1") for uid in "abc"]
     world = world_with_pods(migration_policy(), *pods)
     world.send(workload("import", 3, evictions_allowed=0))

@@ -5,8 +5,6 @@ from typing import Any
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from streams.migration.gates.budgets import Budgets, count_left, describe
-from streams.migration.gates.workloads import Workloads
-from streams.pods.owners import Owners
 from tests.streams.builders import CLUSTER, budget, replica, workload
 from tests.streams.world import world_with_pods
 
@@ -25,18 +23,6 @@ def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
     row = lifecycle.budgets.row(("default", "db"))
     assert row is not None
     assert row.budget.disruptions_allowed == 3
-
-
-def test_replicas_are_those_reported_or_else_those_seen() -> None:
-    owners = Owners()
-    workloads = Workloads(CLUSTER, owners)
-    pod = replica("a")
-    owners.add(pod)
-    seen = workloads.find_replicas(pod)
-    assert str(seen) == "ReplicaSet default/web with 1 replica (inferred from the pods seen)"
-    workloads.apply(workload(replicas=4), 1, 0)
-    assert str(workloads.find_replicas(pod)) == "ReplicaSet default/web with 4 replicas"
-    assert workloads.find_replicas(replica("b", owners=())) is None
 
 
 def test_charges_of_a_budget_stay_until_its_status_reflects_them() -> None:

@@ -16,6 +16,7 @@ from streams.placement.filters.labels import (
 )
 from tests.streams.builders import node_requirement
 from tests.streams.strategies import requirements
+from tests.streams.world import count_calls
 
 
 @pytest.mark.parametrize(
@@ -148,19 +149,12 @@ def test_the_integers_of_a_column_are_read_once_for_all_expressions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     column = LabelColumn([str(number % 10) for number in range(100)])
-    read: list[str | None] = []
-    parse = labels._integer
-
-    def count(text: str | None) -> int | None:
-        read.append(text)
-        return parse(text)
-
-    monkeypatch.setattr(labels, "_integer", count)
+    read = count_calls(monkeypatch, labels, "_integer")
     for bound in range(50):
         rows = labels.Compares("key", bound, above=True).rows(column)
         assert rows is not None
         assert rows.tolist() == [number % 10 > bound for number in range(100)]
-    assert len(read) == 10
+    assert read.total() == 10
     column.put(0, "77")
     rows = labels.Compares("key", 49, above=True).rows(column)
     assert rows is not None

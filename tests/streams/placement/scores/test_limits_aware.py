@@ -35,7 +35,7 @@ def limited(uid: str, cpu: str | None, **limits: str) -> Pod:
     return pod(uid, containers=(container({}, amounts),))
 
 
-def test_the_example_of_kep_217() -> None:
+def test_scores_are_those_of_the_example_in_kep_217() -> None:
     """Nodes of 8 CPUs with limits of 10 and 5; the pod's limit is 4."""
     policy = Policy(
         plugins=PluginChoice(

@@ -220,7 +220,7 @@ def test_pools_with_the_same_name_keep_their_own_condition(
 
 
 @pytest.mark.parametrize(("needed", "acts"), [(3, True), (9, False)])
-def test_of_pools_with_the_same_name_the_larger_number_of_rounds_applies(
+def test_the_larger_number_of_rounds_applies_to_pools_with_the_same_name(
     needed: int, acts: bool
 ) -> None:
     world = _one_name()

@@ -13,21 +13,19 @@ import typer
 
 from connectors.process.terminal import echo
 from loadstream.cli.arguments import (
+    ClusterOption,
     Context,
     Kubeconfig,
     MetricsHost,
     MetricsPort,
     Sources,
-    as_field,
     check_metrics,
     read_source_file,
 )
 from loadstream.cli.command import command
-from loadstream.kubernetes.demo import demo
+from loadstream.kubernetes_demo import demo
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from connectors.kubernetes.duties.process import DutyFactory
 
 app = typer.Typer(
@@ -35,18 +33,6 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Watch, measure, bind and evict on a real cluster: one process per cluster and task.",
 )
-
-
-def _usage() -> "type[BaseModel]":
-    from schemas.messages.usage import NodeUsage
-
-    return NodeUsage
-
-
-Cluster = Annotated[
-    str,
-    typer.Option(callback=as_field(_usage, "cluster"), help="The cluster's name in all records."),
-]
 
 
 def _names(given: list[str] | None) -> list[str] | None:
@@ -78,7 +64,7 @@ Cordon = Annotated[
 
 @command(app, "kubernetes watch --cluster prod-eu-1")
 def watch(
-    cluster: Cluster,
+    cluster: ClusterOption,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     scheduler: Schedulers = None,
@@ -91,7 +77,7 @@ def watch(
 
 @command(app, "kubernetes collect --cluster prod-eu-1")
 def collect(
-    cluster: Cluster,
+    cluster: ClusterOption,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     sources: Sources = None,
@@ -104,7 +90,7 @@ def collect(
 
 @command(app, "kubernetes bind --cluster prod-eu-1")
 def bind(
-    cluster: Cluster,
+    cluster: ClusterOption,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     metrics_host: MetricsHost = "",
@@ -118,7 +104,7 @@ def bind(
 
 @command(app, "kubernetes evict --cluster prod-eu-1")
 def evict(
-    cluster: Cluster,
+    cluster: ClusterOption,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     cordon: Cordon = True,
@@ -131,7 +117,7 @@ def evict(
 
 @command(app, "kubernetes all --cluster prod-eu-1", name="all")
 def all_duties(
-    cluster: Cluster,
+    cluster: ClusterOption,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     scheduler: Schedulers = None,
