@@ -201,7 +201,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
         row = chosen[-1]
         if row is not None:
             kind = kind_by_number[number % kinds]
-            held = HeldPod(pods[number], kind.demand, _NOW_MS)
+            held = HeldPod(pods[number], kind, _NOW_MS)
             inventory.hold(placer.index.nodes[row].name, held, first_seen=True)
         inventory.apply_metric(metrics[number])
         placer.refresh()  # as after each record

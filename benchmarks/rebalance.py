@@ -128,7 +128,7 @@ def _inventory(variant: _Variant, policy: Policy) -> Inventory:
     inventory.advance(_NOW_MS)
     random = np.random.default_rng(1)
     kinds = [_pod(number) for number in range(_KINDS)]
-    templates = [(kind.pod, kind.demand) for kind in map(kind_of, kinds)]
+    templates = [(kind.pod, kind) for kind in map(kind_of, kinds)]
     hot_every = 100 // variant.hot_percent if variant.hot_percent else 0
     for number in range(variant.nodes):
         name = f"node-{number:05}"
@@ -146,12 +146,12 @@ def _inventory(variant: _Variant, policy: Policy) -> Inventory:
         parts = random.dirichlet(np.full(_PODS, 4.0)) * share
         metrics = []
         for place, part in enumerate(parts.tolist()):
-            pod, demand = templates[(number + place) % _KINDS]
+            pod, kind = templates[(number + place) % _KINDS]
             uid = f"{number}-{place}"
             made = pod.model_copy(
                 update={"name": uid, "uid": uid, "node": name, "created_at_ms": _NOW_MS - place}
             )
-            inventory.hold(name, HeldPod(made, demand, 0), first_seen=True)
+            inventory.hold(name, HeldPod(made, kind, 0), first_seen=True)
             usage = {"cpu": int(part * _CORES * 1000), "memory": int(part * 0.8 * _MEMORY)}
             metrics.append(PodMetric(namespace="default", name=uid, usage=usage))
         inventory.apply_metric(

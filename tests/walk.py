@@ -2,7 +2,8 @@
 
 The output has, in order, the functions of the core with an argument that is the record or was made from
 it: its message, its pod, the kind of its pod, the decision. Functions that only compute with numbers are
-left out, unless `--all` is given. Plugins and modules of `schemas` are always left out.
+left out, unless `--all` is given. Plugins with their base classes, the container `SizedCache`, and modules
+of `schemas` are always left out.
 """
 
 import sys
@@ -23,7 +24,13 @@ from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from tests.streams.builders import CLUSTER, START_MS, nodes, numbered_pod, numbered_request
 
 _OURS = ("streams.", "schemas.")
-_LEFT_OUT = ("streams.placement.filters", "streams.placement.scores", "schemas.")
+_LEFT_OUT = (
+    "schemas.",
+    "streams.placement.filters",
+    "streams.placement.plugin",
+    "streams.placement.scores",
+    "streams.stage.sized_cache",
+)
 _POLICY = """
 mode: enforce
 plugins: {balance: [LowNodeLoad]}

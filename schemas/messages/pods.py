@@ -134,6 +134,10 @@ class PodRef(Part):
     """Name of the pod."""
     uid: Uid
 
+    @property
+    def ref_fields(self) -> dict[str, str]:
+        return {"namespace": self.namespace, "name": self.name, "uid": self.uid}
+
 
 class Pod(PodRef):
     """A pod, with the fields that decisions depend on."""

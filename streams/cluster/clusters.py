@@ -206,7 +206,7 @@ class Clusters:
         if isinstance(answer, Refusal):
             attempt.results.append((record, answer))
         else:
-            outputs = encode_outputs(answer, self._partitions, state.inventory, record.now_ms)
+            outputs = encode_outputs(answer, self._partitions, record.now_ms)
             attempt.results.append((record, outputs))
         if not state.is_empty:
             attempt.state = state

@@ -16,9 +16,8 @@ from schemas.storage.rows import NodeRow, ReservedPod, ReservedPodsRow
 from schemas.topics.codec import encode
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import GonePod, Node, RestoredPod
-from streams.placement.reservations import Reservations
 from streams.pods.held import HeldPod
-from streams.pods.kind import kind_of, share_parts
+from streams.pods.kind import intern_pod
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.node_usage import AssignedPod
@@ -86,9 +85,9 @@ class NodeRows(TrackedRows[str, Node]):
 class PodRows(TrackedRows[tuple[str, str], HeldPod]):
     """Rows of kind `reserved_pods` of one cluster, by node and uid."""
 
-    def __init__(self, inventory: Inventory, reservations: Reservations) -> None:
+    def __init__(self, inventory: Inventory) -> None:
         super().__init__("reserved_pods")
-        self._inventory, self._reservations = inventory, reservations
+        self._inventory = inventory
         self.changed = inventory.changed_pods
 
     def encode(self, key: tuple[str, str]) -> bytes | None:
@@ -104,11 +103,10 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
         """Restore all pods of a node."""
         pods = []
         for item in row.pods:
-            kind = kind_of(item.pod)
-            pod = share_parts(item.pod, kind)
+            pod, kind = item.pod, intern_pod(item.pod)
             held = HeldPod(
                 pod=pod,
-                demand=kind.demand,
+                kind=kind,
                 assigned_at_ms=item.assigned_at_ms,
                 decision_id=item.decision_id,
                 expires_at_ms=item.expires_at_ms,
@@ -119,7 +117,6 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
                 arrival=item.arrival,
             )
             pods.append(RestoredPod(held, _counted_pod(item, pod), item.counted_at_ms))
-            self._reservations.add(held)
         self._inventory.restore_held(row.node, pods)
 
 

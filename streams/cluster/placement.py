@@ -29,7 +29,7 @@ from streams.inventory.node import Node
 from streams.migration.migrations import Migrations
 from streams.placement import explain
 from streams.placement.excluded_requests import ExcludedRequests
-from streams.placement.exclusions import Exclusions
+from streams.placement.exclusions import Choice, Exclusions
 from streams.placement.explain import Refusals
 from streams.placement.filters.unsupported import find_obstacle
 from streams.placement.pending import (
@@ -42,9 +42,8 @@ from streams.placement.pending import (
 )
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
-from streams.placement.reservations import Reservations
 from streams.pods.held import HeldPod
-from streams.pods.kind import Kind, kind_of, share_parts
+from streams.pods.kind import Kind, intern_pod, kind_of
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
@@ -75,10 +74,8 @@ class Placement:
         self.pending = PendingRequests()
         self.changed_requests: dict[str, None] = {}
         """Pod uids whose rows in table `pending_requests` must be written (an ordered set)."""
-        self.reservations = Reservations(inventory)
-        self.excluded_requests = ExcludedRequests(
-            exclusions, placer, self.pending, self.changed_requests
-        )
+        self.exclusions = exclusions
+        self.excluded_requests = ExcludedRequests(exclusions, self.pending, self.changed_requests)
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -280,7 +277,7 @@ class Placement:
         if self.pending.get(pod.uid) is not None:
             # The new request replaces a waiting one, whose row must go even if the pod is placed.
             self.changed_requests[pod.uid] = None
-        kind = kind_of(pod)
+        kind = intern_pod(pod)
         waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
         group_waits = self.pending.find_group(kind) is not None
         joins_group = group_waits and not self.migrations.tracking.has_room_for(pod)
@@ -288,27 +285,16 @@ class Placement:
             return self._join_group_untried(waiting, cause)
         if self.pending.has_woken():
             return self._join_group_untried(waiting, cause, "other waiting pods are tried first")
-        return self._attempt(waiting, cause)
-
-    def _attempt(self, waiting: WaitingRequest, cause: Cause) -> list[OutputMessage]:
-        ranking, row = self._find_node(waiting, cause)
-        if row is not None:
-            return [self._place(waiting, row, ranking, cause)]
+        reserved_node = self.migrations.tracking.claim_room(pod, cause)
+        choice = self.exclusions.choose_node(pod, kind, reserved_node, cause.now_ms)
+        if choice.row is not None or choice.excluded is not None:
+            return [self._place(waiting, choice, cause)]
         self._add_waiting(waiting, cause)
-        group = self.pending.find_group(waiting.kind)
+        group = self.pending.find_group(kind)
         assert group is not None  # noqa: S101 - the request has just joined it
-        self._start_backoff(group, ranking, cause)
-        refusals = explain.count_refusals(self.placer, ranking)
+        self._start_backoff(group, choice.ranking, cause)
+        refusals = explain.count_refusals(self.placer, choice.ranking)
         return [self._report(waiting, group, refusals, cause)]
-
-    def _find_node(self, waiting: WaitingRequest, cause: Cause) -> tuple[Ranking, int | None]:
-        """Return the kind's ranking and a row: of the node with the pod's room, or the best node."""
-        reserved_node = self.migrations.tracking.claim_room(waiting.request.pod, cause)
-        ranking = self.placer.rank_to_place(waiting.kind)
-        node = self.inventory.nodes.get(reserved_node or "")
-        if node is not None and node.row >= 0 and ranking.passes(node.row):
-            return ranking, node.row
-        return ranking, ranking.best()
 
     def _retry(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         """Retry waiting pods in order of rank, until no node accepts any of them.
@@ -347,47 +333,31 @@ class Placement:
         waiting = self.pending.find_first(group)
         if waiting is None:
             return None
-        ranking, row = self._find_node(waiting, cause)
-        if row is None:
-            reports = self._report_failures(group, ranking, cause)
+        pod = waiting.request.pod
+        reserved_node = self.migrations.tracking.claim_room(pod, cause)
+        choice = self.exclusions.choose_node(pod, waiting.kind, reserved_node, cause.now_ms)
+        if choice.row is None and choice.excluded is None:
+            reports = self._report_failures(group, choice.ranking, cause)
             budget.spend(max(0, len(reports) - 1))
             decisions += reports
             return None
-        self._remove_waiting(waiting.request.pod.uid)
-        decisions.append(self._place(waiting, row, ranking, cause))
+        self._remove_waiting(pod.uid)
+        decisions.append(self._place(waiting, choice, cause))
         self.pending.retry_soon(group, cause.now_ms)
         return self.pending.find_first(group)
 
-    def _place(
-        self, waiting: WaitingRequest, row: int, ranking: Ranking, cause: Cause
-    ) -> OutputMessage:
-        """Reserve room on a node that is not excluded, and report the decision."""
-        excluded = self.excluded_requests.exclusions.find(waiting.request.pod, cause.now_ms)
-        if excluded is not None and row in excluded.rows:
-            ranking = self.placer.rank_to_place(waiting.kind, excluded)
-            allowed = excluded.best(ranking)
-            if allowed is None:
-                return self.excluded_requests.wait(
-                    waiting, ranking, excluded, self.inventory.policy, cause
-                )
-            row = allowed
+    def _place(self, waiting: WaitingRequest, choice: Choice, cause: Cause) -> OutputMessage:
+        """Reserve room on the node, and report the decision; wait alone if all nodes are excluded."""
+        if choice.row is None:
+            return self.excluded_requests.wait(waiting, choice, self.inventory.policy, cause)
         request = waiting.request
         expires_at_ms = min(
             cause.now_ms + self.inventory.policy.reservation_seconds * 1000, EPOCH_MS_MAX
         )
-        decision = explain.build_placed(
-            cause,
-            request.pod,
-            row,
-            ranking,
-            self.placer,
-            attempt=waiting.attempt,
-            expires_at_ms=expires_at_ms,
-            excluded=excluded,
-        )
+        decision = explain.build_placed(cause, waiting, choice, self.placer, expires_at_ms)
         held = HeldPod(
-            pod=share_parts(request.pod, waiting.kind),
-            demand=waiting.kind.demand,
+            pod=request.pod,
+            kind=waiting.kind,
             assigned_at_ms=cause.now_ms,
             decision_id=decision.fields["decision_id"],
             expires_at_ms=expires_at_ms,
@@ -396,8 +366,7 @@ class Placement:
             sequence=self.inventory.numbers.sequence,
             arrival=self.inventory.numbers.next_arrival(),
         )
-        self.inventory.hold(self.inventory.index.nodes[row].name, held, first_seen=True)
-        self.reservations.add(held)
+        self.inventory.hold(self.inventory.index.nodes[choice.row].name, held, first_seen=True)
         return decision
 
     # --- waiting --------------------------------------------------------------------------------
@@ -503,7 +472,7 @@ class Placement:
 
     def _expire_reservations(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         decisions = []
-        for node, held in self.reservations.pop_expired(cause.now_ms):
+        for node, held in self.inventory.pop_expired(cause.now_ms):
             budget.spend(2)
             self.inventory.release(held.pod.uid)
             self._retry_after_backoff(held, cause, "")

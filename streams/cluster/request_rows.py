@@ -8,7 +8,7 @@ from schemas.storage.rows import PendingRequestRow, WaitingGroupRow
 from streams.cluster.placement import Placement
 from streams.inventory.inventory import Inventory
 from streams.placement.pending import KindGroup, WaitingRequest
-from streams.pods.kind import kind_of
+from streams.pods.kind import intern_pod
 from streams.stage.tracked_rows import TrackedRows
 
 
@@ -38,7 +38,7 @@ class RequestRows(TrackedRows[str, WaitingRequest]):
     def take(self, row: PendingRequestRow) -> None:
         waiting = WaitingRequest(
             row.request,
-            kind_of(row.request.pod),
+            intern_pod(row.request.pod),
             row.sequence,
             row.attempt,
             row.not_before_ms,

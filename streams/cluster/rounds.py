@@ -6,7 +6,7 @@ from typing import Any
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX
 from streams.rebalance import outcome as results
-from streams.stage.cause import Cause, pod_ref_fields
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 _GATE_MAX = 500
@@ -139,7 +139,7 @@ def _build_hot_node(node: results.HotNodeOutcome, verdicts: _Verdicts) -> Fields
 def _build_verdict(verdict: results.Verdict, begun: MigrationIds) -> Fields:
     pod = verdict.pod
     fields: Fields = {
-        "pod": pod_ref_fields(pod),
+        "pod": pod.ref_fields,
         "gate": verdict.message[:_GATE_MAX],
         "usage": dict(verdict.usage),
     }

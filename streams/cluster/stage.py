@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal, check_not_future
 from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
 from schemas.messages.policies import PolicyRecord
@@ -25,7 +26,7 @@ from streams.cluster.clusters import Clusters, Recall, no_rows
 from streams.cluster.state import ClusterState
 from streams.cluster.statistics import compute_figures, count_output, describe_policy
 from streams.cluster.tables import read_rows, rows_by_cluster
-from streams.stage.dead_letters import build_dead_letters, check_length
+from streams.stage.dead_letters import build_dead_letters, refuse_output
 from streams.stage.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.stage.version import VERSION
@@ -88,11 +89,10 @@ class ClusterStage:
             if entry.refusal is not None:
                 dead.extend(build_dead_letters(entry.record, entry.refusal))
             for output in (*entry.outputs, *entry.notices):
-                refusal = check_length(output.record)
-                if refusal is None:
+                if len(output.record.value) <= VALUE_BYTES_MAX:
                     outputs.append(output.record)
                 else:
-                    dead.extend(build_dead_letters(entry.record, refusal))
+                    dead.extend(build_dead_letters(entry.record, refuse_output(output.record)))
         return StageResult(tuple(outputs), self._with_own_row(rows), tuple(dead))
 
     # --- records ----------------------------------------------------------------------------------
@@ -180,8 +180,6 @@ class ClusterStage:
                 self.counts.policies[message.cluster] = describe_policy(state)
         for output in (*entry.outputs, *entry.notices):
             count_output(self.counts, output.message)
-            if output.waited_s is not None:
-                self.counts.waits_s[output.waited_s] += 1
 
     # --- rows -----------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
 from streams.placement.registry import KNOWN
-from streams.pods.limits import find_exceeded_limit
+from streams.pods.demand import find_exceeded_limit
 from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, build_as_of
 from streams.stage.records import OutputMessage
@@ -86,7 +86,7 @@ class ClusterState:
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
         placer = Placer(self.inventory)
-        exclusions = Exclusions(self.memory.moves, self.inventory)
+        exclusions = Exclusions(self.memory.moves, placer)
         self.migrations = Migrations(cluster, self.inventory, placer, exclusions, self.memory)
         self.placement = Placement(self.inventory, placer, exclusions, self.migrations)
         self.rebalancer = Rebalancer(
@@ -97,7 +97,7 @@ class ClusterState:
         )
         self.inventory_rows: tuple[TrackedRows[Any, Any], ...] = (
             NodeRows(cluster, self.inventory),
-            PodRows(self.inventory, self.placement.reservations),
+            PodRows(self.inventory),
         )
         self._usage_rows = (
             PodUsageRows(cluster, self.inventory),

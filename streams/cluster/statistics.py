@@ -54,6 +54,8 @@ def count_output(counts: Counts, message: OutputMessage) -> None:
     match message.topic, fields.get("kind"):
         case "placement-decisions", _:
             counts.decided[fields["outcome"], classify_reason(fields)] += 1
+            if message.waited_s is not None:
+                counts.waits_s[message.waited_s] += 1
         case "eviction-commands", _:
             mode = "observe" if fields["dry_run"] else "enforce"
             counts.commands[fields["cluster"], fields["trigger"], mode] += 1

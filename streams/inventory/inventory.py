@@ -5,7 +5,7 @@ own parts. The inventory has what concerns several nodes: rows in the index, the
 fresh metrics, and the names of changed table rows until they are written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -16,10 +16,9 @@ from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex
+from streams.inventory.pod_index import AntiAffinity, Owners, Reservations
 from streams.inventory.record_numbers import RecordNumbers
-from streams.pods.anti_affinity import AntiAffinity
 from streams.pods.held import HeldPod
-from streams.pods.owners import Owners
 from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
 from streams.usage.moving_thresholds import UsageHistory, compute_filter_thresholds
@@ -52,6 +51,7 @@ class Inventory:
         """Name of the node that holds a pod, by uid of the pod."""
         self.owners = Owners()
         self.anti_affinity = AntiAffinity()
+        self._reservations = Reservations()
         self.cordoned: dict[str, None] = {}
         """Nodes that get no new pods because they are being drained."""
         self.numbers = RecordNumbers()
@@ -346,28 +346,29 @@ class Inventory:
         uid = held.pod.uid
         if not held.arrival:
             held = replace(held, arrival=self.numbers.next_arrival())
-        node = self._register(name, held)
+        node = self.node(name)
+        self._register(node, held)
         node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None
         self._touch(node, Change.PODS, opens=False)
 
-    def _register(self, name: str, held: HeldPod) -> Node:
-        node = self.node(name)
+    def _register(self, node: Node, held: HeldPod) -> None:
         before = node.held.get(held.pod.uid)
         if before is None:
             self.held_pods += 1
         else:
-            self.anti_affinity.drop(before.pod, name)
-        self.anti_affinity.add(held.pod, name)
-        self.node_of_pod[held.pod.uid] = name
+            self.anti_affinity.drop(before.pod, node.name)
+        self.anti_affinity.add(held.pod, node.name)
+        self.node_of_pod[held.pod.uid] = node.name
         self.owners.add(held.pod)
-        return node
+        self._reservations.add(held)
 
     def restore_held(self, name: str, pods: Sequence[RestoredPod]) -> None:
         """Hold all pods of a table row."""
+        node = self.node(name)
         for pod in pods:
-            self._register(name, pod.held)
-        self.node(name).restore(pods)
+            self._register(node, pod.held)
+        node.restore(pods)
 
     def release(self, uid: str, name: str | None = None) -> HeldPod | None:
         """Release a pod's room on a node, by default the one that held it last; return the held pod."""
@@ -390,6 +391,16 @@ class Inventory:
         self._touch(node, Change.PODS)
         self._forget_empty(node)
         return held
+
+    def pop_expired(self, now_ms: int) -> Iterator[tuple[Node, HeldPod]]:
+        """Yield the pods whose reservations end now, once each, the earliest first."""
+        for uid, decision_id in self._reservations.pop_due(now_ms):
+            node_and_held = self.find_held(uid)
+            if node_and_held is None:
+                continue
+            held = node_and_held[1]
+            if held.decision_id == decision_id and held.expires_at_ms is not None:
+                yield node_and_held
 
     def set_expiry(self, uid: str, expires_at_ms: int | None) -> None:
         """Change the end of a pod's reservation; None confirms the pod."""

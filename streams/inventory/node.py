@@ -15,8 +15,9 @@ from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand, compute_demand
+from streams.pods.demand import PodDemand
 from streams.pods.held import HeldPod
+from streams.pods.kind import kind_of
 from streams.risk.fleet_usage import Fleet
 from streams.risk.node_statistics import NodeStatistics
 from streams.usage.estimate import Estimator
@@ -161,23 +162,23 @@ class Node:
         """
         self._remove(held.pod.uid)
         self.held[held.pod.uid] = held
-        self._count(held.demand, 1)
+        self._count(held.kind.demand, 1)
         if self.statistics is not None:
             self.statistics.add(held)
         if recount:
-            self.usage.assign(held.pod, held.demand, now_ms)
+            self.usage.assign(held.pod, held.kind, now_ms)
         else:
-            self.usage.update(held.pod, held.demand, now_ms)
+            self.usage.update(held.pod, held.kind, now_ms)
 
     def restore(self, pods: Sequence[RestoredPod]) -> None:
         """Hold all pods of a table row."""
         counted = []
         for held, pod, counted_at_ms in pods:
             self.held[held.pod.uid] = held
-            self._count(held.demand, 1)
+            self._count(held.kind.demand, 1)
             if counted_at_ms is not None:
-                demand = held.demand if pod is held.pod else compute_demand(pod)
-                counted.append((pod, demand, counted_at_ms))
+                kind = held.kind if pod is held.pod else kind_of(pod)
+                counted.append((pod, kind, counted_at_ms))
         self.usage.restore(counted)
         if self.statistics is not None:
             self.statistics.sum_up(self.held.values())
@@ -202,7 +203,7 @@ class Node:
     def _remove(self, uid: str) -> HeldPod | None:
         held = self.held.pop(uid, None)
         if held is not None:
-            self._count(held.demand, -1)
+            self._count(held.kind.demand, -1)
             if self.statistics is not None:
                 self.statistics.remove(held)
         return held

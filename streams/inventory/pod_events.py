@@ -7,7 +7,7 @@ from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.pods.held import HeldPod
-from streams.pods.kind import kind_of, share_parts
+from streams.pods.kind import intern_pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def _hold(
     expires_at_ms: int | None = None,
 ) -> None:
     pod = lifecycle.pod
-    kind = kind_of(pod)
+    kind = intern_pod(pod)
     held = HeldPod(
-        pod=share_parts(pod, kind),
-        demand=kind.demand,
+        pod=pod,
+        kind=kind,
         assigned_at_ms=inventory.now_ms if before is None else before.assigned_at_ms,
         decision_id=None if before is None else before.decision_id,
         expires_at_ms=expires_at_ms,

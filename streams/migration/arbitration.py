@@ -113,7 +113,7 @@ class Arbitration:
 
 
 def _pod_key(held: HeldPod) -> tuple[int, ...]:
-    return (*eviction_keys(held.pod, held.demand), -(held.pod.created_at_ms or 0))
+    return (*eviction_keys(held.pod, held.kind), -(held.pod.created_at_ms or 0))
 
 
 def _job(pod: Pod) -> str:

@@ -16,7 +16,7 @@ from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, i
 from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Gate
 from streams.stage.budget import Budget
-from streams.stage.cause import Cause, pod_ref_fields
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
@@ -192,7 +192,7 @@ class Drains(TrackedRows[str, DrainRow]):
             "pods_left": leaving,
             "pods_protected": len(staying),
             "protected": [
-                {"pod": pod_ref_fields(held.pod), "reason": reason[:_REASON_MAX]}
+                {"pod": held.pod.ref_fields, "reason": reason[:_REASON_MAX]}
                 for held, reason in staying[:PROTECTED_NAMED_MAX]
             ],
             "dry_run": row.dry_run,

@@ -22,7 +22,7 @@ from streams.migration.registry import is_commanded
 from streams.placement.pending import backoff_ms
 from streams.pods.held import HeldPod
 from streams.stage.budget import Budget
-from streams.stage.cause import Cause, pod_ref_fields
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
@@ -197,7 +197,7 @@ class Execution:
             "schema_version": 1,
             "command_id": command,
             "cluster": lifecycle.cluster,
-            "pod": pod_ref_fields(pod),
+            "pod": pod.ref_fields,
             "node": row.source_node,
             "reason": row.cause or f"requested by a {row.trigger}",
             "dry_run": dry,

@@ -20,6 +20,7 @@ from schemas.messages.migrations import (
     Phase,
     Reason,
 )
+from schemas.messages.pods import PodRef
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.gates.budgets import Budgets
@@ -31,7 +32,7 @@ from streams.migration.gates.workloads import Workloads
 from streams.migration.move_events import MoveEvents
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
-from streams.stage.cause import Cause, pod_ref
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
@@ -125,7 +126,7 @@ class MigrationLifecycle:
         return MigrationRow(
             cluster=self.cluster,
             migration_id=migration_id(cause, pod.uid),
-            pod=pod_ref(pod),
+            pod=PodRef(**pod.ref_fields),
             source_node=proposal.node,
             target_node=proposal.target,
             mode=mode,

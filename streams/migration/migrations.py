@@ -104,7 +104,10 @@ class Migrations:
         return None
 
     def hold_back(self, held: HeldPod, node: str, pool: str, now_ms: int) -> Gate | None:
-        """Return the first gate that stops a pod of a round, for any target; None if none does."""
+        """Return the first gate that stops a pod of a round, for any target; None if none does.
+
+        The round has asked for protections of the pod before.
+        """
         proposal = Proposal(held.pod, node, pool, reason="", trigger="rebalance")
         lifecycle = self.lifecycle
         if self.lifecycle.inventory.context.paused:
@@ -125,7 +128,7 @@ class Migrations:
             return Gate("MigrationsMax", text, "round")
         pod = node_and_held[1].pod
         return (
-            lifecycle.gates.check_lasting(node_and_held[1], proposal.node, now_ms)
+            lifecycle.gates.check_unprotected(node_and_held[1], proposal.node, now_ms)
             or self.round_limits.check(proposal.node, pod.namespace)
             or lifecycle.gates.check_temporary(pod, proposal, now_ms, waiting_too=True)
         )

@@ -47,7 +47,7 @@ class ReplacementRooms:
         row = -1 if planned is None else planned.row
         if row >= 0 and row not in excluded.rows and ranking.passes(row):
             return target
-        best = excluded.best(ranking)
+        best = ranking.best(excluded.rows)
         return None if best is None else self.inventory.index.nodes[best].name
 
     def find_refusing_nodes(self, pod: Pod) -> BoolArray:
@@ -66,7 +66,7 @@ class ReplacementRooms:
         template = build_placeholder(pod, row.migration_id)
         held = HeldPod(
             pod=template,
-            demand=kind_of(template).demand,
+            kind=kind_of(template),
             assigned_at_ms=now_ms,
             expires_at_ms=row.deadline_ms,
             sequence=self.inventory.numbers.sequence,

@@ -13,13 +13,13 @@ released. The deadline does not run while a migration is paused, but its reserva
 
 from schemas.messages.migrations import ConditionType, MigrationRow, Reason
 from schemas.messages.outcomes import CommandOutcome
-from schemas.messages.pods import Pod
+from schemas.messages.pods import Pod, PodRef
 from streams.inventory.pod_events import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition
 from streams.migration.registry import is_commanded, is_live
 from streams.placement.pending import backoff_ms
 from streams.stage.budget import Budget
-from streams.stage.cause import Cause, pod_ref
+from streams.stage.cause import Cause
 
 #: A pause extends a migration's deadline by this much at most.
 PAUSED_MAX_MS = 24 * 3_600_000
@@ -195,7 +195,10 @@ class Tracking:
         if row is None:
             return None
         return self.lifecycle.advance(
-            row, cause, replacement=pod_ref(pod), message=f"pod {pod.name} is the replacement"
+            row,
+            cause,
+            replacement=PodRef(**pod.ref_fields),
+            message=f"pod {pod.name} is the replacement",
         )
 
     def _find_migration_for(self, pod: Pod) -> MigrationRow | None:

@@ -1,7 +1,6 @@
 """Where a pod goes: requests in, decisions out.
 
-request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ filters, scores
-               │                   └─▶ exclusions
+request ─▶ cluster/placement ─▶ exclusions ─▶ placer ─▶ ranking ─▶ filters, scores
                ├─▶ explain ─▶ decision, and a reservation on the node
                └─▶ pending ─▶ another attempt after a change or a back-off
 
@@ -12,11 +11,8 @@ pending            requests that wait for a node, grouped by kind of pod
 placer             chooses the best node for a kind of pod; recomputes changed nodes only
 ranking            results of all filters and scores for one kind of pod
 normalize          stretches raw scores to 0..100
-avoided_nodes      filter PreferNoSchedule: nodes that are used last
-least_overloaded   the score without the load filter
-exclusions         nodes that one pod must stay away from
+exclusions         the node for one pod, and nodes that it must stay away from
 excluded_requests  pods that wait alone because of exclusions
-reservations       expiry of reservations
 explain            decisions as messages
 plugin             base classes of filters and scores
 registry           finds plugins by name

@@ -7,10 +7,9 @@ has cooled. A decision reports that they still wait whenever their back-off ends
 
 from schemas.policy import Policy
 from streams.placement import explain
-from streams.placement.exclusions import ExcludedNodes, Exclusions
+from streams.placement.exclusions import Choice, Exclusions
 from streams.placement.pending import PendingRequests, WaitingRequest, backoff_ms
-from streams.placement.placer import UNITS_PER_KIND, Placer
-from streams.placement.ranking import Ranking
+from streams.placement.placer import UNITS_PER_KIND
 from streams.stage.budget import Budget, rotate
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
@@ -23,22 +22,15 @@ class ExcludedRequests:
     def __init__(
         self,
         exclusions: Exclusions,
-        placer: Placer,
         pending: PendingRequests,
         changed_requests: dict[str, None],
     ) -> None:
-        self.exclusions = exclusions
-        self._placer = placer
+        self._exclusions, self._placer = exclusions, exclusions.placer
         self._pending = pending
         self._changed = changed_requests
 
     def wait(
-        self,
-        waiting: WaitingRequest,
-        ranking: Ranking,
-        excluded: ExcludedNodes,
-        policy: Policy,
-        cause: Cause,
+        self, waiting: WaitingRequest, choice: Choice, policy: Policy, cause: Cause
     ) -> OutputMessage:
         """Let a pod wait alone for its next back-off."""
         waiting.excluded = True
@@ -50,7 +42,7 @@ class ExcludedRequests:
         return explain.build_waiting(
             cause,
             waiting.request.pod,
-            explain.count_refusals(self._placer, ranking, excluded),
+            explain.count_refusals(self._placer, choice.ranking, choice.excluded),
             attempt=waiting.attempt,
             retry_after_ms=alone_ms,
         )
@@ -65,15 +57,16 @@ class ExcludedRequests:
                 break
             budget.spend(self._placer.count_units(waiting.kind))
             self._placer.inventory.lay_out()
-            excluded = self.exclusions.find(waiting.request.pod, cause.now_ms)
+            excluded = self._exclusions.find(waiting.request.pod, cause.now_ms)
             budget.spend(0 if excluded is None else excluded.terms // TERMS_PER_UNIT)
-            ranking = self._placer.rank_to_place(waiting.kind, excluded)
-            if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:
+            rows = () if excluded is None else excluded.rows
+            ranking = self._placer.rank_to_place(waiting.kind, rows)
+            if excluded is None or ranking.best() is None or ranking.best(rows) is not None:
                 self._pending.remove(waiting.request.pod.uid)
                 waiting.excluded = False
                 waiting.not_before_ms = 0
                 self._pending.add(waiting, cause.now_ms)
                 self._changed[waiting.request.pod.uid] = None
             elif waiting.not_before_ms <= cause.now_ms:
-                decisions.append(self.wait(waiting, ranking, excluded, policy, cause))
+                decisions.append(self.wait(waiting, Choice(ranking, None, excluded), policy, cause))
         return decisions

@@ -1,4 +1,4 @@
-"""Nodes that one pod must stay away from, in addition to those that refuse its kind.
+"""The node for one pod, and nodes that it must stay away from in addition to those that refuse its kind.
 
 Pods of one kind share a ranking. A pod's owner, namespace and most labels are not part of its kind.
 So nodes that are excluded for one pod are removed from the ranking's result, and the best of the
@@ -11,12 +11,14 @@ other nodes is used. Two sorts of nodes are excluded:
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from schemas.messages.pods import Pod
-from streams.inventory.inventory import Inventory
+from streams.inventory.pod_index import HeldTerm
 from streams.moves.history import Moves
+from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
-from streams.pods.anti_affinity import HeldTerm
+from streams.pods.kind import Kind
 
 #: Filter and reason that decisions report for excluded nodes.
 MOVES = "RecentMoves", "node(s) left by this owner while hot"
@@ -43,14 +45,6 @@ class ExcludedNodes:
     def rows(self) -> frozenset[int]:
         return self.left_by_owner | self.repelling
 
-    def best(self, ranking: Ranking) -> int | None:
-        """Return the row with the highest total that is not excluded; None if there is none."""
-        row = ranking.best()
-        if row is None or row not in self.rows:
-            return row
-        next_best = ranking.runners_up(1, self.rows)
-        return next_best[0] if next_best else None
-
     def list_refusals(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
         """Yield filter, reason, and the number of nodes that no other filter refuses."""
         repelling = sum(ranking.passes(row) for row in self.repelling)
@@ -61,10 +55,35 @@ class ExcludedNodes:
             yield *MOVES, left
 
 
+class Choice(NamedTuple):
+    """The node that a pod is placed on."""
+
+    ranking: Ranking
+    """By which the node was chosen."""
+    row: int | None
+    """Row of the node; None if no node accepts the pod."""
+    excluded: ExcludedNodes | None
+    """Not determined if no node accepts the kind of the pod."""
+
+
 class Exclusions:
-    def __init__(self, moves: Moves, inventory: Inventory) -> None:
+    def __init__(self, moves: Moves, placer: Placer) -> None:
         self.moves = moves
-        self._inventory = inventory
+        self.placer = placer
+        self._inventory = placer.inventory
+
+    def choose_node(self, pod: Pod, kind: Kind, reserved_node: str | None, now_ms: int) -> Choice:
+        """Choose the node for a pod: one with room that is reserved for it, else the best one."""
+        ranking = self.placer.rank_to_place(kind)
+        row = ranking.best()
+        node = self._inventory.nodes.get(reserved_node or "")
+        if node is not None and node.row >= 0 and ranking.passes(node.row):
+            row = node.row
+        excluded = None if row is None else self.find(pod, now_ms)
+        if excluded is not None and row in excluded.rows:
+            ranking = self.placer.rank_to_place(kind, excluded.rows)
+            row = ranking.best(excluded.rows)
+        return Choice(ranking, row, excluded)
 
     def find(self, pod: Pod, now_ms: int) -> ExcludedNodes | None:
         """Return the nodes that a pod must stay away from; None if there are none.

@@ -3,17 +3,18 @@
 Ids are derived from the input that caused the decision, so a replay produces the same ids.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
-from streams.placement.exclusions import ExcludedNodes
+from streams.placement.exclusions import Choice, ExcludedNodes
+from streams.placement.pending import WaitingRequest
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.pods.kind import Kind
-from streams.stage.cause import Cause, pod_ref_fields
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 from streams.usage.missing_usage import ESTIMATES, MissingUsage, get_pods_bit
 
@@ -113,19 +114,15 @@ def _missing_fields(missing: Mapping[MissingUsage, int]) -> dict[str, Any]:
 
 
 def build_placed(
-    cause: Cause,
-    pod: Pod,
-    row: int,
-    ranking: Ranking,
-    placer: Placer,
-    *,
-    attempt: int,
-    expires_at_ms: int,
-    excluded: ExcludedNodes | None = None,
+    cause: Cause, waiting: WaitingRequest, choice: Choice, placer: Placer, expires_at_ms: int
 ) -> OutputMessage:
     """Build the decision for a pod; call before its room is reserved, which changes the ranking."""
+    ranking, row, excluded = choice
+    assert row is not None  # noqa: S101 - a node was chosen
     without = {row} if excluded is None else {row, *excluded.rows}
-    runner_up_rows = ranking.runners_up(RUNNERS_UP_MAX, without)
+    winner, *runners_up = _node_scores(
+        placer, ranking, [row, *ranking.runners_up(RUNNERS_UP_MAX, without)]
+    )
     missing = count_missing(placer, ranking.kind)
     notes = [describe_missing(missing)] if missing else []
     if ranking.strict is not None:
@@ -133,22 +130,25 @@ def build_placed(
         notes.insert(
             0, f"no node passes every filter ({refusals}); placed on the best node that remains"
         )
-    return _decision(
+    decision = _decision(
         cause,
-        pod,
+        waiting.request.pod,
         "placed",
         "; ".join(notes),
         node=placer.index.nodes[row].name,
         expires_at_ms=expires_at_ms,
-        attempt=attempt,
+        attempt=waiting.attempt,
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
         refused_by=_refused_by(ranking.strict or ranking, excluded),
-        winner=_node_score(placer, ranking, row),
-        runners_up=[_node_score(placer, ranking, other) for other in runner_up_rows],
+        winner=winner,
+        runners_up=runners_up,
         load_thresholds=placer.inventory.filter_thresholds.reported,
         **_missing_fields(missing),
     )
+    # The clock of the request's producer may be ahead of log time.
+    waited_ms = max(0, cause.now_ms - waiting.request.requested_at_ms)
+    return replace(decision, waited_s=waited_ms // 1000)
 
 
 def build_waiting(
@@ -195,7 +195,7 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
             "schema_version": 1,
             "decision_id": cause.decision_id(pod.uid),
             "cluster": cause.cluster,
-            "pod": pod_ref_fields(pod),
+            "pod": pod.ref_fields,
             "outcome": outcome,
             "decided_at_ms": cause.now_ms,
             "attempt": 0,
@@ -218,13 +218,16 @@ def _refused_by(ranking: Ranking, excluded: ExcludedNodes | None = None) -> dict
     return counts
 
 
-def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]:
-    """Build the fields of a `NodeScore`."""
-    terms = ranking.terms(row)
-    return {
-        "node": placer.index.nodes[row].name,
-        "total": sum(term.score * term.weight for term in terms),
-        "terms": [
-            {"plugin": term.plugin, "score": term.score, "weight": term.weight} for term in terms
-        ],
-    }
+def _node_scores(placer: Placer, ranking: Ranking, rows: Sequence[int]) -> list[dict[str, object]]:
+    """Build the fields of a `NodeScore` for each row."""
+    return [
+        {
+            "node": placer.index.nodes[row].name,
+            "total": sum(term.score * term.weight for term in terms),
+            "terms": [
+                {"plugin": term.plugin, "score": term.score, "weight": term.weight}
+                for term in terms
+            ],
+        }
+        for row, terms in zip(rows, ranking.terms(rows), strict=True)
+    ]

@@ -10,16 +10,16 @@ filter, the pod is placed by a ranking without the filter. Without the load filt
 one least above its thresholds. Moves never use these rankings.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 
 from schemas.policy import LOAD_AWARE
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.avoided_nodes import PreferNoSchedule
-from streams.placement.exclusions import ExcludedNodes
-from streams.placement.filters.load_aware import LoadAwareFilter
-from streams.placement.least_overloaded import LeastOverloaded
+from streams.placement.filters.load_aware import LeastOverloaded, LoadAwareFilter
+from streams.placement.filters.taints import PreferNoSchedule
 from streams.placement.plugin import Filter, Plugin, Score
 from streams.placement.ranking import Ranking
 from streams.placement.registry import build_filters, build_scores
@@ -100,15 +100,14 @@ class Placer:
         ranking.sync()
         return ranking
 
-    def rank_to_place(self, kind: Kind, excluded: ExcludedNodes | None = None) -> Ranking:
+    def rank_to_place(self, kind: Kind, without: Collection[int] = ()) -> Ranking:
         """Return the ranking for placing a pod: without filters that can give way, if no node passes.
 
-        `excluded` nodes count as nodes that do not pass.
+        Rows in `without` count as nodes that do not pass.
         """
         strict = ranking = self.rank(kind)
         for count, name in enumerate(self._giving_way, start=1):
-            best = ranking.best() if excluded is None else excluded.best(ranking)
-            if best is not None:
+            if ranking.best(without) is not None:
                 break
             if strict.refused_by_name.get(name):
                 ranking = self._get(kind, count)

@@ -11,7 +11,7 @@ which happens with each placement. The best node is the same in both ways, becau
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -271,12 +271,18 @@ class Ranking:
 
     # --- answers --------------------------------------------------------------------------------
 
-    def best(self) -> int | None:
-        """Return the row with the highest total, the first by name among equals; None if none passes."""
+    def best(self, without: Collection[int] = ()) -> int | None:
+        """Return the row with the highest total, the first by name among equals; None if none passes.
+
+        Rows in `without` do not count.
+        """
         if self._best == _UNKNOWN:
             row = int(self.totals.argmax()) if self.totals.size else None
             self._best = None if row is None or self._totals_buffer[row] == self._refused else row
-        return self._best
+        if self._best not in without:
+            return self._best
+        next_best = self.runners_up(1, without)
+        return next_best[0] if next_best else None
 
     def runners_up(self, count: int, without: Collection[int]) -> list[int]:
         """Return the rows of the best nodes, best first, without the given rows."""
@@ -333,10 +339,13 @@ class Ranking:
             return int(self._totals_buffer[row])
         if not self.passes(row):
             return REFUSED
-        return sum(term.score * term.weight for term in self.terms(row))
+        return sum(term.score * term.weight for term in self._terms(row))
 
-    def terms(self, row: int) -> tuple[Term, ...]:
-        """Return the scores of a node that passes."""
+    def terms(self, rows: Iterable[int]) -> list[tuple[Term, ...]]:
+        """Return the scores of nodes that pass."""
+        return [self._terms(row) for row in rows]
+
+    def _terms(self, row: int) -> tuple[Term, ...]:
         if self._totals_are_raw:
             return (self._stretch_raw(row),)
         terms = []

@@ -12,8 +12,7 @@ from types import ModuleType
 
 from schemas.policy import BUILT_IN, KnownPlugins, Policy
 from streams.placement import filters, scores
-from streams.placement.avoided_nodes import PreferNoSchedule
-from streams.placement.filters.taints import TaintToleration
+from streams.placement.filters.taints import PreferNoSchedule, TaintToleration
 from streams.placement.plugin import Filter, Plugin, Score
 from streams.usage.estimate import Estimator
 
@@ -32,6 +31,7 @@ def _order(names: Iterable[str], built_in: tuple[str, ...]) -> list[str]:
 
 
 _FILTERS = {cls.name: cls for cls in _classes(filters) if issubclass(cls, Filter)}
+del _FILTERS[PreferNoSchedule.name]  # policies cannot name it
 _SCORES = {cls.name: cls for cls in _classes(scores) if issubclass(cls, Score)}
 
 #: Factories of filters, built-in ones first.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand
+from streams.pods.kind import Kind
 
 #: A terminating pod should be gone this long after its grace period.
 REMOVAL_MS = 30_000
@@ -19,7 +19,8 @@ class HeldPod:
     """A pod with its room on a node."""
 
     pod: Pod
-    demand: PodDemand
+    kind: Kind
+    """The kind of `pod`."""
     assigned_at_ms: int
     decision_id: str | None = None
     """Id of the placement decision that reserved the room."""
@@ -45,8 +46,3 @@ class HeldPod:
     def is_nominated(self) -> bool:
         """Whether another scheduler has reserved the room for a pod that is not bound yet."""
         return self.pod.node is None and self.pod.nominated_node is not None
-
-    def compute_age_minutes(self, now_ms: int) -> int:
-        """Return the whole minutes since the pod came to its node; below 0 before that."""
-        since_ms = self.pod.scheduled_at_ms
-        return (now_ms - (self.assigned_at_ms if since_ms is None else since_ms)) // 60_000

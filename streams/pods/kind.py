@@ -4,16 +4,22 @@ A kind has all properties of a pod that filters and scores depend on, so pods of
 Names, uids and times are not part of a kind.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import orjson
 
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand, compute_demand
-from streams.pods.priority import CLASS_LABELS, PriorityClass, priority_class
+from streams.pods.demand import (
+    CLASS_LABELS,
+    PodDemand,
+    PriorityClass,
+    compute_demand,
+    priority_class,
+    resolve_demands,
+)
 from streams.stage.sized_cache import SizedCache
 
 #: Fields of a pod on which filters and scores depend.
@@ -49,15 +55,14 @@ class Kind:
     pod: Pod
     """A pod with the common properties only."""
     demand: PodDemand
+    resolved: Mapping[str, int]
+    """Request of each resource, else limit, else default; other resources have none (`resolve_demand`)."""
     priority_class: PriorityClass
+    prod: bool
     daemon: bool
     """Whether a DaemonSet owns the pods."""
     size: int = 0
     """Approximate size in bytes."""
-
-    @cached_property
-    def prod(self) -> bool:
-        return self.priority_class == "prod"
 
 
 #: Kinds by the properties as they are written: several spellings may mean one kind.
@@ -99,6 +104,7 @@ def kind_of(pod: Pod) -> Kind:
 def _build_kind(pod: Pod, daemon: bool) -> Kind:
     demand = compute_demand(pod)
     of_class = priority_class(pod, demand)
+    resolved = resolve_demands(demand, of_class)
     common = _common(pod)
     described = common.model_dump(mode="json", include=_FIELDS, exclude_defaults=True)
     described["annotations"] = common.annotations
@@ -109,7 +115,9 @@ def _build_kind(pod: Pod, daemon: bool) -> Kind:
         key=blake2b(text, digest_size=16).digest(),
         pod=common,
         demand=demand,
+        resolved=resolved,
         priority_class=of_class,
+        prod=of_class == "prod",
         daemon=daemon,
         size=_BYTES_PER_CHARACTER * len(text),
     )
@@ -132,12 +140,16 @@ def _common(pod: Pod) -> Pod:
     )
 
 
-def share_parts(pod: Pod, kind: Kind) -> Pod:
-    """Replace large fields of a pod by equal ones that other pods share, and return the pod.
+def intern_pod(pod: Pod) -> Kind:
+    """Return the kind of a pod that is kept, and replace large fields of the pod by equal ones of other pods.
 
     Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few kinds and
     owners. The pod is changed in place, because a copy would cost more than everything else.
+
+    Raises:
+        QuantityError: a quantity of the pod cannot be read.
     """
+    kind = kind_of(pod)
     fields, shared = pod.__dict__, kind.pod.__dict__
     for field in _SHARED:
         fields[field] = shared[field]
@@ -147,7 +159,7 @@ def share_parts(pod: Pod, kind: Kind) -> Pod:
     fields["owners"] = _intern(("owners", *pod.owners), pod.owners)
     if not pod.annotations:
         fields["annotations"] = _NO_ANNOTATIONS
-    return pod
+    return kind
 
 
 def _intern(key: tuple[object, ...], value: Any) -> Any:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from schemas.policy.selectors import LabelSelector
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.avoided_nodes import select_avoided
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.node_affinity import NodeAffinity
-from streams.placement.filters.taints import TaintToleration
+from streams.placement.filters.taints import TaintToleration, select_avoided
 from streams.rebalance.node_arrays import NodeFigures, ReadingRules
 from streams.stage.arrays import BoolArray, IntArray
 

@@ -6,8 +6,8 @@ Source: docs/reference/upstream.md B4.2, B5.2.
 
 from schemas.base.quantities import parse_nanos
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand
-from streams.pods.priority import QOS_CLASS_LABEL, priority_class
+from streams.pods.demand import QOS_CLASS_LABEL
+from streams.pods.kind import Kind
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"
@@ -23,11 +23,11 @@ _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 Keys = tuple[int, int, int, int, int, int]
 
 
-def eviction_keys(pod: Pod, demand: PodDemand) -> Keys:
+def eviction_keys(pod: Pod, kind: Kind) -> Keys:
     """Return the six keys of a pod; the first one counts most."""
     quality = _QOS_RANKS[pod.qos_class or quality_of_service(pod)]
     return (
-        CLASS_RANKS[priority_class(pod, demand)],
+        CLASS_RANKS[kind.priority_class],
         pod.priority or 0,
         quality,
         # Without a label BestEffort, Burstable and Guaranteed pods are BE, LS and LSR.

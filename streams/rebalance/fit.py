@@ -73,7 +73,7 @@ class Fit:
         if self._node_fit:
             key = (
                 phase,
-                id(held.demand),
+                id(held.kind.demand),
                 id(pod.node_selector) if pod.node_selector else 0,
                 id(pod.required_node_affinity),
                 id(pod.tolerations) if pod.tolerations else 0,
@@ -103,7 +103,7 @@ class Fit:
             matching = plugin.mask(prepared)
             if matching is not None:
                 mask &= matching[self._rows]
-        requests = dict(held.demand.requests)
+        requests = dict(held.kind.demand.requests)
         if not self._as_koordinator:
             requests = {name: amount for name, amount in requests.items() if amount > 0}
             requests["pods"] = 1

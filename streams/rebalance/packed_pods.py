@@ -11,7 +11,6 @@ import numpy as np
 
 from schemas.messages.pods import Pod
 from streams.pods.held import HeldPod
-from streams.pods.priority import priority_class
 from streams.rebalance.eviction_keys import eviction_keys, pack_keys
 from streams.stage.arrays import IntArray
 
@@ -19,12 +18,8 @@ _uid = attrgetter("pod.uid")
 
 
 def _rank(held: HeldPod) -> Sequence[int]:
-    keys = eviction_keys(held.pod, held.demand)
+    keys = eviction_keys(held.pod, held.kind)
     return (*pack_keys(keys), -(held.pod.created_at_ms or 0))
-
-
-def _is_prod(held: HeldPod) -> bool:
-    return priority_class(held.pod, held.demand) == "prod"
 
 
 class PackedPods:
@@ -38,12 +33,7 @@ class PackedPods:
         self.held = sorted(source, key=_uid) if by_uid else self.source
         self.pods = [held.pod for held in self.held]
         self.names = [(pod.namespace, pod.name) for pod in self.pods]
-        cached: dict[int, bool] = {}
-        if before is not None:
-            cached = dict(zip(map(id, before.pods), before.prod, strict=True))
-        self.prod: list[bool] = [
-            cached[id(held.pod)] if id(held.pod) in cached else _is_prod(held) for held in self.held
-        ]
+        self.prod = [held.kind.prod for held in self.held]
         self.prods = sum(self.prod)
         self.bound = [pod.node is not None for pod in self.pods]
         """False if room is only reserved for the pod."""

@@ -1,7 +1,7 @@
 """Estimate from the measured pods of a cluster what an unmeasured pod uses.
 
 There are three figures per resource, each a share of the pod's demand. The demand is the request,
-else the limit, else a default (`streams.pods.priority`).
+else the limit, else a default (`Kind.resolved`).
 
     usage       mean usage of a pod
     variance    variance of one pod's usage over time
@@ -27,11 +27,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
-from schemas.messages.pods import Pod
 from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from schemas.storage.usage_statistics import FleetFigures
-from streams.pods.demand import PodDemand
-from streams.pods.priority import DEFAULT_DEMAND, find_request, priority_class, resolve_demand
+from streams.pods.demand import (
+    DEFAULT_DEMAND,
+    find_request,
+)
+from streams.pods.kind import Kind
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,
@@ -187,22 +189,16 @@ class Fleet:
         self.figures = figures
         return True
 
-    def resolve_demand(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
-        """Return a pod's demand by resource: request, else limit, else default."""
-        of_class = priority_class(pod, demand)
-        return tuple([resolve_demand(resource, demand, of_class) for resource in self.resources])
-
-    def select_requested(self, sums: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
+    def select_requested(self, sums: Sequence[int], kind: Kind) -> Sequence[int]:
         """Return a pod's sums, with 0 for resources of which it requests less than the default."""
-        requests = demand.requests
+        requests = kind.demand.requests
         for resource, least in self._default_requests:
             if requests.get(resource, 0) < least:
                 break
         else:
             return sums
-        of_class = priority_class(pod, demand)
         enough = [
-            find_request(resource, demand, of_class) >= least
+            find_request(resource, kind.demand, kind.priority_class) >= least
             for resource, least in self._default_requests
         ]
         return [

@@ -80,8 +80,13 @@ class NodeStatistics:
 
     def compute_figures(self, held: HeldPod) -> list[tuple[float, float]]:
         """Return what one pod of the node adds to mean and variance."""
-        share = self._share(held, self.fleet.resolve_demand(held.pod, held.demand))
+        share = self._share(held, self._resolve_demand(held))
         return shares.compute_figures(share, self.fleet.figures)
+
+    def _resolve_demand(self, held: HeldPod) -> tuple[int, ...]:
+        """Return a pod's demand by resource: request, else limit, else default."""
+        resolved = held.kind.resolved
+        return tuple([resolved.get(resource, 0) for resource in self.fleet.resources])
 
     # --- pods -----------------------------------------------------------------------------------
 
@@ -95,7 +100,7 @@ class NodeStatistics:
             self.tiny_request_sums = tuple(map(add, self.tiny_request_sums, tiny_request_sums))
 
     def remove(self, held: HeldPod) -> None:
-        demand = self.fleet.resolve_demand(held.pod, held.demand)
+        demand = self._resolve_demand(held)
         self._sums = tuple(map(sub, self._sums, self._share(held, demand)))
         lifetime = self.lifetimes.get(held.pod.uid)
         if lifetime is None:
@@ -113,7 +118,7 @@ class NodeStatistics:
 
         The last two may be empty. `usage` of the newest metric counts if the pod has no lifetime.
         """
-        demand = self.fleet.resolve_demand(held.pod, held.demand)
+        demand = self._resolve_demand(held)
         lifetime = self.lifetimes.get(held.pod.uid)
         if lifetime is not None:
             return (self._share(held, demand), *self._measure_for_fleet(held, lifetime, demand))
@@ -156,7 +161,7 @@ class NodeStatistics:
         usage = lifetime.usage
         for index, amount in enumerate(demand):
             sums += measure_pod(lifetime.minutes, usage[2 * index], usage[2 * index + 1], amount)
-        counted = self.fleet.select_requested(sums, held.pod, held.demand)
+        counted = self.fleet.select_requested(sums, held.kind)
         return counted, () if counted is sums else tuple(map(sub, sums, counted))
 
     # --- metrics and policy ---------------------------------------------------------------------
@@ -303,7 +308,7 @@ class NodeStatistics:
         lifetimes: dict[str, Lifetime] = {}
         for pod in held:
             uid, name = pod.pod.uid, (pod.pod.namespace, pod.pod.name)
-            before, age = self.lifetimes.get(uid), pod.compute_age_minutes(now_ms)
+            before, age = self.lifetimes.get(uid), compute_age_minutes(pod, now_ms)
             used = usages.get(name) if age > 0 else None
             after, minutes = reported.get(name), min(age, window)
             # A lifetime that exceeds the pod's age is that of an earlier pod with the same name.
@@ -410,8 +415,14 @@ def _is_whole_node(metric: NodeMetric | None) -> bool:
     )
 
 
+def compute_age_minutes(held: HeldPod, now_ms: int) -> int:
+    """Return the whole minutes since the pod came to its node; below 0 before that."""
+    since_ms = held.pod.scheduled_at_ms
+    return (now_ms - (held.assigned_at_ms if since_ms is None else since_ms)) // 60_000
+
+
 def _minutes_in_window(held: HeldPod, now_ms: int) -> int:
-    return max(0, min(held.compute_age_minutes(now_ms), WINDOW_MINUTES))
+    return max(0, min(compute_age_minutes(held, now_ms), WINDOW_MINUTES))
 
 
 def _add_up(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:

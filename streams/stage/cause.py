@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from schemas.messages.pods import Pod, PodRef
-
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -30,11 +28,3 @@ def build_as_of(
 ) -> dict[str, Any]:
     """Return the fields of an `AsOf`."""
     return {"partition": partition, "offsets": offsets, "policy_digest": policy_digest}
-
-
-def pod_ref(pod: Pod) -> PodRef:
-    return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-
-
-def pod_ref_fields(pod: Pod | PodRef) -> dict[str, str]:
-    return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

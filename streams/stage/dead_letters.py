@@ -9,10 +9,8 @@ from streams.stage.records import InputRecord, OutputRecord
 DEAD_LETTERS_TOPIC = "dead-letters"
 
 
-def check_length(output: OutputRecord) -> Refusal | None:
-    """Return why an output is too long to be published; None if it is not."""
-    if len(output.value) <= VALUE_BYTES_MAX:
-        return None
+def refuse_output(output: OutputRecord) -> Refusal:
+    """Return why an output that is too long cannot be published."""
     return Refusal(
         "limit",
         f"the record was applied, but it causes a record of {len(output.value)} bytes to {output.topic}, "

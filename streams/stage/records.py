@@ -49,6 +49,8 @@ class OutputMessage:
     topic: str
     fields: dict[str, Any]
     """All fields as JSON values, without optional fields that are None."""
+    waited_s: int | None = None
+    """How long the pod of a placement waited for its node, for metrics; None for other messages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from schemas.base.message import INT64_MAX
 from schemas.messages.pods import Pod
 from schemas.policy import Compat, LoadAwareSchedulingArgs
-from streams.pods.demand import PodDemand
+from streams.pods.demand import DEFAULT_DEMAND, PodDemand, translate_resource
 from streams.pods.kind import Kind
-from streams.pods.priority import DEFAULT_DEMAND, PriorityClass, translate_resource
 from streams.stage.sized_cache import SizedCache
 from streams.usage.go_json import decode, read_integers
 from streams.usage.rounding import round_half_away
@@ -29,10 +28,9 @@ AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds
 
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
-#: Cached estimates, and bytes of the demands that are cached with them.
+#: Cached estimates, and their bytes.
 _KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
-#: Bytes of a demand, and of each resource and port in it.
-_DEMAND_BYTES, _ITEM_BYTES = 1_000, 250
+_ESTIMATE_BYTES = 1_000
 #: Arguments that estimates depend on.
 _ESTIMATION_FIELDS = (
     "estimated_scaling_factors",
@@ -40,7 +38,6 @@ _ESTIMATION_FIELDS = (
     "estimated_seconds_after_pod_scheduled",
     "estimated_seconds_after_initialized",
 )
-_NONE: Mapping[str, int] = {}
 
 
 class Estimate(NamedTuple):
@@ -61,10 +58,8 @@ class Estimator:
         self.thresholds = read_policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
-        self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Estimate]](
-            _KNOWN_BYTES_MAX, _KNOWN_MAX
-        )
-        """By identity of the demand and class. The demand is kept, so that its identity stays unique."""
+        self._known = SizedCache[bytes, Estimate](_KNOWN_BYTES_MAX, _KNOWN_MAX)
+        """By key of the kind."""
 
     def estimates_like(self, other: "Estimator") -> bool:
         """Tell whether both compute the same estimates, over the same resources."""
@@ -83,44 +78,29 @@ class Estimator:
         get = amounts.get
         return tuple([get(resource, 0) for resource in self.resources])
 
-    def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Estimate:
-        """Return the estimate of a pod, within 64 bits; negative if a factor is negative.
-
-        Estimates are cached by the identity of `demand`.
-        """
-        custom = self._custom(pod)
-        if custom:
-            return _estimate(self._estimate_vector(custom, demand, of_class))
-        key = id(demand), of_class
-        cached = self._known.get(key)
-        if cached is None:
-            cached = demand, _estimate(self._estimate_vector({}, demand, of_class))
-            items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
-            self._known.put(key, cached, _DEMAND_BYTES + items * _ITEM_BYTES)
-        return cached[1]
-
-    def _custom(self, pod: Pod) -> Mapping[str, int]:
-        return read_scaling_factors(pod) if self.args.allow_customize_estimation else _NONE
-
-    def _estimate_vector(
-        self, custom: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
-    ) -> Vector:
-        factors = {**self._factors, **custom} if custom else self._factors
-        return tuple(
-            [
-                _estimate_resource(
-                    translate_resource(resource, of_class), factors[resource], demand
+    def estimate(self, kind: Kind) -> Estimate:
+        """Return the estimate of a pod of a kind, within 64 bits; negative if a factor is negative."""
+        estimate = self._known.get(kind.key)
+        if estimate is None:
+            factors = self._factors
+            if self.args.allow_customize_estimation:
+                factors = {**factors, **read_scaling_factors(kind.pod)}
+            estimate = _estimate(
+                tuple(
+                    [
+                        _estimate_resource(
+                            translate_resource(resource, kind.priority_class),
+                            factors[resource],
+                            kind.demand,
+                        )
+                        if resource in factors
+                        else 0
+                        for resource in self.resources
+                    ]
                 )
-                if resource in factors
-                else 0
-                for resource in self.resources
-            ]
-        )
-
-    def estimate_kind(self, kind: Kind) -> Vector:
-        """Return the expected usage of a kind; not cached, because few kinds are needed again."""
-        custom = self._custom(kind.pod)
-        return self._estimate_vector(custom, kind.demand, kind.priority_class)
+            )
+            self._known.put(kind.key, estimate, _ESTIMATE_BYTES)
+        return estimate
 
     def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
         """Return until when the estimate of a measured pod counts; None if it does not count."""

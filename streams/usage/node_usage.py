@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
-from streams.pods.demand import PodDemand
-from streams.pods.priority import priority_class
+from streams.pods.kind import Kind
 from streams.usage.estimate import Estimate, Estimator
 from streams.usage.metric import MetricVectors
 from streams.usage.thresholds import build_profile
@@ -33,7 +32,7 @@ class AssignedPod:
     """State of a pod when it was last counted; later changes of its labels are ignored."""
 
     pod: Pod
-    demand: PodDemand
+    kind: Kind
     cached_at_ms: int
     prod: bool
     estimate: Estimate
@@ -113,7 +112,7 @@ class ExpectedNodeUsage:
         ):
             self.vectors = MetricVectors(self.metric, estimator)
         self.assigned = {
-            uid: self._make_assigned(old.pod, old.demand, old.cached_at_ms)
+            uid: self._make_assigned(old.pod, old.kind, old.cached_at_ms)
             for uid, old in self.assigned.items()
         }
         self.estimated = total(
@@ -150,32 +149,32 @@ class ExpectedNodeUsage:
 
     # --- pods -----------------------------------------------------------------------------------
 
-    def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
+    def assign(self, pod: Pod, kind: Kind, now_ms: int) -> bool:
         """Count a pod, in place of an earlier state of it; return False if such pods never count."""
         if not _can_count(pod):
             return False
         self._uncount(pod.uid)
-        self._count(self._make_assigned(pod, demand, now_ms))
+        self._count(self._make_assigned(pod, kind, now_ms))
         return True
 
-    def restore(self, pods: Iterable[tuple[Pod, PodDemand, int]]) -> None:
+    def restore(self, pods: Iterable[tuple[Pod, Kind, int]]) -> None:
         """Count all pods, each from its own time."""
-        for pod, demand, counted_at_ms in pods:
+        for pod, kind, counted_at_ms in pods:
             if _can_count(pod):
-                self.assigned[pod.uid] = self._make_assigned(pod, demand, counted_at_ms)
+                self.assigned[pod.uid] = self._make_assigned(pod, kind, counted_at_ms)
         self.estimated = total(
             self._zero(), [pod.estimate.expected for pod in self.assigned.values()]
         )
         self._recount()
 
-    def update(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
+    def update(self, pod: Pod, kind: Kind, now_ms: int) -> bool:
         """Apply a change of a pod of this node; return False if estimates do not change."""
         if pod.has_finished:
             return self.unassign(pod.uid)
         cached = self.assigned.get(pod.uid)
         if cached is not None and is_same_for_estimation(cached.pod, pod):
             return False
-        return self.assign(pod, demand, now_ms)
+        return self.assign(pod, kind, now_ms)
 
     def unassign(self, uid: str) -> bool:
         """Stop counting a pod; return False if it was not counted."""
@@ -218,15 +217,14 @@ class ExpectedNodeUsage:
 
     # --- sums -----------------------------------------------------------------------------------
 
-    def _make_assigned(self, pod: Pod, demand: PodDemand, cached_at_ms: int) -> AssignedPod:
+    def _make_assigned(self, pod: Pod, kind: Kind, cached_at_ms: int) -> AssignedPod:
         timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
-        of_class = priority_class(pod, demand)
         return AssignedPod(
             pod=pod,
-            demand=demand,
+            kind=kind,
             cached_at_ms=cached_at_ms,
-            prod=of_class == "prod",
-            estimate=self.estimator.estimate(pod, demand, of_class),
+            prod=kind.prod,
+            estimate=self.estimator.estimate(kind),
             timestamp_ms=timestamp_ms,
             deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
         )

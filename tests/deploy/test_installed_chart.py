@@ -37,7 +37,7 @@ _NEEDED: dict[str, tuple[_Right, ...]] = {
         ),
     ),
     "collect": (
-        ("list", "nodes", ""), ("watch", "pods", ""), ("get", "nodes/metrics", ""), ("get", "nodes/stats", ""),
+        ("list", "nodes", ""), ("watch", "pods", ""), ("get", "nodes/metrics", ""),
         ("get", "nodes/proxy", ""), ("list", "nodes.metrics.k8s.io", ""), ("watch", "nodemetrics.slo.koordinator.sh", ""),
     ),
     "bind": (
@@ -65,7 +65,7 @@ _REFUSED: dict[str, tuple[_Right, ...]] = {
     ),
     "collect": (
         ("create", "pods/binding", "shop"), ("create", "pods/eviction", "shop"), ("delete", "pods", "shop"),
-        ("create", "nodes/proxy", ""), ("list", "namespaces", ""),
+        ("create", "nodes/proxy", ""), ("list", "namespaces", ""), ("get", "nodes/stats", ""),
     ),
     "bind": (
         ("create", "pods/eviction", "shop"), ("delete", "pods", "shop"), ("list", "pods", "shop"),

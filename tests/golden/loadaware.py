@@ -13,7 +13,6 @@ from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
 from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from tests.golden import objects
@@ -126,7 +125,7 @@ class World:
 
     def _hold(self, pod: Pod, node: str, *, first_seen: bool) -> None:
         now_ms = self.state.now_ms or 0
-        held = HeldPod(pod=pod, demand=compute_demand(pod), assigned_at_ms=now_ms)
+        held = HeldPod(pod=pod, kind=kind_of(pod), assigned_at_ms=now_ms)
         self.state.inventory.hold(node, held, first_seen=first_seen)
 
     def evaluate(self) -> Json:

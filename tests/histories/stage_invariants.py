@@ -141,7 +141,7 @@ def check_reserved_amounts(state: ClusterState) -> None:
     for node in state.inventory.nodes.values():
         expected = Counter[str]()
         for held in node.held.values():
-            expected.update(held.demand.requests)
+            expected.update(held.kind.demand.requests)
         found = {name: amount for name, amount in node.requested.items() if amount}
         same = found == {name: amount for name, amount in expected.items() if amount}
         require(same, "reserved amounts are not those of the pods", f"{node.name}: {found}")

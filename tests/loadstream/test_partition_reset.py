@@ -32,7 +32,7 @@ from tests.streams.builders import node_in
 from tests.streams.worker_process import POSITIONS, Client, Worker, client
 
 _HOME = partition_for(b"c", 4)
-_MEASURED = node_in(_HOME, 4)
+_MEASURED = node_in(_HOME, 4, "c")
 _POLICY = """
 mode: enforce
 reservationSeconds: 600
@@ -141,7 +141,7 @@ async def _use(seen: Client, seconds: range) -> None:
             sampled_at_ms=now_ms() - 3_600_000 + second * 60_000,
             usage={"cpu": 1_000},
         )
-        await seen.send("node-usage", [usage], key=f"c/{_MEASURED}")
+        await seen.send("node-usage", [usage])
 
 
 @pytest.mark.kafka

@@ -39,7 +39,6 @@ from schemas.topics.codec import decode
 from schemas.topics.partitions import find_policy_numbers, partition_for
 from streams.aggregate.collect import CollectRules, PoolRules
 from streams.inventory.node import Node
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from streams.stage.cause import build_as_of
@@ -117,7 +116,7 @@ def offering_node(allocatable: dict[str, str], *held: Pod) -> Node:
 def hold(node: Node, *pods: Pod, at_ms: int = 0) -> None:
     """Let pods take room on a node."""
     for each in pods:
-        node.hold(HeldPod(pod=each, demand=compute_demand(each), assigned_at_ms=at_ms), at_ms)
+        node.hold(HeldPod(pod=each, kind=kind_of(each), assigned_at_ms=at_ms), at_ms)
 
 
 # --- pods ----------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ async def test_usage_samples_become_metrics_by_which_pods_are_placed(
                     )
                     for age_s in (120, 90, 60, 30, 0)
                 ]
-                await kafka.send("node-usage", samples, key=f"{CLUSTER}/n{number}")
+                await kafka.send("node-usage", samples)
             await kafka.until(lambda: {m.node for m in kafka.of("node-metrics")} >= {"n0", "n7"})
             await kafka.until(lambda: len({m.node for m in kafka.of("node-metrics")}) == _NODES)
             # Topics keep no order among each other: the last metrics may still be on their way.
@@ -161,7 +161,7 @@ collect:
                 )
                 for at in range(first_s, first_s + 121, 10)
             ]
-            await kafka.send("node-usage", samples, key=f"{CLUSTER}/n{number}")
+            await kafka.send("node-usage", samples)
 
     topics = ("node-usage", "node-metrics", "dead-letters")
     with Worker(broker.settings, tmp_path) as worker:

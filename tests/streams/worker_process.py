@@ -20,8 +20,9 @@ from connectors.kafka.topics import changelog_name
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import PARTITION, TABLE_OF_KIND, kind_of_key
-from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import decode, encode
+from tests.streams.builders import CLUSTER
 
 #: Changelog with the row that tells how far the cluster stage has come.
 POSITIONS = changelog_name(TABLE_OF_KIND[PARTITION])
@@ -173,16 +174,18 @@ class Client:
         """Topic, message (of changelogs only the partition's row) and bytes of everything that came; no bytes: a
         deletion."""
 
-    async def send(self, topic: str, messages: Iterable[BaseModel], key: str = "c") -> None:
-        """Send messages of one cluster and wait until the broker has them."""
+    async def send(self, topic: str, messages: Iterable[BaseModel]) -> None:
+        """Send messages and wait until the broker has them."""
         sent = [
-            await self._producer.send(topic, key=key.encode(), value=encode(message))
+            await self._producer.send(
+                topic, key=key_of(topic, message).encode(), value=encode(message)
+            )
             for message in messages
         ]
         await asyncio.gather(*sent)
 
     async def send_raw(
-        self, topic: str, value: bytes, key: str = "c", partition: int | None = None
+        self, topic: str, value: bytes, key: str = CLUSTER, partition: int | None = None
     ) -> None:
         """Send bytes as they are; to the partition of their key if none is named."""
         await self._producer.send_and_wait(

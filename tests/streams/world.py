@@ -264,8 +264,12 @@ class World:
         offset = self.log.ends["clock"] = self.log.ends.get("clock", 0) + 1
         cause = Cause(CLUSTER, "clock", 0, offset, at(self.seconds), AS_OF)
         migrations = self.state.migrations
-        answer = migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
-        answer = answer or migrations.propose(candidate, cause)
+        protected = migrations.lifecycle.gates.protections.explain(found[1])
+        answer = (
+            (None if protected is None else Gate("Protection", protected))
+            or migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
+            or migrations.propose(candidate, cause)
+        )
         self._sort(map(read_message, migrations.lifecycle.take_messages()))
         return answer
 

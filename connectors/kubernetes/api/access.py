@@ -121,6 +121,8 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
             persist_config=False,
         )
         _trim_token(configuration)
+        if (file := _user(kubeconfigs, chosen).get("tokenFile")) and not _token(configuration):
+            raise ConfigException(f"token file {file} is empty")  # perhaps it is being written
 
     origin = f"kubeconfig {os.pathsep.join(map(str, paths))}"
     return Access(from_kubeconfig, origin + (f", context {context}" if context else ""))
@@ -185,6 +187,12 @@ def _check(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> N
         raise ConfigException(f"context {context} {who}; users are {', '.join(users) or 'none'}")
 
 
+def _user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> dict[str, Any]:
+    """Return the user of a checked context."""
+    name = _user_name(_named(kubeconfigs, "contexts")[str(context)])
+    return _named(kubeconfigs, "users")[str(name)].get("user") or {}
+
+
 def _user_name(context: Mapping[str, Any]) -> str | None:
     return (context.get("context") or {}).get("user")
 
@@ -196,6 +204,12 @@ def _named(kubeconfigs: Mapping[Path, dict[str, Any]], what: str) -> dict[str, d
         for each in found.get(what) or ():
             named.setdefault(str(each.get("name")), each)
     return named
+
+
+def _token(configuration: Configuration) -> str:
+    """Return the token without its prefix; empty: none."""
+    found: str = configuration.api_key.get("BearerToken") or ""
+    return found.removeprefix("Bearer").strip()
 
 
 def _trim_token(configuration: Configuration) -> None:

@@ -88,6 +88,10 @@ class Gates:
         protection = self.protections.explain(held)
         if protection is not None:
             return Gate("Protection", protection)
+        return self.check_unprotected(held, node, now_ms)
+
+    def check_unprotected(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
+        """Return the lasting gate besides protections."""
         pod = held.pod
         if self.protections.has_evict_annotation(pod):
             return None

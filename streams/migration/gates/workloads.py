@@ -11,7 +11,7 @@ from schemas.messages.migrations import WorkloadRow
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import WorkloadState
 from schemas.policy.durations import format_duration_ms
-from streams.pods.owners import Owners
+from streams.inventory.pod_index import Owners
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most workloads of a cluster.

@@ -6,7 +6,7 @@ node_affinity  NodeAffinity: node selector and required affinity
 labels         requirements on node labels
 node_name      NodeName: the node that a pod requires
 ports          NodePorts: host ports that are in use
-taints         TaintToleration: taints that the pod does not tolerate
+taints         TaintToleration, PreferNoSchedule: taints that the pod does not tolerate
 unschedulable  NodeUnschedulable: cordoned nodes
 unsupported    pods that no node may run
 """

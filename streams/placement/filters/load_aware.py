@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.plugin import Filter
+from streams.placement.plugin import Filter, Score
 from streams.pods.kind import Kind
-from streams.stage.arrays import BoolArray, IntArray
+from streams.stage.arrays import BoolArray, FloatArray, IntArray
 from streams.usage.estimate import Estimator
 from streams.usage.node_usage import ExpectedNodeUsage
 from streams.usage.rounding import UNBOUNDED
@@ -113,7 +113,7 @@ class LoadAwareFilter(Filter):
                     column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
 
     def prepare(self, kind: Kind) -> Prepared:
-        estimate = self.estimator.estimate_kind(kind) if self._counts_pod else self._nothing
+        estimate = self.estimator.estimate(kind).expected if self._counts_pod else self._nothing
         return Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
     def mask(self, prepared: Prepared) -> BoolArray | None:
@@ -193,6 +193,33 @@ class LoadAwareFilter(Filter):
             _compute_spare(prod_usage_max, used),
         )
         return (_both(prod, other) if self.args.check_both else prod), other
+
+
+class LeastOverloaded(Score):
+    """The score when the load filter refuses every node: prefers the node least above its thresholds.
+
+    The scores of the policy prefer the node where a pod adds least risk, and a pod adds little risk to a
+    node that is already overloaded. Policies cannot name this score.
+    """
+
+    name = LOAD_AWARE
+    normalised = True
+
+    def __init__(self, load_filter: LoadAwareFilter) -> None:
+        self._filter = load_filter
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """The filter has the figures."""
+
+    def prepare(self, kind: Kind) -> Prepared:
+        return self._filter.prepare(kind)
+
+    def scores(self, prepared: Prepared) -> FloatArray:
+        rows = range(self._filter.size)
+        return np.array([self._filter.spare(prepared, row) for row in rows], dtype=np.float64)
+
+    def score(self, prepared: Prepared, row: int) -> float:
+        return self._filter.spare(prepared, row)
 
 
 def _compute_headroom(usage_max: Vector, used: Vector) -> Vector:

@@ -1,6 +1,6 @@
-"""Filter TaintToleration: refuses nodes with a taint that the pod does not tolerate.
+"""Filters of taints: refuse nodes with a taint that the pod does not tolerate.
 
-Taints with effect NoSchedule and NoExecute count; `placement.avoided_nodes` handles PreferNoSchedule.
+TaintToleration refuses taints with effect NoSchedule and NoExecute, PreferNoSchedule the others.
 Tolerations match taints as in `Toleration.ToleratesTaint` of k8s.io/api/core/v1.
 """
 
@@ -13,11 +13,19 @@ from schemas.messages.pods import Toleration
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.columns import Interned
-from streams.placement.plugin import Filter
+from streams.placement.plugin import Filter, SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
 Taints = tuple[Taint, ...]
+#: Taints of nodes that are about to be removed. Tolerations of these taints do not count.
+LEAVING = frozenset(
+    {
+        "DeletionCandidateOfClusterAutoscaler",
+        "ToBeDeletedByClusterAutoscaler",
+        "karpenter.sh/disrupted",
+    }
+)
 #: Distinct lists of taints that are compared with tolerations for one unit of a budget.
 _LISTS_PER_UNIT = 40
 
@@ -104,3 +112,45 @@ class TaintToleration(Filter):
 
 def _refusal(taint: Taint) -> str:
     return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+
+
+def select_avoided(taints: Iterable[Taint]) -> Taints:
+    """Return the taints that make other nodes preferable."""
+    return tuple(
+        taint for taint in taints if taint.effect == "PreferNoSchedule" or taint.key in LEAVING
+    )
+
+
+class PreferNoSchedule(SingleReasonFilter):
+    """Refuses nodes on which pods are placed last, and to which no pod is moved.
+
+    These are nodes with a taint of effect PreferNoSchedule that the pod does not tolerate, and nodes that
+    an autoscaler is about to remove. If no other node accepts a pod, the placer ranks without this filter.
+    Policies cannot name it: the registry adds it to TaintToleration unless `compat` is koordinator.
+    """
+
+    name = "PreferNoSchedule"
+    single_reason = "node(s) had a taint that asks for other nodes"
+    watches = Change.STATE
+
+    def __init__(self) -> None:
+        self._taints = Interned[Taints](())
+
+    def relayout(self, source: IntArray) -> None:
+        self._taints.relayout(source)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        self._taints.put(row, () if node.state is None else select_avoided(node.state.taints))
+
+    def prepare(self, kind: Kind) -> Tolerations:
+        return Tolerations(kind.pod.tolerations)
+
+    def mask(self, prepared: Tolerations) -> BoolArray | None:
+        return self._taints.where(lambda taints: not _is_avoided(taints, prepared))
+
+    def reason(self, prepared: Tolerations, row: int) -> str | None:
+        return self.single_reason if _is_avoided(self._taints.value(row), prepared) else None
+
+
+def _is_avoided(taints: Taints, tolerations: Tolerations) -> bool:
+    return any(taint.key in LEAVING or not tolerations.covers(taint) for taint in taints)

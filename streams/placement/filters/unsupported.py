@@ -14,7 +14,7 @@ Koordinator's scheduler besides the choice of a node:
 from collections.abc import Iterator
 
 from schemas.messages.pods import Pod
-from streams.pods.limits import find_exceeded_limit
+from streams.pods.demand import find_exceeded_limit
 from streams.usage.go_json import decode, read_fields
 
 _GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")

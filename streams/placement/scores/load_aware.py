@@ -101,7 +101,7 @@ class LoadAwareScore(Score):
             self._factor[index, row] = factor
 
     def prepare(self, kind: Kind) -> _Prepared:
-        estimate = self.estimator.estimate_kind(kind)
+        estimate = self.estimator.estimate(kind).expected
         by_prod = kind.prod and self.args.score_according_prod_usage
         return _Prepared(estimate, PROD if by_prod else OTHER)
 

@@ -25,7 +25,6 @@ from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.plugin import Score
 from streams.pods.kind import Kind
-from streams.pods.priority import resolve_demand
 from streams.risk.fleet_usage import FleetUsage, get_prior_usage
 from streams.risk.overutilization import (
     MEAN_SCALE,
@@ -167,10 +166,7 @@ class OverutilizationRiskScore(Score):
             rows.append((share, spread, before, per_unit, square))
 
     def prepare(self, kind: Kind) -> Prepared:
-        return tuple(
-            resolve_demand(resource, kind.demand, kind.priority_class)
-            for resource in self._resources
-        )
+        return tuple(kind.resolved.get(resource, 0) for resource in self._resources)
 
     def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:
         """Return mean and variance of an unmeasured pod by resource."""

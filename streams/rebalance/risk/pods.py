@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from streams.pods.held import HeldPod
 from streams.rebalance.outcome import Costs
 from streams.rebalance.risk.nodes import Figures, RiskNodes
+from streams.risk.node_statistics import compute_age_minutes
 
 #: After an hour a move has little effect, because other pods have come and gone: in simulated days, moves
 #: saved 50 to 100 hot minutes per unit of gain.
@@ -28,7 +29,7 @@ def expect_life_minutes(nodes: Sequence[Iterable[HeldPod]], now_ms: int) -> int:
     they live as long as their nodes.
     """
     ages = sorted(
-        held.compute_age_minutes(now_ms)
+        compute_age_minutes(held, now_ms)
         for pods in nodes[:: len(nodes) // AGED_NODES_MAX + 1]
         for held in pods
         if held.pod.node is not None and all(owner.kind != "DaemonSet" for owner in held.pod.owners)

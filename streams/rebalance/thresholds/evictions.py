@@ -15,7 +15,6 @@ While a window with `evictWithoutTarget` is open, batch and free pods leave even
 import numpy as np
 
 from streams.pods.held import HeldPod
-from streams.pods.priority import priority_class
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.eviction_keys import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit
@@ -352,7 +351,7 @@ class _HotNode:
         """Return the class of a pod that may leave without a target now; None if it needs one."""
         if not self.pool.thresholds.without_target:
             return None
-        of_class = priority_class(held.pod, held.demand)
+        of_class = held.kind.priority_class
         return of_class if of_class in _WITHOUT_TARGET else None
 
     def _explain_no_target(self, index: int) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from schemas.messages.nodes import Taint
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import Pod, PodAffinityTerm, Toleration
 from streams.cluster import placement
-from streams.pods import anti_affinity
+from streams.inventory import pod_index
 from tests.streams.builders import (
     at,
     big_pod,
@@ -142,7 +142,7 @@ def test_a_running_pod_keeps_away_the_pods_that_its_required_anti_affinity_selec
 def test_a_pod_that_many_terms_may_select_is_kept_away_by_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(anti_affinity, "COMPARED_MAX", 1)
+    monkeypatch.setattr(pod_index, "COMPARED_MAX", 1)
     world = World(tick(), node())
     wanted = SelectorRequirement(key="tier", operator="Exists")
     for number in range(2):

@@ -238,7 +238,8 @@ def test_the_stage_accepts_every_record_that_the_schemas_allow(
 def test_an_output_that_is_too_large_becomes_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dead_letters, "VALUE_BYTES_MAX", 300)
+    for module in (stage_module, dead_letters):
+        monkeypatch.setattr(module, "VALUE_BYTES_MAX", 300)
     log, stage = Log(), ClusterStage(0, 1)
     records = [log.record(each) for each in (tick(), node("a"), request("p"))]
     result = stage.apply(records)

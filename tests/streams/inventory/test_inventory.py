@@ -10,8 +10,8 @@ from schemas.messages.nodes import NodeState
 from schemas.policy import read_policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
+from streams.pods.kind import kind_of
 from streams.usage.node_usage import ExpectedNodeUsage
 from tests.streams.builders import (
     at,
@@ -201,7 +201,7 @@ def test_a_finished_pod_never_seen_before_takes_no_room() -> None:
 def test_a_reservation_that_is_confirmed_has_no_end() -> None:
     here = inventory()
     of = pod()
-    held = HeldPod(of, compute_demand(of), at(0), decision_id="decision-1", expires_at_ms=at(300))
+    held = HeldPod(of, kind_of(of), at(0), decision_id="decision-1", expires_at_ms=at(300))
     here.hold("a", held, first_seen=True)
     here.set_expiry("pod-1", None)
     found = here.find_held("pod-1")

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from streams.inventory.node import Node
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
+from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
 from tests.streams.builders import load_args, node, pod
 from tests.streams.strategies import UIDS, pods
@@ -19,7 +19,7 @@ def empty() -> Node:
 
 
 def held(of: Pod) -> HeldPod:
-    return HeldPod(pod=of, demand=compute_demand(of), assigned_at_ms=0)
+    return HeldPod(pod=of, kind=kind_of(of), assigned_at_ms=0)
 
 
 @given(st.lists(st.one_of(pods(), st.sampled_from(UIDS)), max_size=20))
@@ -30,7 +30,7 @@ def test_sums_are_those_of_the_pods_held(history: list[Pod | str]) -> None:
             node.release(event)
         else:
             node.hold(held(event), 0)
-    demands = [each.demand for each in node.held.values()]
+    demands = [each.kind.demand for each in node.held.values()]
     requested, limits, limited = Counter[str](), Counter[str](), Counter[str]()
     ports = Counter[tuple[str, int, str]]()
     for demand in demands:

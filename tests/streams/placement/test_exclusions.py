@@ -192,7 +192,7 @@ def test_the_best_node_outside_is_that_of_a_ranking_without_the_others(
         (row for row in range(len(used)) if ranking.passes(row) and row not in rows),
         key=lambda row: (-totals[row], row),
     )
-    best = excluded.best(ranking)
+    best = ranking.best(rows)
     assert best == (order[0] if order else None)
     if best is not None:
         assert ranking.runners_up(count, {best, *rows}) == order[1 : 1 + count]

@@ -13,7 +13,6 @@ from streams.inventory import node_index
 from streams.inventory.inventory import Inventory
 from streams.placement import placer
 from streams.placement.placer import Placer
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from tests.streams.builders import GI, at, container, metric, node, pod, removed_node
@@ -49,7 +48,7 @@ class Cluster:
                 inventory.apply_metric(event)
             case (Pod() as held, str() as name):
                 if inventory.find_held(held.uid) is None:
-                    taken = HeldPod(held, compute_demand(held), assigned_at_ms=inventory.now_ms)
+                    taken = HeldPod(held, kind_of(held), assigned_at_ms=inventory.now_ms)
                     inventory.hold(name, taken, first_seen=True)
             case str():
                 inventory.release(event)

@@ -13,7 +13,7 @@ from schemas.messages.pods import (
 )
 from streams.placement import placer as placer_module
 from streams.pods import kind as kind_module
-from streams.pods.kind import Kind, kind_of, share_parts
+from streams.pods.kind import Kind, intern_pod, kind_of
 from streams.stage.sized_cache import SizedCache
 from tests.streams.builders import SCALING_FACTORS, at, container, node, pod, request, tick
 from tests.streams.world import World
@@ -87,18 +87,21 @@ def test_a_kind_is_the_same_whether_or_not_one_like_it_came_before() -> None:
 def test_pods_of_a_kind_share_their_common_parts() -> None:
     first = pod("pod-1", cpu="321m", labels={"app": "a"})
     second = pod("pod-2", cpu="321m", labels={"app": "b"})
-    kept = [share_parts(each, kind_of(each)) for each in (first, second)]
-    assert kept == [first, second]
-    assert kept[0].containers is kept[1].containers
+    for each in (first, second):
+        before = each.model_copy(deep=True)
+        intern_pod(each)
+        assert each == before
+    assert first.containers is second.containers
 
 
 def test_pods_share_labels_and_owners_without_changing() -> None:
     owners = (OwnerReference(kind="ReplicaSet", name="web"),)
     pods = [pod(uid, labels={"app": "web"}, owners=owners) for uid in ("a", "b")]
     bare = pod("c", labels={}, owners=())
-    first, second, third = (
-        share_parts(each.model_copy(deep=True), kind_of(each)) for each in (*pods, bare)
-    )
+    kept = [each.model_copy(deep=True) for each in (*pods, bare)]
+    for each in kept:
+        intern_pod(each)
+    first, second, third = kept
     assert first.labels is second.labels
     assert first.owners is second.owners
     assert [first, second, third] == [*pods, bare]

@@ -6,8 +6,7 @@ from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSele
 from streams.placement.columns import Interned
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.labels import OneOf
-from streams.pods import limits
-from streams.pods.limits import find_exceeded_limit
+from streams.pods.demand import RESOURCES_PER_POD_MAX, find_exceeded_limit
 from tests.streams.builders import big_pod, lifecycle, node, pod, request, tick
 from tests.streams.world import World, count_calls, only
 
@@ -106,7 +105,7 @@ def test_labels_and_resources_of_no_node_are_checked_once(
     assert made.message == "50 nodes: didn't match Pod's node affinity/selector"
     # One look a term, at what a node without the label has; none at any node.
     assert (looks.total(), columns.total()) == (10, 0)
-    made = only(world.send(request(resources(limits.RESOURCES_PER_POD_MAX))))
+    made = only(world.send(request(resources(RESOURCES_PER_POD_MAX))))
     assert made.message == "50 nodes: Insufficient r0"
     # Pods, cpu and memory, which nodes have; nothing for the 64 that they have not.
     assert built.total() == 3

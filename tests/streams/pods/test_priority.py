@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from streams.pods.demand import compute_demand
-from streams.pods.priority import (
+from streams.pods.demand import (
     PRIORITY_CLASS_LABEL,
     QOS_CLASS_LABEL,
     PriorityClass,
+    compute_demand,
     find_request,
     priority_class,
     resolve_demand,

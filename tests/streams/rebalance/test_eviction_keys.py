@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import Container
-from streams.pods.demand import compute_demand
+from streams.pods.kind import kind_of
 from streams.rebalance.eviction_keys import (
     Keys,
     eviction_keys,
@@ -88,7 +88,7 @@ def test_a_pod_is_ordered_by_class_priority_quality_of_service_and_costs(
     fields: dict[str, Any], keys: Keys
 ) -> None:
     of = pod(**fields)
-    assert eviction_keys(of, compute_demand(of)) == keys
+    assert eviction_keys(of, kind_of(of)) == keys
 
 
 _INT32 = st.integers(-(2**31), 2**31 - 1)

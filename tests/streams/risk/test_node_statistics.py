@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
 from schemas.messages.pods import Container
 from schemas.policy import OverutilizationRiskArgs
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
+from streams.pods.kind import kind_of
 from streams.risk.fleet_usage import Fleet, FleetUsage
 from streams.risk.lifetimes import PARTS, expect_usage
 from streams.risk.node_statistics import SYSTEM, NodeStatistics
@@ -17,7 +17,7 @@ from tests.streams.builders import at, container, metric, pod, pod_metric
 
 def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> HeldPod:
     made = pod(uid, cpu=cpu, **fields)
-    return HeldPod(made, compute_demand(made), at(seconds))
+    return HeldPod(made, kind_of(made), at(seconds))
 
 
 def _statistics(**args: object) -> NodeStatistics:
@@ -240,23 +240,23 @@ def test_a_pod_of_another_class_counts_with_the_requests_of_its_class() -> None:
     container = made.containers[0].model_copy(update={"requests": batch, "limits": batch})
     made = made.model_copy(update={"containers": (container,)})
     statistics = _statistics()
-    statistics.add(HeldPod(made, compute_demand(made), at(0)))
+    statistics.add(HeldPod(made, kind_of(made), at(0)))
     assert statistics.figures()[0][0] == 1_000.0
 
 
 def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
     made = pod("a").model_copy(update={"containers": ()})
     statistics = _statistics()
-    statistics.add(HeldPod(made, compute_demand(made), at(0)))
+    statistics.add(HeldPod(made, kind_of(made), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5
     free = made.model_copy(update={"priority": 3_500})
-    statistics.add(HeldPod(free, compute_demand(free), at(0)))
+    statistics.add(HeldPod(free, kind_of(free), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
 
 
 def _asking(uid: str, *containers: Container) -> HeldPod:
     made = pod(uid).model_copy(update={"containers": containers})
-    return HeldPod(made, compute_demand(made), at(0))
+    return HeldPod(made, kind_of(made), at(0))
 
 
 def test_pods_with_tiny_requests_are_summed_separately() -> None:

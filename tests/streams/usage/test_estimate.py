@@ -5,9 +5,8 @@ from hypothesis import given
 
 from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.pods.demand import compute_demand
+from streams.pods.demand import PRIORITY_CLASS_LABEL, PriorityClass
 from streams.pods.kind import kind_of
-from streams.pods.priority import PriorityClass
 from streams.usage.estimate import Estimator
 from tests.streams.builders import (
     AFTER_INITIALIZED,
@@ -31,10 +30,13 @@ def estimate(
     **args: Any,
 ) -> dict[str, int]:
     """Expected use by resource, of those that are expected to be used at all."""
-    annotations = {} if factors is None else {SCALING_FACTORS: factors}
-    of = pod(containers=(container(requests, limits),), annotations=annotations)
+    of = pod(
+        containers=(container(requests, limits),),
+        annotations={} if factors is None else {SCALING_FACTORS: factors},
+        labels={PRIORITY_CLASS_LABEL: f"koord-{of_class}"},
+    )
     estimator = Estimator(load_args(**args))
-    vector = estimator.estimate(of, compute_demand(of), of_class).expected
+    vector = estimator.estimate(kind_of(of)).expected
     return {
         name: amount for name, amount in zip(estimator.resources, vector, strict=True) if amount
     }
@@ -142,8 +144,7 @@ def test_an_estimate_stays_within_64_bits_and_its_limit(
 ) -> None:
     kind = kind_of(of)
     estimator = Estimator(args)
-    vector = estimator.estimate_kind(kind)
-    assert vector == estimator.estimate(of, kind.demand, kind.priority_class).expected
+    vector = estimator.estimate(kind).expected
     for resource, amount in zip(estimator.resources, vector, strict=True):
         assert -(2**63) < amount < 2**63
         limit = kind.demand.limits.get(resource, 0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.pods.demand import compute_demand
+from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
 from streams.usage.node_usage import ExpectedNodeUsage
 from tests.streams.builders import aggregated, at, load_args, metric, pod, pod_metric
@@ -21,7 +21,7 @@ def load(**args: Any) -> ExpectedNodeUsage:
 
 
 def assigned(to: ExpectedNodeUsage, of: Pod, seconds: float = 0) -> ExpectedNodeUsage:
-    to.assign(of, compute_demand(of), at(seconds))
+    to.assign(of, kind_of(of), at(seconds))
     return to
 
 
@@ -85,7 +85,7 @@ def test_a_duration_that_was_not_measured_leaves_the_sum_of_all_estimates() -> N
 )
 def test_pods_that_use_nothing_are_not_counted(fields: dict[str, Any], counted: bool) -> None:
     of = pod(**fields)
-    assert load().assign(of, compute_demand(of), at(0)) is counted
+    assert load().assign(of, kind_of(of), at(0)) is counted
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_change_counts_if_spec_or_conditions_changed(
     of = pod()
     here = assigned(load(), of)
     changed = of.model_copy(update=fields)
-    assert here.update(changed, compute_demand(changed), at(50)) is noticed
+    assert here.update(changed, kind_of(changed), at(50)) is noticed
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_updated_sums_equal_recomputed_ones(
         elif name == "unassign":
             here.unassign(what)
         else:
-            getattr(here, name)(what, compute_demand(what), at(seconds))
+            getattr(here, name)(what, kind_of(what), at(seconds))
     kept = (here.delta, here.prod_usage, here.prod_delta, here.estimated)
     here.set_estimator(Estimator(after))
     here.set_estimator(Estimator(before))

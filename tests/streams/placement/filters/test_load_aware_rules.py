@@ -51,7 +51,7 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
         expected = usage.compute_expected(own.aggregated.aggregation, own.aggregated.duration_ms)
     else:
         expected = usage.compute_expected(None, 0)
-    used, expected = expected, plus(expected, estimator.estimate_kind(kind))
+    used, expected = expected, plus(expected, estimator.estimate(kind).expected)
     for index, resource in enumerate(estimator.resources):
         total, threshold = usage.profile.total[index], thresholds[index]
         if (
@@ -83,7 +83,7 @@ def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: 
         )
     else:
         expected = usage.compute_expected(None, 0)
-    used = plus(expected, estimator.estimate_kind(kind))
+    used = plus(expected, estimator.estimate(kind).expected)
     left = {
         resource: 0 if known == UNKNOWN else _left_percent(total, amount)
         for resource, total, amount, known in zip(

@@ -93,7 +93,7 @@ def _plain(by: NodeResourcesBalancedAllocationArgs, asks: Pod, of: Node) -> int:
         for name in names
         if of.allocatable.get(name, 0) > 0 and (own.get(name, 0) or name in ALWAYS)
     ]
-    held = [each.demand.requests for each in of.held.values()]
+    held = [each.kind.demand.requests for each in of.held.values()]
     before = {name: sum(requests.get(name, 0) for requests in held) for name in counted}
     after = {name: amount + own.get(name, 0) for name, amount in before.items()}
     return 50 + (50 + _even(after, of) - _even(before, of)) // 2

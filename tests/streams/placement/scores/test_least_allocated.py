@@ -89,7 +89,7 @@ def test_scores_are_those_of_upstreams_rules_in_whole_numbers(
 def _plain(by: ScoringStrategy, asks: Pod, of: Node) -> int:
     total = weights = 0
     for resource, weight in by.weights.items():
-        demands = [kind_of(asks).demand, *(held.demand for held in of.held.values())]
+        demands = [kind_of(asks).demand, *(held.kind.demand for held in of.held.values())]
         own, *others = [
             demand.requests.get(resource, 0) + demand.assumed.get(resource, 0) for demand in demands
         ]

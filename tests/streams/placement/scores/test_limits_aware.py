@@ -13,7 +13,6 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.placement.placer import Placer
 from streams.placement.scores.limits_aware import LimitsAwareScore
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from tests.streams.builders import container, inventory_node, node, pod
@@ -48,7 +47,7 @@ def test_scores_are_those_of_the_example_in_kep_217() -> None:
     for name, limit in (("node-1", "10"), ("node-2", "5")):
         inventory.apply_node(node(name))
         held = limited(f"on-{name}", limit)
-        inventory.hold(name, HeldPod(held, compute_demand(held), assigned_at_ms=0), first_seen=True)
+        inventory.hold(name, HeldPod(held, kind_of(held), assigned_at_ms=0), first_seen=True)
     coming = limited("coming", "4")
     nodes = [inventory.nodes[name] for name in ("node-1", "node-2")]
     assert scores(LimitsAwareScore(arguments()), coming, *nodes) == [-75.0, -12.5]
@@ -80,7 +79,7 @@ def _exact(args: NodeResourceLimitsAwareArgs, of: Node, kind: Kind) -> Fraction:
         if allocatable <= 0:
             continue
         configured = args.default_limit_of(resource)
-        demands = [each.demand for each in of.held.values()] + [kind.demand]
+        demands = [each.kind.demand for each in of.held.values()] + [kind.demand]
         defaults = [
             demand.requests.get(resource, 0)
             if configured == "request"

@@ -11,7 +11,6 @@ from schemas.policy import Policy, read_policy
 from streams.inventory.inventory import Inventory
 from streams.placement.placer import Placer
 from streams.placement.scores.overutilization_risk import OverutilizationRiskScore
-from streams.pods.demand import compute_demand
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from tests.streams.builders import GI, RAW_ALLOCATABLE, at, metric, node, pod
@@ -34,7 +33,7 @@ class _World:
 
     def hold(self, name: str, *pods: Pod) -> None:
         for each in pods:
-            held = HeldPod(each, compute_demand(each), assigned_at_ms=self.inventory.now_ms)
+            held = HeldPod(each, kind_of(each), assigned_at_ms=self.inventory.now_ms)
             self.inventory.hold(name, held, first_seen=True)
 
     def measure(self, name: str, minute: int, **used: int | dict[str, int]) -> None:

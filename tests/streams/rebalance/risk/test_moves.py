@@ -298,7 +298,7 @@ def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Rou
         risk.add(names.index(move.target), figures)
         gain = world.policy.risk_moves.min_saved_minutes / HORIZON_MINUTES
         assert before - float(risk.costs.sum()) >= gain - 1e-9
-        free[move.target] -= move.held.demand.requests["cpu"]
+        free[move.target] -= move.held.kind.demand.requests["cpu"]
         assert free[move.target] >= 0
     assert len({move.held.pod.uid for move in world.outcome.moves}) == len(world.outcome.moves)
     assert len(world.outcome.moves) <= 3

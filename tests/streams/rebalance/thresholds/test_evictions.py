@@ -86,7 +86,7 @@ def test_reservations_are_not_counted_as_prod_pods() -> None:
     world.pod("a", "few", 1)
     for number in range(5):
         reserved = pod(f"r{number}")
-        held = HeldPod(reserved, kind_of(reserved).demand, 0, "d" * 8, 9)
+        held = HeldPod(reserved, kind_of(reserved), 0, "d" * 8, 9)
         world.inventory.hold("few", held, first_seen=True)
     world.round()
     assert world.pool.counts()["bothLow"] == 1
@@ -103,7 +103,7 @@ def test_reservations_are_no_candidates() -> None:
     world.system["hot"] = {"cpu": 80 * PERCENT, "memory": 0}
     reserved = pod("r")
     world.inventory.hold(
-        "hot", HeldPod(reserved, kind_of(reserved).demand, 0, "d" * 8, 9), first_seen=True
+        "hot", HeldPod(reserved, kind_of(reserved), 0, "d" * 8, 9), first_seen=True
     )
     assert world.round() == []
     assert world.hot("hot").checked == 0

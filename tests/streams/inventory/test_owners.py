@@ -6,10 +6,10 @@ from schemas.policy import read_policy
 from streams.inventory.full_lists import find_unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
+from streams.inventory.pod_index import Owners
 from streams.placement.placer import Placer
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
-from streams.pods.owners import Owners
 from tests.streams.builders import CLUSTER, lifecycle, node, pod, removed_node, replica
 
 
@@ -64,7 +64,7 @@ def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
     inventory.apply_node(node("node-1"))
     for uid, ends in (("room", 10), ("bound", None)):
         made = pod(uid)
-        held = HeldPod(made, kind_of(made).demand, 0, expires_at_ms=ends)
+        held = HeldPod(made, kind_of(made), 0, expires_at_ms=ends)
         inventory.hold("node-1", held, first_seen=True)
     inventory.numbers.sequence = 5
     inventory.lists.begin(

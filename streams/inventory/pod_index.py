@@ -1,19 +1,81 @@
-"""Required anti-affinity of held pods: which nodes a new pod must stay away from.
+"""Indexes of the pods held in a cluster.
 
-Terms are indexed by the labels that their selectors require, so a pod is compared only with terms that may
-select it. If these are too many, all of them count as matches, which bounds the time of a request.
+They are updated as pods come and go, so that decisions need not search the cluster:
+
+- pods by controller, and which of them are not ready, for limits per workload; room for a replacement
+  pod has no controller,
+- required anti-affinity: which nodes a new pod must stay away from,
+- ends of reservations: room that a decision reserved and that nobody has confirmed in time.
+
+Terms of anti-affinity are indexed by the labels that their selectors require, so a pod is compared only
+with terms that may select it. If these are too many, all of them count as matches, which bounds the time of
+a request.
 """
 
+import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from schemas.messages.pods import Pod, PodAffinityTerm
+from streams.pods.held import HeldPod
 
 #: Most terms that are compared with one pod. If there are more, each of them counts as a match.
 COMPARED_MAX = 256
 
 #: Namespace of the pod that has a term, and the term as text.
 _Key = tuple[str, str]
+_NONE: Mapping[str, None] = {}
+
+
+class Owners:
+    """Pods held in a cluster, by the uid of their controller."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, None]] = {}
+        self._unready: dict[str, dict[str, None]] = {}
+        self._owner_of: dict[str, str] = {}
+        """uid of the controller of each pod, by the pod's uid."""
+        self.version = 0
+        """Grows with every change."""
+
+    def add(self, pod: Pod) -> None:
+        """Add a held pod, or update it; its controller may have changed."""
+        self.version += 1
+        owner = pod.controller
+        if owner is None or self._owner_of.get(pod.uid) != owner.uid:
+            self.drop(pod.uid)
+        if owner is None:
+            return
+        self._owner_of[pod.uid] = owner.uid
+        self._pods.setdefault(owner.uid, {})[pod.uid] = None
+        if not pod.ready:
+            self._unready.setdefault(owner.uid, {})[pod.uid] = None
+        else:
+            _drop(self._unready, owner.uid, pod.uid)
+
+    def drop(self, uid: str) -> None:
+        self.version += 1
+        owner_uid = self._owner_of.pop(uid, None)
+        if owner_uid is not None:
+            _drop(self._pods, owner_uid, uid)
+            _drop(self._unready, owner_uid, uid)
+
+    def pods(self, owner_uid: str) -> Mapping[str, None]:
+        """Return the uids of the pods of a controller, in no defined order."""
+        return self._pods.get(owner_uid, _NONE)
+
+    def unready(self, owner_uid: str) -> Mapping[str, None]:
+        """Return the uids of the pods of a controller that are not ready."""
+        return self._unready.get(owner_uid, _NONE)
+
+
+def _drop(index: dict[str, dict[str, None]], owner_uid: str, uid: str) -> None:
+    uids = index.get(owner_uid)
+    if uids is not None:
+        uids.pop(uid, None)
+        if not uids:
+            del index[owner_uid]
 
 
 class HeldTerm:
@@ -106,3 +168,29 @@ class AntiAffinity:
         if len(keys) > COMPARED_MAX:
             return [terms[key] for key in keys]
         return [terms[key] for key in keys if terms[key].matches(pod, key[0])]
+
+
+class _End(NamedTuple):
+    """End of a reservation; it counts only if the pod is still held by the same decision."""
+
+    at_ms: int
+    uid: str
+    decision_id: str
+
+
+class Reservations:
+    """Ends of reservations; the node tells whether the reservation of a decision still exists."""
+
+    def __init__(self) -> None:
+        self._ends: list[_End] = []
+
+    def add(self, held: HeldPod) -> None:
+        """Remember when a pod's reservation ends, unless it is confirmed."""
+        if held.expires_at_ms is not None and held.decision_id is not None:
+            heapq.heappush(self._ends, _End(held.expires_at_ms, held.pod.uid, held.decision_id))
+
+    def pop_due(self, now_ms: int) -> Iterator[tuple[str, str]]:
+        """Yield uid and decision of reservations that end now, once each, the earliest first."""
+        while self._ends and self._ends[0].at_ms <= now_ms:
+            end = heapq.heappop(self._ends)
+            yield end.uid, end.decision_id
