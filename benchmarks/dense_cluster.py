@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import orjson
 
 from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, OwnerReference, Pod, PodLifecycle
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import encode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, Stage, StageResult

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, Pod, PodLifecycle
-from schemas.messages.requests import SchedulingRequest
 from schemas.messages.usage import NodeUsage, PodUsage
 
 CLUSTER = "bench"

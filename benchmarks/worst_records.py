@@ -27,8 +27,8 @@ from benchmarks.dense_cluster import (
     pod,
 )
 from benchmarks.figures import Benchmark, Figure
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.lists import ListBegin, ListEnd
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import (
     Container,
     HostPort,

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from benchmarks import dense_cluster
 from benchmarks.dense_cluster import CLUSTER, NODES, NOW_MS, DenseCluster, name, node, pod
 from schemas.messages.migrations import MigrationRequest
-from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
-from schemas.messages.pods import OwnerReference, PodRef
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
+from schemas.messages.objects import DisruptionBudget, WorkloadState
+from schemas.messages.pods import OwnerReference, PodRef, PodSelector, SelectorRequirement
 from streams.migration.registry import MIGRATIONS_MAX
 from streams.stage.records import InputRecord
 

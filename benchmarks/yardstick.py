@@ -27,8 +27,8 @@ from itertools import product
 from pathlib import Path
 
 from schemas.base.message import Message
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import decode

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.units import count_text, names_text
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.commands import CommandOutcome
+from schemas.messages.objects import DisruptionBudget, NamespaceState, PriorityClassState
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.workloads import DisruptionBudget
 from schemas.policy import Policy
 from schemas.policy.sections.migration import BUILT_IN_CLASSES, DEFAULT_SCHEDULERS
 from schemas.policy.sections.plugins import OVERUTILIZATION_RISK

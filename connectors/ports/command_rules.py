@@ -34,9 +34,8 @@ from itertools import islice
 
 from connectors.ports.sink import Attempt, Sink, SinkError
 from schemas.messages.clock import AHEAD_MAX_MS
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
 
 #: Ids are kept for this time after their command has expired; no delivery is later.

@@ -19,8 +19,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 
 
 class SinkError(RuntimeError):

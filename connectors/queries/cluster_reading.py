@@ -24,13 +24,13 @@ from connectors.kafka.topics import (
     find_worst_grade,
 )
 from schemas.messages.clock import ClockTick
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
 from schemas.settings.connection import APP_ID

@@ -13,21 +13,18 @@ from connectors.units import amounts_text, bytes_text, duration_text, time_text
 from connectors.units import count_text as _count
 from schemas.base.printable import to_one_line
 from schemas.base.refusals import Refusal
-from schemas.messages.checkpoints import CheckpointPiece
 from schemas.messages.clock import ClockTick
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.dead_letters import DeadLetter, parse_node
-from schemas.messages.decisions import NodeScore, PlacementDecision
-from schemas.messages.evictions import EvictionCommand
-from schemas.messages.journal import JournalRecord
+from schemas.messages.decisions import NodeScore, PlacementDecision, SchedulingRequest
+from schemas.messages.journal import CheckpointPiece, JournalRecord
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage
 

@@ -15,8 +15,7 @@ from connectors.queries.presence import SILENT_AFTER_MS, describe_silence
 from connectors.queries.status_processes import count_worker_lag, list_worker_groups
 from connectors.units import ago_text, count_text
 from loadstream.doctor.findings import Finding, error, ok, warning
-from schemas.messages.evictions import EvictionCommand
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.policy import Policy
 
 #: A worker with a larger lag decides by an old state; `/readyz` of the worker has the same default.

@@ -1,4 +1,4 @@
-"""`placement-decisions`: the node of a pod, or why the pod has none.
+"""`scheduling-requests`, and `placement-decisions`: the node of a pod, or why the pod has none.
 
 A decision explains itself. It contains the state it was computed from (`as_of`), the number of nodes
 refused by each filter with the reasons, the scores of the chosen node and the runners-up, and the
@@ -23,7 +23,20 @@ from schemas.base.message import (
     ResourceName,
     StateMs,
 )
-from schemas.messages.pods import PodRef
+from schemas.messages.pods import Pod, PodRef
+
+
+class SchedulingRequest(Message):
+    """A pod needs a node (key: cluster). A second request for the same uid replaces the first."""
+
+    cluster: ClusterName
+    pod: Pod
+    """The pod to place."""
+    requested_at_ms: EpochMs
+    """When the request was made."""
+    withdrawn: bool = False
+    """True: the pod no longer needs a node (it was deleted, or bound by another scheduler)."""
+
 
 DecisionId = Annotated[str, Field(min_length=8, max_length=64)]
 

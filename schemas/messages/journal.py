@@ -1,4 +1,4 @@
-"""`journal`: the batches applied to a partition, with their changes and outputs.
+"""`journal`: batches applied to a partition. `checkpoints`: all rows at one position of the journal.
 
 A batch has the offsets of its inputs in the order applied, the changed rows, the outputs and the
 epoch of its writer. Applying the recorded inputs in the recorded order gives the same state and
@@ -9,6 +9,14 @@ outputs. The content of a batch is split into records at arbitrary places:
     record    the `JournalRecord` as a line of JSON, a line break, then a part of the content
 
 Values are stored as raw bytes, without quoting. The record that opens an epoch has no content.
+
+A replay that goes back further than the journal starts from a checkpoint, which is split in the same way:
+
+    content   for each row: key and length in bytes as a line of JSON, a line break, the bytes
+    record    the `CheckpointPiece` as a line of JSON, a line break, a part of the content
+
+Pieces of several checkpoints can be interleaved; pieces of one checkpoint have the same position. A
+checkpoint without its closing piece, or with a wrong digest, is ignored.
 """
 
 from itertools import accumulate, pairwise
@@ -92,3 +100,37 @@ def split_content(content: bytes) -> tuple[BatchIndex, list[bytes], list[bytes]]
         raise ValueError(f"found {len(values)} bytes of values; the index says {ends[-1]}")
     parts = [values[begin:end] for begin, end in pairwise(ends)]
     return index, parts[: len(index.rows)], parts[len(index.rows) :]
+
+
+class CheckpointEnd(Part):
+    """Size and digest of a complete checkpoint."""
+
+    pieces: Count
+    """Number of pieces with content; also the number of the closing piece, which has none."""
+    rows: Count
+    """Number of rows: all rows of the cluster stage, except the journal position."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Digest of the content."""
+
+
+class CheckpointPiece(Message):
+    """A piece of a checkpoint (key: partition)."""
+
+    partition: Count
+    """Partition of the rows, and of this record."""
+    epoch: Count
+    """Epoch of the writer.
+
+    Epoch, `sequence` and `offset` are the journal position that the rows reflect.
+    """
+    sequence: Annotated[int, Field(ge=-1, le=2**63 - 1)]
+    """Number of the last applied batch; -1: none."""
+    offset: Count
+    """Offset of the last journal record read: the last record of the batch, or an opening record.
+    """
+    now_ms: EpochMs | None = None
+    """Log time at that position; none: before the first clock tick."""
+    piece: Count
+    """Number of this piece, from 0."""
+    end: CheckpointEnd | None = None
+    """Set on the closing piece only."""

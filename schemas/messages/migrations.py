@@ -20,8 +20,8 @@ from schemas.base.message import (
     StateMs,
 )
 from schemas.messages.decisions import AsOf, DecisionId
+from schemas.messages.objects import DisruptionBudget, WorkloadState
 from schemas.messages.pods import Pod, PodRef
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
 
 Mode = Literal["ReservationFirst", "EvictDirectly"]
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Aborted"]

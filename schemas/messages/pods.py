@@ -1,10 +1,11 @@
-"""`pod-lifecycle`, and the pod as part of requests and table rows.
+"""`pod-lifecycle`, and the pod as part of requests and table rows; label selectors of pods.
 
 The fields are those of a Kubernetes pod that decisions depend on. A connector lists requirements
 that loadstream does not support in `unsupported`. Such a pod is refused with these names, and never
 placed wrongly.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -21,10 +22,48 @@ from schemas.base.message import (
     Uid,
 )
 from schemas.messages.lists import ListId
-from schemas.messages.pod_selectors import PodSelector
+
+_Text = Annotated[str, Field(max_length=512)]
+
+
+class SelectorRequirement(Part):
+    """One expression of a label selector."""
+
+    key: _Text
+    """Name of the label."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How to compare the label's value with `values`."""
+    values: Annotated[tuple[_Text, ...], Field(max_length=1024, fail_fast=True)] = ()
+    """Empty for Exists and DoesNotExist."""
+
+
+class PodSelector(Part):
+    """Selects pods by their labels; without requirements, all pods."""
+
+    match_labels: StringMap = Field(default_factory=dict)
+    """Labels that a pod must have."""
+    match_expressions: Annotated[
+        tuple[SelectorRequirement, ...], Field(max_length=256, fail_fast=True)
+    ] = ()
+    """All expressions must be true."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether the labels meet all requirements; NotIn is true if the label is missing."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            _is_met(requirement, labels.get(requirement.key))
+            for requirement in self.match_expressions
+        )
+
+
+def _is_met(requirement: SelectorRequirement, value: str | None) -> bool:
+    if requirement.operator == "In":
+        return value is not None and value in requirement.values
+    if requirement.operator == "NotIn":
+        return value is None or value not in requirement.values
+    return (value is not None) == (requirement.operator == "Exists")
+
 
 Namespace = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[^/\s]+$")]
-_Text = Annotated[str, Field(max_length=512)]
 #: Most host ports of one container.
 HOST_PORTS_MAX = 256
 

@@ -1,9 +1,15 @@
-"""`node-usage`: usage of a node and of everything on it, as measured by a producer.
+"""`node-usage`: usage of a node and of everything on it, and the collect policies between the samples.
 
 One sample covers the whole node: its total, its system part, host applications and pods. The values
 are those of an instant, or means over `interval_ms` before `sampled_at_ms`. Memory can have several
 readings (with and without page cache). The collect policy of the node's pool chooses one; if a sample
 lacks it, `usage["memory"]` is used. A missing value is unknown and not zero.
+
+A cluster's policy arrives in one partition, while samples of its nodes are in all partitions of
+`node-usage`. Therefore the cluster stage writes the collect part of the policy into each of these
+partitions. It applies to all later samples of the cluster. It is written again from time to time, in
+case a partition has lost it. The key of such a record is cluster, slash, and the name of a node that does
+not exist: it has a number that makes the key hash to the partition, as all keys do.
 """
 
 from typing import Annotated, Literal
@@ -13,6 +19,7 @@ from pydantic import Field
 from schemas.base.message import (
     INT64_MAX,
     ClusterName,
+    Count,
     DurationMs,
     EpochMs,
     Message,
@@ -24,6 +31,7 @@ from schemas.base.message import (
     Uid,
     published,
 )
+from schemas.messages.decisions import AsOf
 
 #: Most pods per sample; the kubelet's default limit is 110.
 PODS_PER_SAMPLE_MAX = 2_000
@@ -115,3 +123,55 @@ class NodeUsage(Message):
     """
     source: SourceName | None = None
     """Source that measured the node; other sources may have added missing values."""
+
+
+#: Most percentile windows per node.
+WINDOWS_MAX = 8
+#: Most pools in one record.
+POOLS_MAX = 1_024
+
+_PoolName = Annotated[str, Field(min_length=1, max_length=253)]
+MemoryCollectPolicy = Literal["usageWithoutPageCache", "usageWithPageCache"]
+
+
+class NodeCollectPolicy(Part):
+    """How the samples of a node become its metric."""
+
+    average_ms: DurationMs
+    """Length of the average window."""
+    report_ms: DurationMs
+    """Time between two reports, by the times of the samples."""
+    durations_ms: Annotated[
+        tuple[DurationMs, ...],
+        Field(max_length=WINDOWS_MAX, fail_fast=True, json_schema_extra=published(unit="ms")),
+    ]
+    """Lengths of the percentile windows."""
+    memory: MemoryCollectPolicy
+    """Which memory reading of a sample is used."""
+
+
+class CollectPolicyRecord(Message):
+    """How the following samples of a cluster become metrics (key: cluster/collect-policy-number)."""
+
+    kind: Literal["collect-policy"] = "collect-policy"
+    """Kind of the record."""
+    cluster: ClusterName
+    number: Count = 0
+    """Number in the key, which makes the key hash to the partition."""
+    default: NodeCollectPolicy
+    """The policy of nodes without a pool, or whose pool is not listed."""
+    pools: Annotated[
+        dict[_PoolName, NodeCollectPolicy], Field(max_length=POOLS_MAX, fail_fast=True)
+    ] = Field(default_factory=dict)
+    """Policies by pool, as named in samples."""
+    as_of: AsOf
+    """The state from which the policy was sent."""
+
+    @property
+    def node(self) -> str:
+        """The part of the key that is the node name in keys of samples."""
+        return key_node(self.number)
+
+
+def key_node(number: int) -> str:
+    return f"collect-policy-{number}"

@@ -33,7 +33,7 @@ from schemas.base.message import (
     ResourceName,
     published,
 )
-from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.usage import CollectPolicyRecord
 
 #: Key of `node-usage`: "cluster/node".
 NodeKey = Annotated[str, Field(min_length=3, max_length=507)]

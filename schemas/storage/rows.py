@@ -26,13 +26,12 @@ from schemas.base.message import (
     StringMap,
     published,
 )
-from schemas.messages.decisions import DecisionId
+from schemas.messages.decisions import DecisionId, SchedulingRequest
 from schemas.messages.lists import ListId
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
 
 
 class GonePod(Part):

@@ -25,7 +25,7 @@ from schemas.messages.migrations import (
     WorkloadRow,
 )
 from schemas.messages.moves import CoolingNodeRow, FollowedEvictionRow, RecentMovesRow
-from schemas.messages.namespaces import NamespaceRow, PriorityClassRow
+from schemas.messages.objects import NamespaceRow, PriorityClassRow
 from schemas.messages.rounds import HotspotCounterRow, ThresholdMapsRow
 from schemas.storage.percentiles import (
     ClusterCollectPolicy,

@@ -11,23 +11,19 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from schemas.base.message import Message
-from schemas.messages.checkpoints import CheckpointPiece
 from schemas.messages.clock import ClockTick
-from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
-from schemas.messages.journal import JournalRecord
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.journal import CheckpointPiece, JournalRecord
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeStateRecord
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.objects import PodLifecycleRecord
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import RebalanceRound
-from schemas.messages.usage import NodeUsage
-from schemas.messages.workloads import PodLifecycleRecord
+from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 
 KeyKind = Literal["cluster/node", "cluster", "partition", "source topic"]
 Writer = Literal["outside", "aggregate", "cluster", "every stage"]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from schemas.base.refusals import Refusal
-from schemas.messages.collect import key_node
+from schemas.messages.usage import key_node
 from schemas.topics.catalog import key_of, node_key
 
 #: Longest key that is read; "cluster/node" with names of 253 characters is shorter.

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.messages.clock import ClockTick
-from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import CommandOutcome, EvictionCommand
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.messages.moves import MoveOutcome
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import Topic, node_key

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from connectors.ports.command_rules import Command, CommandRules
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.policies import PolicyRecord
 from simulation.cluster.at_once import collect_at_once, run_at_once
 from simulation.cluster.cluster import SimulatedCluster

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from schemas.messages.pod_selectors import PodSelector
-from schemas.messages.pods import OwnerReference, Pod
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
+from schemas.messages.objects import DisruptionBudget, WorkloadState
+from schemas.messages.pods import OwnerReference, Pod, PodSelector
 from simulation.cluster.kubelet import PodEvent, RunningPod
 from simulation.cluster.pods import PodPlan
 

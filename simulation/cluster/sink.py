@@ -5,8 +5,8 @@ terminates, and its controller creates a replacement.
 """
 
 from connectors.ports.sink import DONE, Attempt, Sink
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from simulation.cluster.cluster import SimulatedCluster
 
 

@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 
 from schemas.base.message import Message
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.lists import LISTED_TOPICS, ListBegin, ListEnd
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.requests import SchedulingRequest
 from simulation.cluster.cluster import Observer, SimulatedCluster
 from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.machines import Machine

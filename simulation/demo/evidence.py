@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from connectors.units import count_text
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from simulation.closed_loop.comparison import Comparison, compute_ratio
 from simulation.closed_loop.measures import HOT_CPU, MINUTE_MS
 from simulation.closed_loop.report import AGAINST, HOT, OURS, WAITING, WEIGHTED, format_table

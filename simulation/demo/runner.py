@@ -15,8 +15,8 @@ import numpy as np
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.process.signals import terminable
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from schemas.settings.announcement import AlreadyAnnounced, announce
 from schemas.settings.connection import ENV_PREFIX
 from schemas.topics.codec import decode

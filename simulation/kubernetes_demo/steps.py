@@ -17,10 +17,9 @@ from typing import Any
 
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.rounds import RebalanceRound
 from simulation.kubernetes_demo import load
 from simulation.kubernetes_demo.topic_client import TopicClient

@@ -1,7 +1,7 @@
 """Collect policies in the form that the stage reads, and the limits of the stage.
 
 The cluster stage derives a collect policy from a cluster's policy, and writes it between the samples as
-a record (`schemas.messages.collect`). A sample names the pool of its node. The default rules apply to
+a record (`schemas.messages.usage`). A sample names the pool of its node. The default rules apply to
 pools that the policy does not name, and to clusters whose first policy has not arrived.
 
 If a policy shortens the longest window, older samples are dropped for good. A running stage drops
@@ -17,9 +17,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas.messages.collect import CollectPolicyRecord, NodeCollectPolicy
 from schemas.messages.metrics import PODS_PER_METRIC_MAX
-from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX
+from schemas.messages.usage import (
+    HOST_APPLICATIONS_PER_SAMPLE_MAX,
+    CollectPolicyRecord,
+    NodeCollectPolicy,
+)
 from schemas.storage.percentiles import ClusterCollectPolicy, WindowChange
 from streams.aggregate.rows import numbered_key, policy_row
 from streams.stage.records import RowChange

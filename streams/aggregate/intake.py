@@ -14,8 +14,7 @@ At positions that the order of records determines, a node's windows also end whe
 from collections import Counter
 
 from schemas.base.refusals import Refusal, check_not_future
-from schemas.messages.collect import CollectPolicyRecord
-from schemas.messages.usage import NodeUsage
+from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 from schemas.topics.catalog import node_key
 from schemas.topics.codec import decode, encode_fields
 from schemas.topics.partitions import check_key, check_partition

@@ -6,7 +6,7 @@ of a batch in the order in which they must be written.
 
 from collections.abc import Iterable, Iterator
 
-from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.usage import CollectPolicyRecord
 from schemas.storage.percentiles import Progress
 from streams.aggregate.collect import ClusterPolicies, PoolRules
 from streams.aggregate.node import NodeWindows

@@ -21,9 +21,9 @@ from operator import or_
 
 from schemas.base.message import EPOCH_MS_MAX
 from schemas.base.refusals import Refusal
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.commands import CommandOutcome
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.pods import Pod
-from schemas.messages.requests import SchedulingRequest
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.migration.migrations import Migrations

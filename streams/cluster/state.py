@@ -10,16 +10,20 @@ from typing import Any
 
 from schemas.base.refusals import Refusal, check_not_future
 from schemas.messages.clock import ClockTick
+from schemas.messages.commands import CommandOutcome
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import MigrationRequest
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.objects import (
+    DisruptionBudget,
+    NamespaceState,
+    PriorityClassState,
+    WorkloadState,
+)
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy, PolicyError, read_policy
 from streams.cluster.batch_records import COLLECT_REPEAT_MS, build_collect_policy
 from streams.cluster.inventory_rows import NodeRows, PodRows

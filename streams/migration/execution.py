@@ -12,7 +12,7 @@ that are really placed need it.
 import json
 from typing import Literal
 
-from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
+from schemas.messages.commands import SOFT_EVICTION_ANNOTATION
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, Policy

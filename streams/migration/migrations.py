@@ -8,16 +8,17 @@ from collections.abc import Collection
 from typing import Any
 
 from schemas.base.refusals import Refusal
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.migrations import (
     MigrationRequest,
     MigrationRow,
 )
-from schemas.messages.namespaces import (
+from schemas.messages.objects import (
+    DisruptionBudget,
     NamespaceState,
     PriorityClassState,
+    WorkloadState,
 )
-from schemas.messages.outcomes import CommandOutcome
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import PodChange

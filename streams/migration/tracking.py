@@ -11,8 +11,8 @@ released. The deadline does not run while a migration is paused, but its reserva
 (ReservationExpired).
 """
 
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.migrations import ConditionType, MigrationRow, Reason
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod, PodRef
 from streams.inventory.pod_events import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition

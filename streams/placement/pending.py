@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from schemas.messages.requests import SchedulingRequest
+from schemas.messages.decisions import SchedulingRequest
 from schemas.policy import Policy
 from schemas.storage.rows import WaitingGroupRow
 from streams.inventory.node_index import Change

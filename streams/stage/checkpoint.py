@@ -3,7 +3,7 @@
     rows at a journal position ──▶ `CheckpointEncoder` ──▶ pieces; the last one has counts and a digest
     pieces ──▶ `CheckpointFinder` ──▶ complete checkpoints ──▶ `CheckpointDecoder` ──▶ rows of one checkpoint
 
-All rows are joined to one byte string, which is split at any byte (`schemas.messages.checkpoints`). If
+All rows are joined to one byte string, which is split at any byte (`schemas.messages.journal`). If
 a worker has lost the partition without noticing, its pieces are mixed with those of the new owner. So
 each checkpoint is identified by its journal position, which has the writer's epoch. Incomplete
 checkpoints are ignored.
@@ -18,7 +18,7 @@ import orjson
 
 from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX, split_pieces
 from schemas.base.refusals import Refusal
-from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
+from schemas.messages.journal import CheckpointEnd, CheckpointPiece
 from schemas.topics.codec import decode_as
 from streams.stage.journal import JournalPosition
 from streams.stage.journal_records import read_record

@@ -26,9 +26,8 @@ from benchmarks.dense_cluster import (
     pod,
 )
 from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage
-from schemas.messages.namespaces import NamespaceState
 from schemas.messages.nodes import Taint
-from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
+from schemas.messages.objects import DisruptionBudget, NamespaceState, WorkloadState
 from schemas.messages.pods import (
     Container,
     HostPort,
@@ -36,10 +35,11 @@ from schemas.messages.pods import (
     NodeSelectorTerm,
     OwnerReference,
     PodAffinityTerm,
+    PodSelector,
+    SelectorRequirement,
     Toleration,
     VolumeClaim,
 )
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from streams.stage.records import InputRecord
 
 HOT_EVERY = 20

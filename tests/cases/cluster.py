@@ -15,15 +15,13 @@ from connectors.kubernetes.watch.pod_reporter import PodReporter
 from connectors.kubernetes.watch.volumes import Claims
 from connectors.queries.whynot.evidence import Evidence
 from connectors.queries.whynot.node import about_node
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod, PodLifecycle
-from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import HotNode, RebalanceRound
 from schemas.messages.usage import NodeUsage
 from schemas.policy import read_policy

@@ -3,8 +3,8 @@
 from typing import Any
 
 from schemas.messages.nodes import Taint
+from schemas.messages.objects import WorkloadState
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.workloads import WorkloadState
 from tests.cases.case import case, cases
 from tests.cases.cluster import MEMORY, Cluster, make_pod, moving
 from tests.streams.builders import CLUSTER, RAW_ALLOCATABLE, controlled_by

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from schemas.base.quantities import parse_amount
-from schemas.messages.decisions import PlacementDecision
+from schemas.messages.commands import CommandOutcome
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import decode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord

@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import CommandOutcome, EvictionCommand
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
 from schemas.messages.migrations import MigrationStatus
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import decode
 from tests.chaos.history import History
 from tests.chaos.services import REPLACES

@@ -14,9 +14,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.base.refusals import Refusal
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.migrations import LIVE, MigrationRequest, MigrationStatus
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod, PodLifecycle, PodRef
 from schemas.topics.codec import decode, decode_as
 from tests.chaos import services

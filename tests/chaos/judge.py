@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from schemas.base.refusals import Refusal
-from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.dead_letters import DeadLetter, restore_record
 from schemas.messages.decisions import PlacementDecision
+from schemas.messages.usage import CollectPolicyRecord
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import CLUSTER_TABLES, POSITION, row_key
 from schemas.topics.catalog import CLUSTER_INPUTS

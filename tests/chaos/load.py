@@ -17,11 +17,10 @@ from pydantic import BaseModel
 
 from schemas.base.limits import BATCH_BYTES_MAX
 from schemas.base.refusals import Refusal
-from schemas.messages.decisions import PlacementDecision
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.commands import CommandOutcome
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
 from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.percentiles import Progress
 from schemas.storage.rows import PartitionRow

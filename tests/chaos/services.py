@@ -12,9 +12,8 @@ from typing import Literal
 
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.migrations import Mode
-from schemas.messages.pod_selectors import PodSelector
-from schemas.messages.pods import Container, OwnerReference, Pod
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
+from schemas.messages.objects import DisruptionBudget, WorkloadState
+from schemas.messages.pods import Container, OwnerReference, Pod, PodSelector
 
 SERVICES = 4
 #: Pods of each service.

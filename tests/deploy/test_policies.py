@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.metrics import PodMetric
 from schemas.policy import read_policy
 from streams.placement.registry import KNOWN

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from schemas.base.message import EPOCH_MS_MAX
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.rounds import RebalanceRound
 from streams.cluster.state import ClusterState

@@ -11,17 +11,15 @@ from typing import Any
 
 from schemas.base.quantities import parse_amounts
 from schemas.messages.clock import ClockTick
-from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import CommandOutcome, EvictionCommand
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
 from schemas.messages.lists import ListEnd
 from schemas.messages.migrations import LIVE, MigrationStatus
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.objects import DisruptionBudget
 from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import PoolRound, RebalanceRound
-from schemas.messages.workloads import DisruptionBudget
 from schemas.policy import Policy, read_policy
 from streams.placement.registry import KNOWN
 from streams.pods.demand import compute_demand

@@ -12,8 +12,8 @@ import orjson
 
 from connectors.ports.command_rules import Command, CommandRules
 from connectors.ports.sink import DONE, Attempt, Sink, SinkError
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from schemas.topics.codec import decode
 from simulation.cluster.at_once import run_at_once
 from tests.histories.failure import require

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.rounds import RebalanceRound
 from streams.stage.records import InputRecord

@@ -21,10 +21,9 @@ from loadstream.commands import app
 from loadstream.doctor.queries import check_source
 from schemas.base.message import Message
 from schemas.messages.clock import ClockTick
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.metrics import AggregatedUsage, NodeMetric
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import OwnerReference, Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
 from schemas.policy.validation import build_model

@@ -17,8 +17,8 @@ from connectors.kafka.topics import changelog_name
 from connectors.process.wall_clock import now_ms
 from loadstream.commands import app
 from schemas.base.message import Message
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.migrations import MigrationRequest
-from schemas.messages.requests import SchedulingRequest
 from schemas.messages.usage import NodeUsage
 from schemas.storage.tables import WINDOWS, kind_of_key
 from schemas.topics.partitions import partition_for

@@ -20,13 +20,12 @@ from loadstream.policy import records as policy_records
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.dead_letters import build_dead_letter
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.objects import DisruptionBudget, NamespaceState, PriorityClassState
 from schemas.messages.pods import Pod, PodLifecycle, PodRef
 from schemas.messages.policies import DOCUMENT_BYTES_MAX, PolicyRecord
-from schemas.messages.workloads import DisruptionBudget
 from schemas.policy import effective_yaml, read_policy
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import FailedClusterRow

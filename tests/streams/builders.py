@@ -11,16 +11,18 @@ import orjson
 import yaml
 
 from schemas.messages.clock import ClockTick
-from schemas.messages.collect import CollectPolicyRecord, NodeCollectPolicy
-from schemas.messages.decisions import AsOf, PlacementDecision
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import CommandOutcome, EvictionCommand
+from schemas.messages.decisions import AsOf, PlacementDecision, SchedulingRequest
 from schemas.messages.metrics import AggregatedUsage, NodeMetric, PodMetric
 from schemas.messages.migrations import MigrationRequest, MigrationRow
 from schemas.messages.moves import FollowedEvictionRow, RecentMove
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
-from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
+from schemas.messages.objects import (
+    DisruptionBudget,
+    NamespaceState,
+    PriorityClassState,
+    WorkloadState,
+)
 from schemas.messages.pods import (
     Container,
     NodeRequirement,
@@ -28,11 +30,11 @@ from schemas.messages.pods import (
     Pod,
     PodLifecycle,
     PodRef,
+    PodSelector,
+    SelectorRequirement,
 )
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
-from schemas.messages.usage import NodeUsage
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
+from schemas.messages.usage import CollectPolicyRecord, NodeCollectPolicy, NodeUsage
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
 from schemas.topics.codec import decode
 from schemas.topics.partitions import find_policy_numbers, partition_for

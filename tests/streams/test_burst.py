@@ -17,7 +17,7 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.local_ports import find_free_port
-from schemas.messages.requests import SchedulingRequest
+from schemas.messages.decisions import SchedulingRequest
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for

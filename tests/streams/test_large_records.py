@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 
 from schemas.base.limits import BATCH_BYTES_MAX
 from schemas.messages.dead_letters import DeadLetter, restore_record
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import encode
 from streams.stage.journal import TOPIC as JOURNAL
 from tests.conftest import RunningBroker

@@ -11,7 +11,7 @@ from connectors.kafka.client import Connection, connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.wall_clock import now_ms
 from loadstream.commands import app
-from schemas.messages.requests import SchedulingRequest
+from schemas.messages.decisions import SchedulingRequest
 from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, numbered_request
 from tests.streams.noticing import SEEN_WITHIN_S

@@ -9,12 +9,10 @@ import pytest
 
 from connectors.process.wall_clock import now_ms
 from schemas.base.quantities import parse_amount
-from schemas.messages.collect import CollectPolicyRecord
-from schemas.messages.decisions import PlacementDecision
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
-from schemas.messages.usage import NodeUsage
+from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 from schemas.topics.codec import encode
 from tests.conftest import RunningBroker
 from tests.streams.builders import CLUSTER, nodes, numbered_request

@@ -12,20 +12,18 @@ import pytest
 
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
-from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import RebalanceRound
+from schemas.messages.usage import CollectPolicyRecord
 from schemas.storage.tables import is_of_cluster, kind_of_key
 from schemas.topics.catalog import key_of
 from schemas.topics.codec import decode, encode, encode_fields

@@ -22,7 +22,7 @@ from connectors.ports.sink import Sink
 from connectors.process import wall_clock
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.commands import CommandOutcome
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
 

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from connectors.kubernetes.sources.health import SourceReport
 from connectors.kubernetes.watch.state_watch import CollectionHealth
 from connectors.process.metrics_endpoint import create_process_registry
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.commands import CommandOutcome
 
 #: A process whose event loop was blocked for this time should be restarted, in seconds.
 BLOCKED_S = 60.0

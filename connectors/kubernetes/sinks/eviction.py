@@ -28,7 +28,7 @@ from connectors.kubernetes.sinks.answers import (
 )
 from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
 from connectors.ports.sink import DONE, Attempt
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import EvictionCommand
 
 #: Annotation of a pod whose eviction continues in the background: a virtual machine that is migrated live.
 #: Its controller sets it; the descheduler of Kubernetes reads it, too.

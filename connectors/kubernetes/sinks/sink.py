@@ -16,8 +16,8 @@ from connectors.kubernetes.sinks.eviction import Evictor
 from connectors.kubernetes.sinks.explanation import Explanations
 from connectors.kubernetes.sinks.pods import LivePod
 from connectors.ports.sink import Attempt, Sink
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from schemas.messages.pods import PodRef
 
 

@@ -19,9 +19,13 @@ from connectors.kubernetes.watch.workloads import (
     convert_job,
     convert_replica_set,
 )
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
+from schemas.messages.objects import (
+    DisruptionBudget,
+    NamespaceState,
+    PriorityClassState,
+    WorkloadState,
+)
 
 #: Path of the pods, which have their own reporter.
 PODS = "/api/v1/pods"

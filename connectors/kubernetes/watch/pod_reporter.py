@@ -24,8 +24,8 @@ from connectors.kubernetes.watch.pods import convert_pod, list_claim_names, stri
 from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
 from connectors.kubernetes.watch.volumes import Claims
 from schemas.base.refusals import Refusal
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.pods import Pod, PodLifecycle
-from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import decode_as
 
 _FINISHED = ("Succeeded", "Failed")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from schemas.messages.collect import (
+from schemas.messages.usage import (
     WINDOWS_MAX,
     MemoryCollectPolicy,
     NodeCollectPolicy,

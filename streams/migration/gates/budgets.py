@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 
 from schemas.messages.migrations import DisruptionBudgetRow
-from schemas.messages.pod_selectors import PodSelector
-from schemas.messages.pods import Pod
-from schemas.messages.workloads import DisruptionBudget
+from schemas.messages.objects import DisruptionBudget
+from schemas.messages.pods import Pod, PodSelector
 from schemas.topics.codec import encode
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows

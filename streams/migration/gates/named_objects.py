@@ -7,7 +7,7 @@ name. An object that a cluster has never sent is unknown, which is different fro
 from collections.abc import Mapping
 from typing import Generic, TypeVar, cast
 
-from schemas.messages.namespaces import (
+from schemas.messages.objects import (
     NamespaceRow,
     NamespaceState,
     PriorityClassRow,

@@ -8,8 +8,8 @@ every gate tells which number it used.
 from dataclasses import dataclass
 
 from schemas.messages.migrations import WorkloadRow
+from schemas.messages.objects import WorkloadState
 from schemas.messages.pods import Pod
-from schemas.messages.workloads import WorkloadState
 from schemas.policy.durations import format_duration_ms
 from streams.inventory.pod_index import Owners
 from streams.stage.tracked_rows import TrackedRows

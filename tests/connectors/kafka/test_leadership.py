@@ -10,7 +10,7 @@ import pytest
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.producer import Producer
 from connectors.kafka.term import LeaderTerm, TermOver
-from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.pods import PodRef
 from schemas.topics.codec import decode
 from tests.conftest import RunningBroker

@@ -13,9 +13,9 @@ from connectors.kafka.producer import Producer, RecordTooLong, Sender
 from connectors.kafka.reader import Reader, Record
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.lists import ListBegin
 from schemas.messages.nodes import NodeState
-from schemas.messages.outcomes import CommandOutcome
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker

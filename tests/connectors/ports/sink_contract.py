@@ -11,9 +11,8 @@ from typing import Any
 
 from connectors.ports.command_rules import Command, CommandRules
 from connectors.ports.sink import Sink
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import AsOf, PlacementDecision
-from schemas.messages.evictions import EvictionCommand
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
 
 NOW_MS = 1_772_409_600_000

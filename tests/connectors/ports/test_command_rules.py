@@ -16,9 +16,8 @@ from connectors.ports.command_rules import (
     CommandRules,
 )
 from connectors.ports.sink import DONE, Attempt, Sink, SinkError
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
 from simulation.cluster.at_once import run_at_once
 from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, decision, eviction

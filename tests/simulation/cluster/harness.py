@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.pods import Pod
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.connected import ConnectedCluster

@@ -1,7 +1,7 @@
 """Workloads, disruption budgets, and what replaces a pod."""
 
+from schemas.messages.objects import DisruptionBudget, WorkloadState
 from schemas.messages.pods import Pod
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from simulation.cluster.kubelet import START_MS, Kubelets
 from simulation.cluster.machines import Machine
 from simulation.cluster.owners import Owners

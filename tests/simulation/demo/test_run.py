@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
 from schemas.policy import Policy, read_policy
 from schemas.topics.codec import decode
 from simulation.closed_loop.traces import CPU_COLUMNS, POD_COLUMNS, STEPS

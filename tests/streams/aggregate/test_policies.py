@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.messages.collect import NodeCollectPolicy
+from schemas.messages.usage import NodeCollectPolicy
 from schemas.storage.tables import kind_of_key
 from streams.aggregate.collect import CHANGES_MAX, AggregateLimits
 from streams.aggregate.stage import AggregateStage

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.base.refusals import Category
-from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.dead_letters import restore_record
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.usage import NodeUsage
+from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 from schemas.topics.codec import decode, encode
 from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.messages.evictions import EvictionCommand
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.pods import Pod
 from tests.streams.builders import (
     START_MS,

@@ -1,6 +1,6 @@
 """A cluster's collect policy on its way through both stages."""
 
-from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.usage import CollectPolicyRecord
 from schemas.topics.partitions import check_partition, partition_for
 from streams.cluster.batch_records import COLLECT_REPEAT_MS
 from tests.streams.builders import CLUSTER, node, policy_record, tick

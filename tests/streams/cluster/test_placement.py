@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.messages.nodes import Taint
-from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
-from schemas.messages.pods import Pod, PodAffinityTerm, Toleration
+from schemas.messages.pods import Pod, PodAffinityTerm, PodSelector, SelectorRequirement, Toleration
 from streams.cluster import placement
 from streams.inventory import pod_index
 from streams.inventory.node import Node

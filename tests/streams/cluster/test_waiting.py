@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.nodes import NodeState, Taint
 from schemas.messages.pods import HostPort, Pod
-from schemas.messages.requests import SchedulingRequest
 from streams.cluster import placement
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, WaitingRequest

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
+from schemas.messages.commands import SOFT_EVICTION_ANNOTATION
 from schemas.messages.pods import Pod
 from streams.migration.gates.protections import MIRROR_ANNOTATION
 from tests.streams.builders import (

@@ -9,8 +9,8 @@ from prometheus_client.samples import Sample
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.process.local_ports import find_free_port
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.nodes import NodeState
-from schemas.messages.requests import SchedulingRequest
 from tests.conftest import RunningBroker, eventually
 from tests.streams.builders import START_MS, pod
 from tests.streams.noticing import http_get

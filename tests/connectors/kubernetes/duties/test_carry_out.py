@@ -22,9 +22,8 @@ from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import DONE, Attempt, Sink
 from connectors.process.wall_clock import now_ms
 from schemas.messages.clock import ClockTick
+from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.evictions import EvictionCommand
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for

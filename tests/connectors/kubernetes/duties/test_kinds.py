@@ -12,8 +12,8 @@ from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.watch.kinds import PODS
 from connectors.process.wall_clock import now_ms
 from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.lists import ListEnd
-from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker

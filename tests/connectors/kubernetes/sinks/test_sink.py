@@ -19,9 +19,9 @@ from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.ports.command_rules import Command, CommandRules
+from schemas.messages.commands import CommandOutcome
 from schemas.messages.decisions import ReasonCount
 from schemas.messages.migrations import Condition
-from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
 from simulation.control_plane import cluster
 from simulation.control_plane.audit import judge, read

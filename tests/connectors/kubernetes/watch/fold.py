@@ -8,10 +8,10 @@ from typing import Any, Self
 from connectors.kubernetes.watch.kinds import KINDS, PODS
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from schemas.base.refusals import Refusal
+from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import decode, encode
 
 

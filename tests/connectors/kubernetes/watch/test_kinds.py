@@ -7,13 +7,14 @@ import pytest
 from connectors.kubernetes.api.list_watch import Changed, Deleted
 from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState, Taint
-from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
-from schemas.messages.workloads import (
+from schemas.messages.objects import (
     DisruptionBudget,
+    NamespaceState,
+    PriorityClassState,
     WorkloadState,
 )
+from schemas.messages.pods import PodSelector, SelectorRequirement
 from tests.connectors.kubernetes.watch.documents import NODE, OTHERS, changed
 
 ZONE = "topology.kubernetes.io/zone"

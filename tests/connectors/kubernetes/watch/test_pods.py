@@ -14,7 +14,6 @@ from connectors.kubernetes.watch.reporter import Reporter
 from connectors.kubernetes.watch.volumes import Claims
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.base.refusals import Refusal
-from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import (
     Container,
     HostPort,
@@ -23,6 +22,8 @@ from schemas.messages.pods import (
     OwnerReference,
     Pod,
     PodAffinityTerm,
+    PodSelector,
+    SelectorRequirement,
     Toleration,
     VolumeClaim,
 )

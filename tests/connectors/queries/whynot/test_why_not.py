@@ -19,6 +19,7 @@ from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
+from schemas.messages.objects import DisruptionBudget
 from schemas.messages.pods import Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import (
@@ -29,7 +30,6 @@ from schemas.messages.rounds import (
     RebalanceRound,
     ThresholdsInForce,
 )
-from schemas.messages.workloads import DisruptionBudget
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from streams.migration.gates.budgets import describe

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
-from schemas.messages.pods import Pod
-from schemas.messages.workloads import DisruptionBudget
+from schemas.messages.objects import DisruptionBudget
+from schemas.messages.pods import Pod, PodSelector, SelectorRequirement
 from streams.migration.gates import budgets as budgets_module
 from streams.migration.gates.budgets import (
     ALIKE_BUDGETS_MAX,

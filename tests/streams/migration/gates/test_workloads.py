@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
-from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
+from schemas.messages.objects import NamespaceState, PriorityClassState
+from schemas.messages.pods import PodSelector, SelectorRequirement
 from streams.migration.gates.budgets import Budgets, count_left, describe
 from tests.streams.builders import CLUSTER, budget, replica, workload
 from tests.streams.world import world_with_pods

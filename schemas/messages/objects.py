@@ -1,19 +1,73 @@
-"""Workloads and disruption budgets, as records of topic `pod-lifecycle`.
+"""Namespaces, priority classes, workloads and disruption budgets, as records of `pod-lifecycle`.
 
-A workload has the desired number of replicas, which pods do not tell. A disruption budget has the
-number of its pods that may be disrupted now. If a full list contains any workload, or its end names
-the kind, then workloads that are not in the list are removed; the same applies to budgets.
+A policy can select pods by the labels of their namespace (`evictor.namespaceLabelSelector`) and by the
+value of a priority class (`priorityThreshold.name`). Pods only have the names of both. A workload has
+the desired number of replicas, and a disruption budget the number of its pods that may be disrupted now.
+
+If a full list contains any object of a kind, or its end names the kind, then objects of the kind that are
+not in the list are removed.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base.message import ClusterName, Message, ObjectName, Uid
+from schemas.base.message import ClusterName, Count, Message, ObjectName, StringMap, Uid
 from schemas.messages.lists import ListBegin, ListEnd, ListId
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
-from schemas.messages.pod_selectors import PodSelector
-from schemas.messages.pods import Namespace, PodLifecycle
+from schemas.messages.pods import Namespace, PodLifecycle, PodSelector
+
+
+class NamespaceState(Message):
+    """A namespace and its labels (key: cluster)."""
+
+    kind: Literal["namespace"] = "namespace"
+    """Kind of the record."""
+    cluster: ClusterName
+    name: Namespace
+    """Name of the namespace."""
+    labels: StringMap = Field(default_factory=dict)
+    """Labels of the namespace."""
+    removed: bool = False
+    """True: the namespace was deleted."""
+    list_id: ListId | None = None
+    """Set while a full list is sent."""
+
+
+class PriorityClassState(Message):
+    """A priority class and its value (key: cluster)."""
+
+    kind: Literal["priority-class"] = "priority-class"
+    """Kind of the record."""
+    cluster: ClusterName
+    name: ObjectName
+    """Name of the priority class."""
+    value: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
+    """Priority of its pods."""
+    removed: bool = False
+    """True: the priority class was deleted."""
+    list_id: ListId | None = None
+    """Set while a full list is sent."""
+
+
+class NamespaceRow(Message):
+    """Kind `namespaces`: a namespace and its labels."""
+
+    cluster: ClusterName
+    state: NamespaceState
+    """The newest record."""
+    sequence: Count = 0
+    """How many records of the cluster had been applied when the newest record arrived."""
+
+
+class PriorityClassRow(Message):
+    """Kind `priority_classes`: a priority class and its value."""
+
+    cluster: ClusterName
+    state: PriorityClassState
+    """The newest record."""
+    sequence: Count = 0
+    """How many records of the cluster had been applied when the newest record arrived."""
+
 
 Pods = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
