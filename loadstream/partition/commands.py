@@ -38,7 +38,7 @@ def reset(
     other producers must send full lists and waiting requests. Exit code 1 without --yes.
     """
     with as_messages():
-        from loadstream.partition_reset import plan_reset, reset_partition
+        from loadstream.partition.reset import plan_reset, reset_partition
 
         connection = connect_as_configured()
         plans = [plan_reset(connection, number) for number in sorted(set(partitions))]
