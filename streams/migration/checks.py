@@ -19,11 +19,11 @@ from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.inventory.inventory import Inventory
-from streams.migration.gates.budgets import Budgets, count_left
-from streams.migration.gates.concurrency_limits import ConcurrencyLimits
-from streams.migration.gates.protections import Protections
-from streams.migration.gates.rate_limits import Limiters
-from streams.migration.gates.workloads import Replicas, Workloads
+from streams.migration.limits.budgets import Budgets, count_left
+from streams.migration.limits.concurrency_limits import ConcurrencyLimits
+from streams.migration.limits.rate_limits import Limiters
+from streams.migration.limits.workloads import Replicas, Workloads
+from streams.migration.protections import Protections
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.placement.filters.unsupported import explain_unsupported

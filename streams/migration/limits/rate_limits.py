@@ -19,8 +19,8 @@ from schemas.messages.migrations import EvictionLimiterRow
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
-from streams.migration.gates.concurrency_limits import resolve_limit
-from streams.migration.gates.workloads import Replicas
+from streams.migration.limits.concurrency_limits import resolve_limit
+from streams.migration.limits.workloads import Replicas
 from streams.rebalance.candidates import Gate
 from streams.stage.tracked_rows import TrackedRows
 
