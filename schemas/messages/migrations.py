@@ -260,10 +260,10 @@ class EvictionLimiterRow(Message):
     """Kind `eviction_limiters`: a token bucket that is not full."""
 
     cluster: ClusterName
-    scope: Literal["cluster", "workload", "namespace"]
-    """What the bucket limits."""
+    scope: Annotated[str, Field(max_length=64)]
+    """What the bucket limits: `cluster`, or the name of an object limiter in the policy."""
     name: Annotated[str, Field(max_length=253)] = ""
-    """uid of the workload's controller, or name of the namespace."""
+    """Which one of the scope: uid of the workload's controller, or name of the namespace."""
     tokens: Count
     """Number of whole tokens."""
     part: Count
