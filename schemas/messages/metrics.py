@@ -5,7 +5,7 @@ this topic directly. `updated_at_ms` is the time of the newest sample and not of
 backlog does not look fresh. Without `usage`, the usage of the node is unknown.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -107,6 +107,8 @@ _Aggregates = Annotated[
 
 class NodeMetric(Message):
     """Aggregated usage of one node (key: cluster)."""
+
+    record_time: ClassVar = "updated_at_ms"
 
     cluster: ClusterName
     node: NodeName

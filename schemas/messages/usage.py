@@ -12,7 +12,7 @@ case a partition has lost it. The key of such a record is cluster, slash, and th
 not exist: it has a number that makes the key hash to the partition, as all keys do.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -87,6 +87,8 @@ class HostApplicationUsage(Part):
 
 class NodeUsage(Message):
     """One usage sample of one node (key: cluster/node)."""
+
+    record_time: ClassVar = "sampled_at_ms"
 
     cluster: ClusterName
     node: NodeName
