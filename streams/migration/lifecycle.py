@@ -78,7 +78,7 @@ class MigrationLifecycle:
         self.budgets = Budgets(cluster)
         self.namespaces = NamespaceRows(cluster)
         self.classes = PriorityClasses(cluster)
-        self.limiters = Limiters(cluster, policy, self.registry)
+        self.limiters = Limiters(cluster, inventory, self.registry)
         self.gates = Gates(
             inventory,
             self.registry,

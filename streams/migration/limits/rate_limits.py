@@ -19,6 +19,7 @@ from schemas.messages.migrations import EvictionLimiterRow
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
+from streams.inventory.inventory import Inventory
 from streams.migration.limits.concurrency_limits import resolve_limit
 from streams.migration.limits.workloads import Replicas
 from streams.migration.registry import MigrationGroup, Registry
@@ -110,10 +111,10 @@ class _Limit(NamedTuple):
 class Limiters(TrackedRows[Key, Bucket]):
     """The token buckets of a cluster that are not full."""
 
-    def __init__(self, cluster: str, policy: Policy, registry: Registry) -> None:
+    def __init__(self, cluster: str, inventory: Inventory, registry: Registry) -> None:
         super().__init__("eviction_limiters")
         self.cluster, self.registry = cluster, registry
-        self.set_policy(policy)
+        self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
         self.args = policy.migration
