@@ -53,7 +53,7 @@ LEGEND = (
 PREDICTIONS = (
     f"Each minute the risk score predicts for each node the probability that its demand for CPU is above "
     f"75 %. This table compares the predictions of all runs of {OURS} with the demand {PREDICTED_MINUTES} minutes "
-    "later. A good score predicts as much as is seen. Probabilities of one row are averaged."
+    "later. For a good score, the mean probability of a row equals the share of nodes that were hot."
 )
 #: Width of prose, in columns.
 WIDTH = 100

@@ -148,7 +148,7 @@ def _parse_node(fields: list[str]) -> tuple[int, int]:
 def _read_cpu(path: Path) -> npt.NDArray[np.float32]:
     machines = list(read_rows(path, CPU_COLUMNS, _parse_machine))
     if not machines or not np.any(machines):
-        raise TraceError(f"{path} holds no machine that used anything")
+        raise TraceError(f"{path} holds no machine with usage above 0")
     return np.array(machines, dtype=np.float32)
 
 

@@ -10,8 +10,7 @@ for a new job and written into it. If there is no such pod, the job fails. A job
 before a restart; it is followed and not requested again. A finished job is not changed.
 
 `reservationOptions`, `deleteOptions`, and labels and annotations of the job about the eviction have no
-effect; the status tells so. If jobs cannot be read or are not
-installed, `ListWatch` tries again.
+effect, and the job's status names them. If jobs cannot be read or are not installed, `ListWatch` tries again.
 
 A job may be requested twice if the process ends before the first status of its migration; the worker
 refuses the second request. Changes while no process follows the job may be missed: a pause takes effect

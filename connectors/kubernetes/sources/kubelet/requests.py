@@ -137,7 +137,7 @@ class Kubelets:
 
     async def _through_server(self, name: str) -> HttpAnswer:
         path = f"/api/v1/nodes/{quote(name)}/proxy{PATH}"
-        asked_at_ms = wall_clock.now_ms()
+        requested_at_ms = wall_clock.now_ms()
         try:
             response = await self._proxy.send(
                 "GET", path, timeout_s=self._settings.timeout_ms / 1_000
@@ -147,7 +147,7 @@ class Kubelets:
         except (ApiError, ApiUnreachable, AccessError) as error:
             raise convert_server_error(error) from error
         # `Date` may be the kubelet's or a proxy's.
-        return HttpAnswer(response.body, AnswerTimes(asked_at_ms, wall_clock.now_ms(), None))
+        return HttpAnswer(response.body, AnswerTimes(requested_at_ms, wall_clock.now_ms(), None))
 
     def _url(self, node: KnownNode) -> str:
         settings = self._settings

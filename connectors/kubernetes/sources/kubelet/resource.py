@@ -89,7 +89,7 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
         self._longest_ms = max(RATE_MAX_MS, 3 * settings.interval_ms)
         """Longest time of a rate: one scrape may be missing and another may be late."""
         self._missed_at_s = time.monotonic()
-        """When missing nodes were last reported, or the start."""
+        """When missing nodes were last reported, or this source was created."""
 
     def read(self) -> AsyncIterator[NodeUsage]:
         """Yield the measurements since the last call.
@@ -108,11 +108,11 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             self._scrape,
             interval_s=self.settings.interval_ms / 1_000,
             failing=self.health.is_failing,
-            skipped=self._skipped,
-            behind=self._behind,
+            skipped=self._count_skipped,
+            behind=self._set_behind,
         )
         try:
-            await scraper.run(self._changed_nodes)
+            await scraper.run(self._list_changed_nodes)
         finally:
             await self._kubelets.close()
 
@@ -133,13 +133,13 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             self.health.counts["samples"] += 1
             self._newest.put(message)
 
-    def _skipped(self, node: str) -> None:
+    def _count_skipped(self, node: str) -> None:
         self.health.counts["skipped"] += 1
 
-    def _behind(self, seconds: float) -> None:
+    def _set_behind(self, seconds: float) -> None:
         self.health.behind_s = seconds
 
-    def _changed_nodes(self) -> Iterable[str] | None:
+    def _list_changed_nodes(self) -> Iterable[str] | None:
         directory = self.directory
         if not self.is_listed():
             return None
@@ -288,7 +288,7 @@ def _next(
     longest_ms: int,
     began_s: float | None = None,
 ) -> CpuCounter:
-    at_ms = times.came_at_ms if sample[2] == UNTIMED else sample[2]
+    at_ms = times.answered_at_ms if sample[2] == UNTIMED else sample[2]
     if counter is None:
         return CpuCounter(sample[1], at_ms, began_s)
     counter.take(sample[1], at_ms, longest_ms, began_s)
