@@ -1,7 +1,7 @@
 """Checks of the API server: whether it answers, its clock, the rights of processes, its pods.
 
-Rights are asked for as Kubernetes decides them: of the credentials that were given
-(SelfSubjectAccessReview), or of the service accounts of a Helm release (SubjectAccessReview).
+Kubernetes itself checks the rights: those of the given credentials (SelfSubjectAccessReview), or those of
+the service accounts of a Helm release (SubjectAccessReview).
 """
 
 import asyncio

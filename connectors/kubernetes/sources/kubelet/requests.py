@@ -83,11 +83,13 @@ class KubeletSettings(SourceSettings):
             message = "invalid URL template; allowed is http:// or https:// with {node} or {address}, and {port}"
             yield Conflict(("url",), message, ("url",))
 
-    def _given(self, names: Iterable[str], message: str, beside: str) -> Iterator[Conflict]:
+    def _given(self, names: Iterable[str], message: str, other_field: str) -> Iterator[Conflict]:
         """Yield given fields that have no effect because of another one."""
         for name in names:
             if name in self.model_fields_set:
-                yield Conflict((type(self).model_fields[name].alias or name,), message, (beside,))
+                yield Conflict(
+                    (type(self).model_fields[name].alias or name,), message, (other_field,)
+                )
 
 
 def _is_template(url: str) -> bool:
