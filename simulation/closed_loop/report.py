@@ -92,7 +92,7 @@ def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
     for comparison in comparisons:
         given = comparison.parameters
         first = {"scenario": f"{given.scenario}, {given.load_text} %"}
-        rows.append(first | _ratios(comparison.contenders))
+        rows.append(first | _compute_ratios(comparison.contenders))
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
 
@@ -104,11 +104,11 @@ def tabulate_days(comparison: Comparison) -> Table:
             name: [run for run in runs if run.day == day]
             for name, runs in comparison.contenders.items()
         }
-        rows.append({"day": day} | _ratios(of))
+        rows.append({"day": day} | _compute_ratios(of))
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
 
-def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
+def _compute_ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
     ours = of[OURS]
     cells = {}
     for name, words in AGAINST.items():

@@ -67,7 +67,7 @@ def read_rows(
         ) as file:
             for line, fields in enumerate(csv.reader(file), 1):
                 if line == 1 and columns[0] in fields:
-                    places, width = _places(path, fields, columns), len(fields)
+                    places, width = _find_columns(path, fields, columns), len(fields)
                 elif line > ROWS_MAX:
                     raise TraceError(
                         f"{path} has more than {ROWS_MAX:,} rows; expected its first rows"
@@ -98,7 +98,7 @@ def parse_whole_number(column: str, text: str) -> int:
     return int(head)
 
 
-def _places(path: Path, header: list[str], columns: Sequence[str]) -> list[int]:
+def _find_columns(path: Path, header: list[str], columns: Sequence[str]) -> list[int]:
     missing = [column for column in columns if column not in header]
     if missing:
         raise TraceError(

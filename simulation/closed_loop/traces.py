@@ -161,15 +161,15 @@ def _parse_machine(fields: list[str]) -> list[int]:
 
 def model_traces() -> Traces:
     random = np.random.default_rng(_MODEL_SEED)
-    nodes = _drawn(random, SHAPES, _MODEL_NODES)
-    pods = _drawn(random, _POD_SIZES, _MODEL_PODS)
+    nodes = _draw(random, SHAPES, _MODEL_NODES)
+    pods = _draw(random, _POD_SIZES, _MODEL_PODS)
     level = _LEVEL_MEDIAN * np.exp(_LEVEL_SPREAD * random.standard_normal((_MODEL_MACHINES, 1)))
     steps = np.exp(_STEP_SPREAD * random.standard_normal((_MODEL_MACHINES, STEPS)))
     cpu = np.clip(np.rint(level * steps), 0, 100).astype(np.float32)
     return Traces("model", nodes, pods, cpu, ())
 
 
-def _drawn(
+def _draw(
     random: np.random.Generator, shapes: tuple[tuple[int, int, float], ...], count: int
 ) -> Sizes:
     shares = np.array([share for _, _, share in shapes])

@@ -95,10 +95,10 @@ def read(path: Path) -> AuditLog:
 
 def judge(pods: Iterable[PodRecord]) -> list[str]:
     """Return a sentence for each pod that was bound or evicted more than once."""
-    return list(_faults(pods))
+    return list(_find_faults(pods))
 
 
-def _faults(pods: Iterable[PodRecord]) -> Iterator[str]:
+def _find_faults(pods: Iterable[PodRecord]) -> Iterator[str]:
     for pod in pods:
         for kind, acts in (("bound", pod.bindings), ("evicted", pod.evictions)):
             if len(acts) > 1:

@@ -157,9 +157,9 @@ class Inventory:
             elif node.fresh:
                 self.freshness.update_fresh(node, self.now_ms)
                 self._touch(node, Change.METRIC)
-        self._move_thresholds()
+        self._update_thresholds()
 
-    def _move_thresholds(self) -> None:
+    def _update_thresholds(self) -> None:
         """Update thresholds that follow the time of the week."""
         if self.policy.moving_thresholds.filter is None:
             return

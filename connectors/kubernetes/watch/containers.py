@@ -38,7 +38,7 @@ def convert_containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]
     if whole := spec.get("resources"):
         in_force = whole
         if status.get("resources") is not None:
-            requests, limits = _while_resized(whole, status, infeasible)
+            requests, limits = _resolve_resize(whole, status, infeasible)
             in_force = {"requests": requests, "limits": limits}
         for name in ("requests", "limits"):
             requested = whole.get(name) or {}
@@ -53,7 +53,7 @@ def _container(each: Json, running: dict[str, Json], infeasible: bool) -> Json:
     requests, limits = resources.get("requests"), resources.get("limits")
     now = running.get(each["name"])
     if now is not None:
-        requests, limits = _while_resized(resources, now, infeasible)
+        requests, limits = _resolve_resize(resources, now, infeasible)
     made = drop_empty(requests=requests, limits=limits)
     if ports := each.get("ports"):
         taken = [
@@ -68,7 +68,7 @@ def _container(each: Json, running: dict[str, Json], infeasible: bool) -> Json:
     return made
 
 
-def _while_resized(requested: Json, now: Json, infeasible: bool) -> tuple[Any, Any]:
+def _resolve_resize(requested: Json, now: Json, infeasible: bool) -> tuple[Any, Any]:
     """Return the effective requests and limits of a container or pod during a resize."""
     counted = {} if infeasible else requested
     given_now = now.get("resources")
