@@ -174,6 +174,34 @@ def never_move_to_the_unknown(given: tuple[str, dict[str, float] | None]) -> str
     return cluster.minutes().moves()
 
 
+@cases(
+    "4.stage",
+    ("any producer: n1 uses 80 %, then reports cpu 0 and memory 0; the filter's threshold is 65", "",
+     "waits for cpu usage exceed threshold; refused 5: usage, memory: measured 0, but every node uses memory"),
+    ("the same under compat: koordinator", "compat: koordinator\n",
+     "waits for cpu usage exceed threshold; refused 5: usage, memory: measured 0, but every node uses memory"),
+)  # fmt: skip
+def skip_zero_points_of_nodes(compat: str) -> str:
+    cluster = Cluster(LOAD_AWARE + compat, n1=None)
+    for seconds in range(0, 300, 30):
+        used = {"cpu": 80 * CPU, "memory": MEMORY} if seconds < 150 else {"cpu": 0, "memory": 0}
+        feed(cluster, seconds, cluster.sample("n1", seconds, 0, usage=used))
+    decision, refusals = cluster.decide(make_pod("p")), cluster.refusals()
+    return f"waits for {why(decision)[0]}; refused {len(refusals)}: {refusals[-1]}"
+
+
+@case("4.pods", "any producer: pod a uses 60 %, then its zero points follow; its mean usage", right="60 %")
+def skip_zero_points_of_pods() -> str:
+    cluster = Cluster(LOAD_AWARE, n1=None)
+    cluster.pod("a", "n1")
+    for seconds in range(0, 270, 30):
+        used = {"cpu": 60 * CPU, "memory": MEMORY} if seconds < 150 else {"cpu": 0, "memory": 0}
+        pods = (PodUsage(namespace="default", name="a", uid="a", usage=used),)
+        feed(cluster, seconds, cluster.sample("n1", seconds, 80, pods=pods))
+    means = cluster.pipeline.aggregate.state.nodes[f"{CLUSTER}/n1"].pods.means(0, ["cpu"])
+    return " ".join(f"{usage['cpu'] // CPU} %" for _, usage in means)
+
+
 # --- usage of prod pods, unknown pods ------------------------------------------------------------
 
 
