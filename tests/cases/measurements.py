@@ -202,6 +202,25 @@ def skip_zero_points_of_pods() -> str:
     return " ".join(f"{usage['cpu'] // CPU} %" for _, usage in means)
 
 
+@cases(
+    "1.missing",
+    ("n1 hot by cpu; a's memory is unknown and it requests 20 of 40Gi; n2 uses 30 %, high 60", "20Gi",
+     "none: it is expected to use cpu 2000"),
+    ("the same, and a requests 1Gi", "1Gi", "a n1->n2"),
+)  # fmt: skip
+def expect_unknown_memory_on_the_target(memory: str) -> str:
+    cluster = Cluster(moving("rebalance: {lowThresholds: {cpu: 30, memory: 50}, "
+                             "highThresholds: {cpu: 70, memory: 60}}"), n1=85)  # fmt: skip
+    cluster.node("n2", 20, 30)
+    cluster.pod("a", "n1", 20, containers=(container({"cpu": "2", "memory": memory}),))
+    node, pod, _ = cluster.pods["a"]
+    cluster.pods["a"] = node, pod, {"cpu": 20}
+    moves = cluster.minutes().moves()
+    text = " ".join(cluster.why_not("n1"))
+    expected = text.partition("it is expected to use ")[2].partition(",")[0]
+    return f"{moves}: it is expected to use {expected}" if expected else moves
+
+
 # --- usage of prod pods, unknown pods ------------------------------------------------------------
 
 
