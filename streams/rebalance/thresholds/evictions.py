@@ -260,6 +260,7 @@ class _HotNode:
     def _find_protection(self, held: HeldPod) -> tuple[str, str] | None:
         """Return gate and message if a pod may never be moved."""
         pod_filter = self.pool.shared.pod_filter
+        self.inputs.budget.spend(pod_filter.units)
         stopped = None if pod_filter.open else pod_filter(held)
         if stopped is not None:
             return stopped
