@@ -190,7 +190,11 @@ def skip_zero_points_of_nodes(compat: str) -> str:
     return f"waits for {why(decision)[0]}; refused {len(refusals)}: {refusals[-1]}"
 
 
-@case("4.pods", "any producer: pod a uses 60 %, then its zero points follow; its mean usage", right="60 %")
+@case(
+    "4.pods",
+    "any producer: pod a uses 60 %, then its zero points follow; its mean usage",
+    right="60 %",
+)
 def skip_zero_points_of_pods() -> str:
     cluster = Cluster(LOAD_AWARE, n1=None)
     cluster.pod("a", "n1")

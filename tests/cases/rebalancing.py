@@ -88,8 +88,11 @@ def move(given: tuple[str, str, dict[str, Any], dict[str, tuple[str, float]]]) -
 
 @cases(
     "1.capacity",
-    ("a device plugin restarts: allocatable 0, 2 GPUs used, high 70", {_GPU: "0"},
-     "none: capacity of nvidia.com/gpu is 0 or unknown"),
+    (
+        "a device plugin restarts: allocatable 0, 2 GPUs used, high 70",
+        {_GPU: "0"},
+        "none: capacity of nvidia.com/gpu is 0 or unknown",
+    ),
     ("the node does not say its GPUs", {}, "none: capacity of nvidia.com/gpu is 0 or unknown"),
     ("2 GPUs, both used: hot", {_GPU: "2"}, "a n1->n2: judged"),
 )

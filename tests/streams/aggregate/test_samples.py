@@ -34,7 +34,11 @@ def test_the_definition_of_memory_follows_from_source_and_reading(
     [
         {"usage": {"cpu": 0, "memory": 0}},
         {"usage": {"cpu": 100}, "memory": {"usage_without_page_cache_bytes": 0}},
-        {"usage": {"cpu": 0, "memory": 0}, "capacity": {"memory": 9}, "system_usage": {"memory": 5}},
+        {
+            "usage": {"cpu": 0, "memory": 0},
+            "capacity": {"memory": 9},
+            "system_usage": {"memory": 5},
+        },
     ],
 )
 def test_a_node_without_memory_is_impossible(fields: dict[str, Any]) -> None:
