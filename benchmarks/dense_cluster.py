@@ -111,7 +111,7 @@ def longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
 
 
 def in_a_copy(measure: Callable[[], T]) -> T:
-    """What a measurement gives in a copy of this process, which leaves nothing behind; as JSON knows it."""
+    """Return the result of a measurement in a copy of this process, passed as JSON."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

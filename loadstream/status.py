@@ -57,7 +57,7 @@ def status(
 ) -> None:
     """Show brokers, workers, duties, usage sources, nodes, waiting pods, moves and policy on one screen.
 
-    Faults come first, each with advice: those that `loadstream doctor` finds without asking Kubernetes. The
+    Problems come first, each with advice. They are those that `loadstream doctor` finds without the API server. The
     exit code is 1 if one of them is an error.
     """
     with as_messages():

@@ -1,7 +1,7 @@
 """Offsets of partitions: how many partitions a topic has, where they begin and end.
 
-Commands ask by the admin client, which is connected already and names the partition that has no leader.
-The worker asks by a reader (`Brokers`), so that it needs no second client library.
+Commands use the admin client, which is connected already and names a partition without a leader. The worker
+uses a reader (`Brokers`), so that it needs no second client library.
 """
 
 import asyncio

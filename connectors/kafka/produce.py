@@ -125,7 +125,7 @@ def produce_messages(
 def read_lines(stream: BinaryIO) -> Iterator[list[tuple[int, bytes]]]:
     """Yield lines with their numbers from 1, as many at a time as the stream has ready.
 
-    Of a line that is too long, only the beginning is kept: a stream without line breaks must not fill the
+    Keeps only the beginning of a line that is too long, because a stream without line breaks must not fill the
     memory.
     """
     number, rest = 0, b""

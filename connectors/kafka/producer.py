@@ -2,7 +2,7 @@
 
 Retries cause no duplicates (idempotence). zstd makes a journal record or a sample several times
 smaller. `Producer` is asynchronous, for processes between Kafka and a cluster. `Sender` blocks, for
-commands. Per partition one batch of `_BATCH_BYTES` is on its way and one is filled; then callers wait.
+commands. Per partition one batch of `_BATCH_BYTES` is sent while another is filled; then callers wait.
 
 Without `expire_s`, records and callers wait without a limit while brokers are down or a partition has
 no leader. If a broker refuses a record, the next call of `check` or `send` raises. The process then ends, and
@@ -269,7 +269,7 @@ class Sender:
     def flush(self, unit: str = "record") -> None:
         """Wait until all records are acknowledged.
 
-        Raises BrokerUnavailable with the first record that failed, by its number in `unit`s.
+        Raises BrokerUnavailable with the number of the first record that failed; `unit` is what it counts.
         """
         wait_for(self._producer.flush())
         try:

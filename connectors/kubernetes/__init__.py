@@ -1,4 +1,4 @@
-"""A real Kubernetes cluster: what there is, what it uses, what is done to it.
+"""A real Kubernetes cluster: its objects, their usage, and commands that are carried out in it.
 
     duties            the processes between a cluster and Kafka: watch, collect, bind, evict
     watch             what there is, and what wants a node

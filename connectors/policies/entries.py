@@ -111,34 +111,34 @@ def is_set_apart(connection: "Connection", cluster: str) -> bool:
     )
 
 
-def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
+def format_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
     """Return time, offset, digest, mode, state and author of a record."""
     record = entry.record
     parts = [
-        time_and_age(record.applied_at_ms),
+        format_time_and_age(record.applied_at_ms),
         f"{entry.partition}:{entry.offset}",
         _summary(record.document, known),
         "paused" if record.paused else "running",
         state,
-        to_one_line(author_text(record)),
+        to_one_line(format_author(record)),
     ]
     return "  ".join(part for part in parts if part)
 
 
-def author_text(record: "PolicyRecord") -> str:
+def format_author(record: "PolicyRecord") -> str:
     """Return the sender of a record and the reason, if the record names them."""
     by = f"by {record.applied_by}" if record.applied_by else ""
     return ": ".join(part for part in (by, record.reason) if part)
 
 
-def time_and_age(moment_ms: int) -> str:
+def format_time_and_age(moment_ms: int) -> str:
     from connectors.units import ago_text, time_text
 
     ago_ms = wall_clock.now_ms() - moment_ms
     return time_text(moment_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else "")
 
 
-def as_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
+def format_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
     """Return the record with its offset, and its digest or its problems."""
     import orjson
 

@@ -55,13 +55,13 @@ def _(message: Refusal) -> str:
 @_sentence.register
 def _(message: NodeUsage) -> str:
     period = f" over {duration_text(message.interval_ms)}" if message.interval_ms else ""
-    beside = [_count(len(message.pods), "pod")]
+    parts = [_count(len(message.pods), "pod")]
     if message.host_applications:
-        beside.append(_count(len(message.host_applications), "host application"))
+        parts.append(_count(len(message.host_applications), "host application"))
     if message.pool:
-        beside.append(f"pool {message.pool}")
+        parts.append(f"pool {message.pool}")
     used = amounts_text(message.usage)
-    return f"node {message.node} used {used}{period}; {', '.join(beside)}"
+    return f"node {message.node} used {used}{period}; {', '.join(parts)}"
 
 
 @_sentence.register
@@ -98,12 +98,12 @@ def _(message: PodLifecycle) -> str:
 def _(message: SchedulingRequest) -> str:
     if message.withdrawn:
         return f"pod {_pod(message.pod)} no longer needs a node"
-    asked = [("", container.requests) for container in message.pod.containers]
-    asked += [("init ", container.requests) for container in message.pod.init_containers]
-    asked.append(("overhead ", message.pod.overhead))
+    requested = [("", container.requests) for container in message.pod.containers]
+    requested += [("init ", container.requests) for container in message.pod.init_containers]
+    requested.append(("overhead ", message.pod.overhead))
     requests = "; ".join(
         whose + ", ".join(f"{name} {amount}" for name, amount in amounts.items())
-        for whose, amounts in asked
+        for whose, amounts in requested
         if amounts
     )
     priority = "" if message.pod.priority is None else f", priority {message.pod.priority}"

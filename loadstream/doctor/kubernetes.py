@@ -1,7 +1,7 @@
 """Checks of the API server: whether it answers, its clock, the rights of processes, its pods.
 
-Rights are asked for as Kubernetes decides them: of the credentials that were given
-(SelfSubjectAccessReview), or of the service accounts of a Helm release (SubjectAccessReview).
+Kubernetes itself checks the rights: those of the given credentials (SelfSubjectAccessReview), or those of
+the service accounts of a Helm release (SubjectAccessReview).
 """
 
 import asyncio
@@ -40,7 +40,7 @@ Right = tuple[str, str, str, str]
 
 async def check_server(server: ApiServer) -> list[Finding]:
     """Find whether the API server answers, and how far its clock is off."""
-    asked_at_ms = wall_clock.now_ms()
+    requested_at_ms = wall_clock.now_ms()
     try:
         answer = await server.send("GET", "/version")
     except (AccessError, ApiUnreachable) as failure:
@@ -51,7 +51,7 @@ async def check_server(server: ApiServer) -> list[Finding]:
         return [error("API server", text, "Renew the token or the certificate of the kubeconfig")]
     date = answer.headers.get("Date")
     date_ms = int(parsedate_to_datetime(date).timestamp() * 1_000) if date else None
-    skew = estimate_skew_ms(AnswerTimes(asked_at_ms, wall_clock.now_ms(), date_ms), None) or 0
+    skew = estimate_skew_ms(AnswerTimes(requested_at_ms, wall_clock.now_ms(), date_ms), None) or 0
     if abs(skew) > SKEW_MAX_MS:
         order = "ahead of" if skew > 0 else "behind"
         text = f"the API server's clock is {ago_text(abs(skew))} {order} this machine's"

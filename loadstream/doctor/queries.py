@@ -22,8 +22,8 @@ async def check_queries(
     server: ApiServer, cluster: str, sources: Sequence[SourceSettings]
 ) -> list[Finding]:
     """Run each query of each Prometheus source once."""
-    asked = [each for each in sources if isinstance(each, PrometheusSettings)]
-    if not asked:
+    prometheus_sources = [each for each in sources if isinstance(each, PrometheusSettings)]
+    if not prometheus_sources:
         return []
     directory = Directory()
     following = asyncio.create_task(directory.run(server, pods=False))
@@ -32,7 +32,9 @@ async def check_queries(
             while not directory.nodes_listed:
                 await asyncio.sleep(0.05)
         context = SourceContext(cluster, server, directory)
-        return [finding for each in asked for finding in await check_source(each, context)]
+        return [
+            finding for each in prometheus_sources for finding in await check_source(each, context)
+        ]
     except TimeoutError:
         return [error("queries", f"the nodes cannot be listed: {directory.failing or 'no answer'}")]
     finally:

@@ -44,7 +44,7 @@ app = typer.Typer(
 )
 
 Pod = Annotated[str, typer.Argument(help="The pod: NAMESPACE/NAME.")]
-Which = Annotated[str, typer.Argument(help="Id of the migration, or its pod: NAMESPACE/NAME.")]
+Migration = Annotated[str, typer.Argument(help="Id of the migration, or its pod: NAMESPACE/NAME.")]
 
 
 @command(app, "migration list prod-eu-1 --all --back 2h", name="list")
@@ -121,44 +121,46 @@ def start(
 
 @command(app, "migration pause prod-eu-1 shop/web-1")
 def pause(
-    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+    cluster: Cluster, migration: Migration, reason: Why = "", wait: Wait = False, json: Json = False
 ) -> None:
     """Pause a migration; its time limit is paused, too."""
-    _switch(cluster, which, "pause", reason, wait=wait, json=json)
+    _switch(cluster, migration, "pause", reason, wait=wait, json=json)
 
 
 @command(app, "migration resume prod-eu-1 shop/web-1")
 def resume(
-    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+    cluster: Cluster, migration: Migration, reason: Why = "", wait: Wait = False, json: Json = False
 ) -> None:
     """Resume a paused migration."""
-    _switch(cluster, which, "resume", reason, wait=wait, json=json)
+    _switch(cluster, migration, "resume", reason, wait=wait, json=json)
 
 
 @command(app, "migration abort prod-eu-1 shop/web-1")
 def abort(
-    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+    cluster: Cluster, migration: Migration, reason: Why = "", wait: Wait = False, json: Json = False
 ) -> None:
     """Abort a migration and release its reservation. A pod that was evicted is not moved back."""
-    _switch(cluster, which, "abort", reason, wait=wait, json=json)
+    _switch(cluster, migration, "abort", reason, wait=wait, json=json)
 
 
-def _switch(cluster: str, which: str, action: str, reason: str, *, wait: bool, json: bool) -> None:
+def _switch(
+    cluster: str, migration: str, action: str, reason: str, *, wait: bool, json: bool
+) -> None:
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
 
-    named = parse_object_name(which) if "/" in which else None
+    named = parse_object_name(migration) if "/" in migration else None
     if named is None:
-        as_field(request_class, "migration_id", "WHICH")(which)
+        as_field(request_class, "migration_id", "MIGRATION")(migration)
     with as_messages():
         connection = connect_as_configured()
         check_cluster(connection, cluster)
         states = read_states(connection, cluster, LIFE_MAX_MS)
-        found = states.migrations.get(which) if named is None else states.live_of(*named)
+        found = states.migrations.get(migration) if named is None else states.live_of(*named)
         problem = states.hinders(found, action)
         if problem is not None:
-            what = f"pod {which}" if named else which
+            what = f"pod {migration}" if named else migration
             stop(f"migration of {what} in cluster {cluster}: {problem}")
-        migration_id = which if found is None else found.migration_id
+        migration_id = migration if found is None else found.migration_id
         text = f"requested {action} of migration {migration_id}"
         ask(
             connection, cluster, text, wait=wait, json=json, action=action, migration_id=migration_id,

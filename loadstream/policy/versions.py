@@ -13,13 +13,13 @@ import typer
 from connectors.policies.entries import (
     TOPIC,
     PolicyEntry,
-    as_json,
-    as_line,
-    author_text,
+    format_author,
+    format_json,
+    format_line,
+    format_time_and_age,
     read_entries_of,
     read_valid_entries,
     split_present,
-    time_and_age,
 )
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Cluster, Json
@@ -108,9 +108,9 @@ def history(
     for entry in entries:
         state = applied.state(entry.partition, entry.offset)
         echo(
-            escape_json(as_json(entry, state, KNOWN))
+            escape_json(format_json(entry, state, KNOWN))
             if json
-            else to_one_line(as_line(entry, state, KNOWN))
+            else to_one_line(format_line(entry, state, KNOWN))
         )
         if document and entry.record.document and not json:
             for line in entry.record.document.splitlines():
@@ -185,7 +185,7 @@ def rollback(
         whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode}
         print_json({**whole, "offset": earlier.offset, "paused": newest.paused, "applied": wait})
         return
-    applied_at = time_and_age(earlier.record.applied_at_ms)
+    applied_at = format_time_and_age(earlier.record.applied_at_ms)
     echo(
         f"cluster {cluster} has policy {policy.digest} ({policy.mode}) again, first applied {applied_at}"
     )
@@ -249,5 +249,5 @@ def _describe(
 
 
 def _time_and_author(entry: PolicyEntry) -> str:
-    author = author_text(entry.record)
-    return f"{time_and_age(entry.record.applied_at_ms)}{f' {author}' if author else ''}"
+    author = format_author(entry.record)
+    return f"{format_time_and_age(entry.record.applied_at_ms)}{f' {author}' if author else ''}"

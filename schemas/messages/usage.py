@@ -1,4 +1,4 @@
-"""`node-usage`: usage of a node and of everything on it, and the collect policies between the samples.
+"""`node-usage`: usage samples of nodes, and collect policies between them.
 
 One sample covers the whole node: its total, its system part, host applications and pods. The values
 are those of an instant, or means over `interval_ms` before `sampled_at_ms`. Memory can have several
@@ -7,9 +7,9 @@ lacks it, `usage["memory"]` is used. A missing value is unknown and not zero.
 
 A cluster's policy arrives in one partition, while samples of its nodes are in all partitions of
 `node-usage`. Therefore the cluster stage writes the collect part of the policy into each of these
-partitions. It applies to all later samples of the cluster. It is written again from time to time, in
-case a partition has lost it. The key of such a record is cluster, slash, and the name of a node that does
-not exist: it has a number that makes the key hash to the partition, as all keys do.
+partitions, and repeats the record from time to time, in case a partition has lost it. A record applies to
+all later samples of the cluster. Its key looks like that of a sample, but names a node that does not exist:
+`collect-policy-NUMBER`, with a number for which the key hashes to the partition.
 """
 
 from typing import Annotated, Literal

@@ -144,7 +144,7 @@ def _find_filters_left_out(policy: Policy) -> Iterator[Finding]:
     if left_out:
         yield (
             ("plugins", "filter"),
-            f"leaves out {', '.join(left_out)}: pods may be placed on nodes that do not run them",
+            f"leaves out {', '.join(left_out)}: pods may be placed on nodes that reject them",
         )
 
 

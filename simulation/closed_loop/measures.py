@@ -25,14 +25,14 @@ MINUTE_MS = 60_000
 BOUNCE_MS = 3_600_000
 #: Upper bounds of the bins of predicted probabilities; the last bin has no upper bound.
 PREDICTION_BOUNDS = (0.001, 0.01, 0.03, 0.1, 0.3)
-#: A prediction is compared with the demand of so many minutes later, when each pod has demand of the next
-#: step of its trace.
+#: A prediction is compared with the demand this many minutes later, because then each pod has the demand of the
+#: next step of its trace.
 PREDICTED_MINUTES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionBin:
-    """Predictions of similar probability, and what came true."""
+    """Predictions of similar probability, compared with the later demand."""
 
     predictions: int = 0
     """Number of nodes and minutes for which there is a prediction."""

@@ -53,7 +53,7 @@ LEGEND = (
 PREDICTIONS = (
     f"Each minute the risk score predicts for each node the probability that its demand for CPU is above "
     f"75 %. This table compares the predictions of all runs of {OURS} with the demand {PREDICTED_MINUTES} minutes "
-    "later. A good score predicts as much as is seen. Probabilities of one row are averaged."
+    "later. For a good score, the mean probability of a row equals the share of nodes that were hot."
 )
 #: Width of prose, in columns.
 WIDTH = 100
@@ -92,7 +92,7 @@ def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
     for comparison in comparisons:
         given = comparison.parameters
         first = {"scenario": f"{given.scenario}, {given.load_text} %"}
-        rows.append(first | _ratios(comparison.contenders))
+        rows.append(first | _compute_ratios(comparison.contenders))
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
 
@@ -104,11 +104,11 @@ def tabulate_days(comparison: Comparison) -> Table:
             name: [run for run in runs if run.day == day]
             for name, runs in comparison.contenders.items()
         }
-        rows.append({"day": day} | _ratios(of))
+        rows.append({"day": day} | _compute_ratios(of))
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
 
-def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
+def _compute_ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
     ours = of[OURS]
     cells = {}
     for name, words in AGAINST.items():

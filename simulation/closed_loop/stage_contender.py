@@ -3,8 +3,8 @@
     world ─▶ watch, samples ─▶ records ─▶ stages ─▶ decisions, commands ─▶ rules, sink ─▶ world
 
 All records are encoded and decoded. The sink follows the rules of every sink (once per id, expiry,
-disruption budgets) and reports the outcome. An evicted pod terminates for 30 s, and
-the pod that replaces it asks for a node.
+disruption budgets) and reports the outcome. An evicted pod terminates for 30 s, and its replacement requests
+a node.
 
 The stages run in this process (`streams.in_process`) or in a worker (`simulation.worker_stages`).
 """

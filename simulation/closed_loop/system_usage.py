@@ -60,7 +60,7 @@ def has_system_usage(directory: Path) -> bool:
 
 
 def read_system_usage(directory: Path) -> tuple[str, Shape]:
-    """Return the file of the machines of a directory, and their usage.
+    """Return the name of a directory's file with usage of machines, and the usage.
 
     Raises TraceError if there is no file, it cannot be read, or it has no valid reading.
     """

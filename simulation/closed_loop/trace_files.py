@@ -1,7 +1,6 @@
 """Files of published traces: found by their names, and read row by row.
 
-A file that cannot be read, or one of whose rows cannot be read, is an error that names the file, the line
-and what was expected.
+A file or a row that cannot be read is an error, which names the file, the line and what was expected.
 """
 
 import csv
@@ -47,15 +46,15 @@ def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
 def read_rows(
     path: Path, columns: Sequence[str], parse: Callable[[list[str]], Row]
 ) -> Iterator[Row]:
-    """Yield the parsed rows of a file, packed or not.
+    """Yield the parsed rows of a file, which may be compressed.
 
-    If the first line names columns, it defines their places. Otherwise rows have the published order,
+    If the first line has names of columns, it defines their order. Otherwise rows have the published order,
     which is that of `columns`.
 
     Args:
         path: the file.
         columns: names of the columns that are read.
-        parse: returns what a row means, from its fields in the order of `columns`; raises ValueError.
+        parse: converts the fields of a row, in the order of `columns`; raises ValueError.
 
     Raises:
         TraceError: the file or one of its rows cannot be read, or it has more than `ROWS_MAX` rows.
@@ -68,7 +67,7 @@ def read_rows(
         ) as file:
             for line, fields in enumerate(csv.reader(file), 1):
                 if line == 1 and columns[0] in fields:
-                    places, width = _places(path, fields, columns), len(fields)
+                    places, width = _find_columns(path, fields, columns), len(fields)
                 elif line > ROWS_MAX:
                     raise TraceError(
                         f"{path} has more than {ROWS_MAX:,} rows; expected its first rows"
@@ -99,7 +98,7 @@ def parse_whole_number(column: str, text: str) -> int:
     return int(head)
 
 
-def _places(path: Path, header: list[str], columns: Sequence[str]) -> list[int]:
+def _find_columns(path: Path, header: list[str], columns: Sequence[str]) -> list[int]:
     missing = [column for column in columns if column not in header]
     if missing:
         raise TraceError(

@@ -148,7 +148,7 @@ def _parse_node(fields: list[str]) -> tuple[int, int]:
 def _read_cpu(path: Path) -> npt.NDArray[np.float32]:
     machines = list(read_rows(path, CPU_COLUMNS, _parse_machine))
     if not machines or not np.any(machines):
-        raise TraceError(f"{path} holds no machine that used anything")
+        raise TraceError(f"{path} holds no machine with usage above 0")
     return np.array(machines, dtype=np.float32)
 
 
@@ -161,15 +161,15 @@ def _parse_machine(fields: list[str]) -> list[int]:
 
 def model_traces() -> Traces:
     random = np.random.default_rng(_MODEL_SEED)
-    nodes = _drawn(random, SHAPES, _MODEL_NODES)
-    pods = _drawn(random, _POD_SIZES, _MODEL_PODS)
+    nodes = _draw(random, SHAPES, _MODEL_NODES)
+    pods = _draw(random, _POD_SIZES, _MODEL_PODS)
     level = _LEVEL_MEDIAN * np.exp(_LEVEL_SPREAD * random.standard_normal((_MODEL_MACHINES, 1)))
     steps = np.exp(_STEP_SPREAD * random.standard_normal((_MODEL_MACHINES, STEPS)))
     cpu = np.clip(np.rint(level * steps), 0, 100).astype(np.float32)
     return Traces("model", nodes, pods, cpu, ())
 
 
-def _drawn(
+def _draw(
     random: np.random.Generator, shapes: tuple[tuple[int, int, float], ...], count: int
 ) -> Sizes:
     shares = np.array([share for _, _, share in shapes])

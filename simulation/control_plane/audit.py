@@ -95,15 +95,15 @@ def read(path: Path) -> AuditLog:
 
 def judge(pods: Iterable[PodRecord]) -> list[str]:
     """Return a sentence for each pod that was bound or evicted more than once."""
-    return list(_faults(pods))
+    return list(_find_faults(pods))
 
 
-def _faults(pods: Iterable[PodRecord]) -> Iterator[str]:
+def _find_faults(pods: Iterable[PodRecord]) -> Iterator[str]:
     for pod in pods:
         for kind, acts in (("bound", pod.bindings), ("evicted", pod.evictions)):
             if len(acts) > 1:
-                said = ", ".join(f"by {act.user} at {act.at}" for act in acts)
-                yield f"{pod} was {kind} {len(acts)} times: {said}"
+                details = ", ".join(f"by {act.user} at {act.at}" for act in acts)
+                yield f"{pod} was {kind} {len(acts)} times: {details}"
 
 
 class _Names:
@@ -145,8 +145,8 @@ def _precondition(event: dict[str, Any]) -> str:
 
 
 def _delete_options(event: dict[str, Any]) -> dict[str, Any]:
-    asked = event.get("requestObject") or {}
-    return asked.get("deleteOptions") or {} if asked.get("kind") == "Eviction" else asked
+    request = event.get("requestObject") or {}
+    return request.get("deleteOptions") or {} if request.get("kind") == "Eviction" else request
 
 
 def _events(content: bytes) -> tuple[list[dict[str, Any]], int]:
@@ -169,9 +169,9 @@ def _act(event: dict[str, Any]) -> AuditedRequest:
     user, at = _user(event), str(event["requestReceivedTimestamp"])
     if event["objectRef"].get("subresource") != "binding":
         return AuditedRequest(user, at)
-    asked = event["requestObject"]
-    annotations = asked["metadata"].get("annotations") or {}
-    return AuditedRequest(user, at, str(asked["target"]["name"]), annotations)
+    request = event["requestObject"]
+    annotations = request["metadata"].get("annotations") or {}
+    return AuditedRequest(user, at, str(request["target"]["name"]), annotations)
 
 
 def _user(event: dict[str, Any]) -> str:

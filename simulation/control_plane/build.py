@@ -91,7 +91,7 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
     of one that fails."""
     # The program needs no C compiler; an installed one must make no difference.
     environment = {**os.environ, "CGO_ENABLED": "0"}
-    asked = f"`go {arguments[0]}` in {source}"
+    invocation = f"`go {arguments[0]}` in {source}"
     command = ["go", *arguments]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         begun_s = time.monotonic()
@@ -107,15 +107,15 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
                 if seconds > timeout_s:
                     process.kill()
                     raise ControlPlaneUnavailable(
-                        f"{asked} did not end within {timeout_s:.0f} s; is a Go module proxy reachable "
+                        f"{invocation} did not end within {timeout_s:.0f} s; is a Go module proxy reachable "
                         "(`go env GOPROXY`)?"
                     ) from None
                 # With -v Go writes a line for each package that it compiles.
                 compiled = len(_read(errors).splitlines())
-                echo(f"{asked}: {compiled} packages compiled after {seconds:.0f} s", err=True)
+                echo(f"{invocation}: {compiled} packages compiled after {seconds:.0f} s", err=True)
         if code != 0:
-            said = "\n".join((_read(out) + _read(errors)).strip().splitlines()[-_SHOWN_LINES:])
-            raise ControlPlaneUnavailable(f"{asked} failed:\n{said}")
+            output = "\n".join((_read(out) + _read(errors)).strip().splitlines()[-_SHOWN_LINES:])
+            raise ControlPlaneUnavailable(f"{invocation} failed:\n{output}")
         return _read(out).strip()
 
 

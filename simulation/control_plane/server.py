@@ -195,8 +195,8 @@ class ControlPlane(Startable):
             [str(self.binary), "signing-key"], capture_output=True, check=False
         )
         if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip()
-            raise ControlPlaneUnavailable(f"{self.binary} made no signing key: {said}")
+            output = done.stderr.decode(errors="replace").strip()
+            raise ControlPlaneUnavailable(f"{self.binary} made no signing key: {output}")
         key.touch(mode=0o600)
         key.write_bytes(done.stdout)
 

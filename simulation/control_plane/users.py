@@ -111,13 +111,13 @@ def binding(role: str, user: str) -> dict[str, Any]:
 
 async def _may(server: ApiServer, user: str, rule: dict[str, Any]) -> bool:
     resource, _, subresource = rule["resources"][0].partition("/")
-    asked = {
+    attributes = {
         "verb": rule["verbs"][0],
         "group": rule["apiGroups"][0],
         "resource": resource,
         "subresource": subresource,
     }
-    spec = {"user": user, "resourceAttributes": asked}
+    spec = {"user": user, "resourceAttributes": attributes}
     answer = await server.send("POST", _REVIEWS, body={"spec": spec})
     if not answer.ok:
         raise answer.error()

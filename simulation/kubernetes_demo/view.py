@@ -56,11 +56,11 @@ def render(snapshot: Snapshot, observed: Observations) -> RenderableType:
         ("■", "green"), " cool  ", ("■", "yellow"), " warm  ",
         ("■", "bold red"), f" above {HOT_PERCENT} % of its CPU",
     )  # fmt: skip
-    said = [Text(line(snapshot, observed)), legend]
+    lines = [Text(line(snapshot, observed)), legend]
     if observed.why:
-        said.append(Text(f"newest eviction: {replace_unprintable(observed.why)}", style="dim"))
+        lines.append(Text(f"newest eviction: {replace_unprintable(observed.why)}", style="dim"))
     title = f"{len(nodes)} nodes of a real control plane"
-    return Group(Panel(cells, title=title, border_style="blue"), *said)
+    return Group(Panel(cells, title=title, border_style="blue"), *lines)
 
 
 def _style(percent: float) -> str:

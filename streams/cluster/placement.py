@@ -152,9 +152,9 @@ class Placement:
         return self._report_withdrawn(cause, held.pod, reason, node.name)
 
     def report_rejection(self, pod: Pod, node: str, cause: Cause) -> list[OutputMessage]:
-        """Release a pod that we placed and the kubelet rejected, as pods of other schedulers cause.
+        """Release the room of a pod that the kubelet rejected, because another pod had taken the room.
 
-        The rejection may arrive before anything confirms the binding.
+        The rejection may arrive before the binding is confirmed.
         """
         self.inventory.release(pod.uid)
         message = f"the kubelet of {node} rejected the pod: {pod.failure}"
@@ -355,7 +355,7 @@ class Placement:
         return self.pending.find_first(group)
 
     def _place(self, waiting: WaitingRequest, choice: Choice, cause: Cause) -> OutputMessage:
-        """Reserve room on the node, and report the decision; wait alone if all nodes are excluded."""
+        """Reserve room on the chosen node; if there is none, let the pod wait apart from its group."""
         if choice.row is None:
             return self.excluded_requests.wait(waiting, choice, self.inventory.policy, cause)
         request = waiting.request

@@ -16,7 +16,7 @@ from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex
-from streams.inventory.pod_index import AntiAffinity, Owners, Reservations
+from streams.inventory.pod_index import AntiAffinity, OwnedPods, Reservations
 from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet
@@ -49,7 +49,7 @@ class Inventory:
         """Nodes without a state in Kubernetes: only pods or metrics name them, or they were removed."""
         self.node_of_pod: dict[str, str] = {}
         """Name of the node that holds a pod, by uid of the pod."""
-        self.owners = Owners()
+        self.owners = OwnedPods()
         self.anti_affinity = AntiAffinity()
         self._reservations = Reservations()
         self.cordoned: dict[str, None] = {}
@@ -157,9 +157,9 @@ class Inventory:
             elif node.fresh:
                 self.freshness.update_fresh(node, self.now_ms)
                 self._touch(node, Change.METRIC)
-        self._move_thresholds()
+        self._update_thresholds()
 
-    def _move_thresholds(self) -> None:
+    def _update_thresholds(self) -> None:
         """Update thresholds that follow the time of the week."""
         if self.policy.moving_thresholds.filter is None:
             return

@@ -2,10 +2,10 @@
 
 They are updated as pods come and go, so that decisions need not search the cluster:
 
-- pods by controller, and which of them are not ready, for limits per workload; room for a replacement
-  pod has no controller,
-- required anti-affinity: which nodes a new pod must stay away from,
-- ends of reservations: room that a decision reserved and that nobody has confirmed in time.
+- pods by controller, and which of them are not ready, for limits per workload (room that is reserved for a
+  replacement has no controller),
+- terms of required anti-affinity, for the nodes that a new pod must avoid,
+- ends of reservations, to release room whose binding was not confirmed in time.
 
 Terms of anti-affinity are indexed by the labels that their selectors require, so a pod is compared only
 with terms that may select it. If these are too many, all of them count as matches, which bounds the time of
@@ -28,7 +28,7 @@ _Key = tuple[str, str]
 _NONE: Mapping[str, None] = {}
 
 
-class Owners:
+class OwnedPods:
     """Pods held in a cluster, by the uid of their controller."""
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class Owners:
             _drop(self._pods, owner_uid, uid)
             _drop(self._unready, owner_uid, uid)
 
-    def pods(self, owner_uid: str) -> Mapping[str, None]:
+    def list_pods(self, owner_uid: str) -> Mapping[str, None]:
         """Return the uids of the pods of a controller, in no defined order."""
         return self._pods.get(owner_uid, _NONE)
 
-    def unready(self, owner_uid: str) -> Mapping[str, None]:
+    def list_unready(self, owner_uid: str) -> Mapping[str, None]:
         """Return the uids of the pods of a controller that are not ready."""
         return self._unready.get(owner_uid, _NONE)
 
@@ -117,7 +117,7 @@ def _find_values(term: PodAffinityTerm) -> Iterator[tuple[str, str | None]]:
 
 
 class AntiAffinity:
-    """Terms of all pods held in a cluster."""
+    """Terms of required anti-affinity of all pods held in a cluster."""
 
     def __init__(self) -> None:
         self._terms: dict[_Key, HeldTerm] = {}
@@ -171,7 +171,7 @@ class AntiAffinity:
 
 
 class _End(NamedTuple):
-    """End of a reservation; it counts only if the pod is still held by the same decision."""
+    """End of a reservation."""
 
     at_ms: int
     uid: str
@@ -179,7 +179,7 @@ class _End(NamedTuple):
 
 
 class Reservations:
-    """Ends of reservations; the node tells whether the reservation of a decision still exists."""
+    """Ends of reservations. A reservation may have been confirmed or released since: callers check that."""
 
     def __init__(self) -> None:
         self._ends: list[_End] = []

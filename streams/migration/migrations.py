@@ -108,7 +108,7 @@ class Migrations:
     def hold_back(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
         """Return the first gate that stops a pod of a round, for any target; None if none does.
 
-        The round has asked for protections of the pod before.
+        Protections are not checked: the round has checked them (`RoundRules.explain_protection`).
         """
         frozen = self._moves.explain_freeze(held.pod.owner_key, now_ms)
         if frozen is not None:

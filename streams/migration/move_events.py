@@ -69,7 +69,7 @@ class MoveEvents:
     def _find_replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, HeldPod] | None:
         """Return the owner's first pod since a time that has a node and replaces no other pod."""
         replacements, earliest = self._memory.followed.list_replacements(row.owner), None
-        for uid in self._inventory.owners.pods(row.owner):
+        for uid in self._inventory.owners.list_pods(row.owner):
             node_and_held = self._inventory.find_held(uid)
             if node_and_held is None or uid == row.pod.uid or uid in replacements:
                 continue

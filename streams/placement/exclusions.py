@@ -1,4 +1,4 @@
-"""The node for one pod, and nodes that it must stay away from in addition to those that refuse its kind.
+"""Choose the node for one pod, without the nodes that are excluded for this pod.
 
 Pods of one kind share a ranking. A pod's owner, namespace and most labels are not part of its kind.
 So nodes that are excluded for one pod are removed from the ranking's result, and the best of the
@@ -57,14 +57,14 @@ class ExcludedNodes:
 
 
 class Choice(NamedTuple):
-    """The node that a pod is placed on."""
+    """The node for a pod, if there is one."""
 
     ranking: Ranking
-    """By which the node was chosen."""
+    """The ranking from which the node was chosen."""
     row: int | None
     """Row of the node; None if no node accepts the pod."""
     excluded: ExcludedNodes | None
-    """Not determined if no node accepts the kind of the pod."""
+    """None if no node is excluded. Also None if no node accepts the kind, as exclusions do not matter then."""
 
 
 class Exclusions:
@@ -75,7 +75,7 @@ class Exclusions:
     def choose_node(
         self, placer: Placer, pod: Pod, kind: Kind, reserved_node: str | None, now_ms: int
     ) -> Choice:
-        """Choose the node for a pod: one with room that is reserved for it, else the best one."""
+        """Choose the node whose room is reserved for the pod, else the best node."""
         ranking = placer.rank_to_place(kind)
         row = ranking.best()
         node = self._inventory.nodes.get(reserved_node or "")

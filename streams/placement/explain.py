@@ -120,7 +120,7 @@ def build_placed(
     ranking, row, excluded = choice
     assert row is not None  # noqa: S101 - a node was chosen
     without = {row} if excluded is None else {row, *excluded.rows}
-    winner, *runners_up = _node_scores(
+    winner, *runners_up = _build_node_scores(
         placer, ranking, [row, *ranking.runners_up(RUNNERS_UP_MAX, without)]
     )
     missing = count_missing(placer, ranking.kind)
@@ -218,7 +218,9 @@ def _refused_by(ranking: Ranking, excluded: ExcludedNodes | None = None) -> dict
     return counts
 
 
-def _node_scores(placer: Placer, ranking: Ranking, rows: Sequence[int]) -> list[dict[str, object]]:
+def _build_node_scores(
+    placer: Placer, ranking: Ranking, rows: Sequence[int]
+) -> list[dict[str, object]]:
     """Build the fields of a `NodeScore` for each row."""
     return [
         {

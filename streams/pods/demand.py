@@ -236,13 +236,13 @@ HOST_PORTS_PER_POD_MAX = 1_024
 
 def find_exceeded_limit(pod: Pod) -> str | None:
     """Return which limit a pod exceeds, with both numbers; None if it exceeds none."""
-    for subject, count, allowed in _sizes(pod):
+    for subject, count, allowed in _count_parts(pod):
         if count > allowed:
             return f"the pod has {count} {subject}; allowed are at most {allowed}"
     return None
 
 
-def _sizes(pod: Pod) -> Iterator[tuple[str, int, int]]:
+def _count_parts(pod: Pod) -> Iterator[tuple[str, int, int]]:
     containers = (*pod.containers, *pod.init_containers)
     if pod.required_node_affinity or pod.node_selector:
         expressions = [
@@ -257,12 +257,16 @@ def _sizes(pod: Pod) -> Iterator[tuple[str, int, int]]:
         yield "values in its node affinity", values, VALUES_PER_POD_MAX
     amounts = [len(part.requests) + len(part.limits) for part in containers]
     yield "requests and limits in all containers", sum(amounts), AMOUNTS_PER_POD_MAX
-    yield "resources in all containers", len(_resources(pod, containers)), RESOURCES_PER_POD_MAX
+    yield (
+        "resources in all containers",
+        len(_list_resources(pod, containers)),
+        RESOURCES_PER_POD_MAX,
+    )
     ports = sum(len(part.host_ports) for part in containers)
     yield "host ports in all containers", ports, HOST_PORTS_PER_POD_MAX
 
 
-def _resources(pod: Pod, containers: tuple[Container, ...]) -> set[str]:
+def _list_resources(pod: Pod, containers: tuple[Container, ...]) -> set[str]:
     return (
         set(pod.overhead)
         .union(*(container.requests for container in containers))

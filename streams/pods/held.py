@@ -20,7 +20,6 @@ class HeldPod:
 
     pod: Pod
     kind: Kind
-    """The kind of `pod`."""
     assigned_at_ms: int
     decision_id: str | None = None
     """Id of the placement decision that reserved the room."""

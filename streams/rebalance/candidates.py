@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RoundRules:
-    """What a round gets from migrations, which are decided above it."""
+    """Rules of migrations for a round. They are passed in, because `migration` imports `rebalance`."""
 
     leaving: Collection[str]
     """uids of pods that are already leaving; their usage counts as gone."""

@@ -110,7 +110,7 @@ class Fit:
         needed: list[tuple[int, IntArray]] = []
         for name, amount in requests.items():
             if name not in self._free:
-                column = self._columns.free.column(name)
+                column = self._columns.free.get_column(name)
                 if column is None:
                     mask &= amount <= 0
                     continue

@@ -203,7 +203,7 @@ class PoolOutcome:
     """Number of nodes by definition of memory usage, if there are several."""
 
     readings: PoolReadings | None = None
-    """None by Koordinator's rules, by which moves from cooled nodes do not end."""
+    """None with `compat: koordinator`, where migrations off nodes that have cooled go on."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of nodes by class."""

@@ -29,7 +29,7 @@ AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 #: Cached estimates, and their bytes.
-_KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
+_ESTIMATES_MAX, _ESTIMATES_BYTES_MAX = 4_096, 16 * 1024 * 1024
 _ESTIMATE_BYTES = 1_000
 #: Arguments that estimates depend on.
 _ESTIMATION_FIELDS = (
@@ -58,7 +58,7 @@ class Estimator:
         self.thresholds = read_policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
-        self._known = SizedCache[bytes, Estimate](_KNOWN_BYTES_MAX, _KNOWN_MAX)
+        self._estimates = SizedCache[bytes, Estimate](_ESTIMATES_BYTES_MAX, _ESTIMATES_MAX)
         """By key of the kind."""
 
     def estimates_like(self, other: "Estimator") -> bool:
@@ -80,7 +80,7 @@ class Estimator:
 
     def estimate(self, kind: Kind) -> Estimate:
         """Return the estimate of a pod of a kind, within 64 bits; negative if a factor is negative."""
-        estimate = self._known.get(kind.key)
+        estimate = self._estimates.get(kind.key)
         if estimate is None:
             factors = self._factors
             if self.args.allow_customize_estimation:
@@ -99,7 +99,7 @@ class Estimator:
                     ]
                 )
             )
-            self._known.put(kind.key, estimate, _ESTIMATE_BYTES)
+            self._estimates.put(kind.key, estimate, _ESTIMATE_BYTES)
         return estimate
 
     def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:

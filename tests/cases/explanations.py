@@ -62,7 +62,7 @@ def name_the_strategy_that_judged(policy: str) -> str:
 
 
 @case("5.left out", "n1 at 90 %; descheduling.nodeSelector does not select it",
-      right="Rounds do not look at it: descheduling.nodeSelector does not select it.")  # fmt: skip
+      right="Rounds leave it out: descheduling.nodeSelector does not select it.")  # fmt: skip
 def say_that_rounds_do_not_look_at_a_node() -> str:
     policy = moving("descheduling: {nodeSelector: {matchLabels: {pool: web}}}")
     sentences = Cluster(policy, n1=90, n2=20).minutes().why_not("n1")

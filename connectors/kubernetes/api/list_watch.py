@@ -191,13 +191,13 @@ class ListWatch:
 
     async def _find_version(self, version: str) -> None:
         """Check that the server has reached this version; raises _Outdated if it has not."""
-        asked = {
+        query = {
             "resourceVersion": version,
             "resourceVersionMatch": "NotOlderThan",
             "limit": "1",
         }
         try:
-            await self._server.get(self.path, asked)
+            await self._server.get(self.path, query)
         except ApiError as error:
             # A server that only lags behind reaches the version while it waits some seconds.
             if _TOO_LARGE.encode() in error.body:

@@ -137,16 +137,16 @@ class ApiServer:
         With `after`, the `continue` of a page, the list continues after this page. Raises ApiError (410: the
         rest of the list has expired) and ApiUnreachable.
         """
-        asked: dict[str, str | int] = {"limit": limit}
+        query: dict[str, str | int] = {"limit": limit}
         if after:
-            asked["continue"] = after
+            query["continue"] = after
         while True:
-            page = await self.get(path, asked)
+            page = await self.get(path, query)
             yield page
             rest = (page.get("metadata") or {}).get("continue")
             if not rest:
                 return
-            asked["continue"] = rest
+            query["continue"] = rest
 
     async def lines(
         self,

@@ -94,7 +94,7 @@ class Explanations:
             self._events.record(about, "FailedScheduling", text, type="Warning")
 
     async def _patch(self, decision: PlacementDecision, text: str) -> bool:
-        """Write the condition of a waiting pod; False: the pod has it, or needs none."""
+        """Write the condition of a waiting pod; False: the pod has this condition already, or needs none."""
         pod = decision.pod
         for _ in range(ATTEMPTS_MAX):
             live = await read_pod(self._server, pod)
@@ -121,7 +121,7 @@ class Explanations:
 def _build_condition(
     decision: PlacementDecision, text: str, live: LivePod
 ) -> dict[str, Any] | None:
-    """Return the condition with an explanation; None: the pod has it."""
+    """Return the condition with an explanation; None: the pod has this condition already."""
     conditions = live.status.get("conditions") or ()
     found: dict[str, Any] = next(
         (each for each in conditions if each.get("type") == "PodScheduled"), {}

@@ -10,8 +10,7 @@ for a new job and written into it. If there is no such pod, the job fails. A job
 before a restart; it is followed and not requested again. A finished job is not changed.
 
 `reservationOptions`, `deleteOptions`, and labels and annotations of the job about the eviction have no
-effect; the status tells so. If jobs cannot be read or are not
-installed, `ListWatch` tries again.
+effect, and the job's status names them. If jobs cannot be read or are not installed, `ListWatch` tries again.
 
 A job may be requested twice if the process ends before the first status of its migration; the worker
 refuses the second request. Changes while no process follows the job may be missed: a pause takes effect
@@ -165,11 +164,11 @@ class MigrationJobs:
             raise ValueError("spec.podRef needs a namespace and a name")
         if job.phase and job.pod_uid:
             return PodRef(namespace=job.namespace, name=job.pod, uid=job.pod_uid)
-        asked = PodRef(namespace=job.namespace, name=job.pod, uid=job.pod_uid or "-")
+        pod = PodRef(namespace=job.namespace, name=job.pod, uid=job.pod_uid or "-")
         pause_s = PAUSE_S
         while True:
             try:
-                live = await read_pod(self._server, asked)
+                live = await read_pod(self._server, pod)
                 break
             except (ApiUnreachable, AccessError) as error:
                 logger.info("pod of PodMigrationJob %s: %s", job.name, error)
@@ -180,7 +179,7 @@ class MigrationJobs:
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
         if live is None or job.pod_uid not in ("", live.uid):
             return None
-        return asked.model_copy(update={"uid": live.uid})
+        return pod.model_copy(update={"uid": live.uid})
 
     def _changed(self, job: Job, before: Job, pod: PodRef) -> list[MigrationRequest]:
         self._jobs[job.uid] = (job, pod)

@@ -4,9 +4,9 @@ TLS with a configured CA, a bearer token only on encrypted connections, limits o
 cause for each failure (`SourceFailed`).
 
 A kubelet stamps its figures and its answers (header `Date`) with its node's clock. While this clock is
-within `SKEW_MAX_MS` of ours, a measurement keeps the node's time unchanged. Otherwise a measurement
-would be refused as one from the future, or look stale forever. Then its time is that of the answer by
-our clock, minus the age of the figures by the node's clock, and the skew is reported.
+within `SKEW_MAX_MS` of the collector's, a measurement keeps the node's time. Otherwise the node's time would
+make it refused as one from the future, or stale. Then the measurement gets the time of the answer by the
+collector's clock, minus the age of the figures by the node's clock, and the skew is reported.
 """
 
 import os
@@ -40,16 +40,16 @@ _BY_STATUS: Mapping[int, Cause] = {
     404: "not_installed",
     429: "throttled",
 }
-#: `Date` is truncated to seconds: half a second is missing on average.
+#: Mean error of `Date`, which is truncated to seconds.
 _DATE_CUT_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerTimes:
-    """Times of a request and its answer by our clock, and the answer's `Date`, all in ms."""
+    """Times of a request and its answer by the collector's clock, and the answer's `Date`, all in ms."""
 
-    asked_at_ms: int
-    came_at_ms: int
+    requested_at_ms: int
+    answered_at_ms: int
     date_ms: int | None
     """None: no such header."""
 
@@ -149,20 +149,20 @@ async def fetch(
     if token and url.startswith("https:"):
         headers["Authorization"] = token
     limit = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s))
-    asked_at_ms, shown = wall_clock.now_ms(), _USER.sub("//", url)
+    requested_at_ms, shown = wall_clock.now_ms(), _USER.sub("//", url)
     with _as_source_failures(shown, timeout_s):
         async with session.request(
             "GET" if form is None else "POST", url, data=form, headers=headers, ssl=tls,
             timeout=limit, allow_redirects=False,
         ) as answer:  # fmt: skip
-            came_at_ms = wall_clock.now_ms()
+            answered_at_ms = wall_clock.now_ms()
             if answer.status != 200:
                 start = (await answer.content.read(300)).decode(errors="replace").strip()
                 cause = classify_status(answer.status)
                 raise SourceFailed(cause, f"{shown}: status {answer.status}: {start}")
             body = await _read_body(answer, shown)
             date = answer.headers.get("Date")
-    return HttpAnswer(body, AnswerTimes(asked_at_ms, came_at_ms, _date_ms(date)))
+    return HttpAnswer(body, AnswerTimes(requested_at_ms, answered_at_ms, _date_ms(date)))
 
 
 @contextmanager
@@ -211,10 +211,10 @@ def _date_ms(text: str | None) -> int | None:
 def estimate_skew_ms(answered: AnswerTimes, stamped_ms: int | None) -> int | None:
     """Return the node's clock minus ours, by `Date` or by a stamp from the future; None: unknown."""
     if answered.date_ms is not None:
-        halfway_ms = (answered.asked_at_ms + answered.came_at_ms) // 2
+        halfway_ms = (answered.requested_at_ms + answered.answered_at_ms) // 2
         return answered.date_ms + _DATE_CUT_MS - halfway_ms
-    if stamped_ms is not None and stamped_ms > answered.came_at_ms:
-        return stamped_ms - answered.came_at_ms
+    if stamped_ms is not None and stamped_ms > answered.answered_at_ms:
+        return stamped_ms - answered.answered_at_ms
     return None
 
 
@@ -222,10 +222,10 @@ def choose_sample_time(answered: AnswerTimes, stamped_ms: int | None) -> tuple[i
     """Return the time of figures with this stamp (None: that of the answer), and the clock skew."""
     skew = estimate_skew_ms(answered, stamped_ms)
     if stamped_ms is None:
-        return answered.came_at_ms, skew
+        return answered.answered_at_ms, skew
     if skew is None or abs(skew) <= SKEW_MAX_MS:
-        return min(stamped_ms, answered.came_at_ms + SKEW_MAX_MS), skew
+        return min(stamped_ms, answered.answered_at_ms + SKEW_MAX_MS), skew
     age_ms = 0
     if answered.date_ms is not None:
         age_ms = max(0, answered.date_ms + _DATE_CUT_MS - stamped_ms)
-    return answered.came_at_ms - age_ms, skew
+    return answered.answered_at_ms - age_ms, skew

@@ -152,13 +152,13 @@ def convert_node_metric(cluster: str, found: Mapping[str, Any]) -> NodeMetric:
             "cluster": cluster,
             "node": found["metadata"]["name"],
             "updated_at_ms": parse_time_ms(status.get("updateTime")),
-            "report_interval_ms": _interval_ms(collect.get("reportIntervalSeconds")),
+            "report_interval_ms": _read_interval_ms(collect.get("reportIntervalSeconds")),
             "memory_is": _MEMORY.get(collect.get("nodeMemoryCollectPolicy") or ""),
             "pods": tuple(
                 {
                     "namespace": each["namespace"],
                     "name": each["name"],
-                    "usage": _amounts(each.get("podUsage")),
+                    "usage": _read_amounts(each.get("podUsage")),
                     "priority_class": each.get("priority", ""),
                 }
                 for each in status.get("podsMetric") or ()
@@ -166,7 +166,7 @@ def convert_node_metric(cluster: str, found: Mapping[str, Any]) -> NodeMetric:
             "host_applications": tuple(
                 {
                     "name": each["name"],
-                    "usage": _amounts(each.get("usage")),
+                    "usage": _read_amounts(each.get("usage")),
                     "priority_class": each.get("priority", ""),
                 }
                 for each in status.get("hostApplicationMetric") or ()
@@ -174,8 +174,8 @@ def convert_node_metric(cluster: str, found: Mapping[str, Any]) -> NodeMetric:
         }
         if metric is not None:
             values |= {
-                "usage": _amounts(metric.get("nodeUsage")),
-                "system_usage": _amounts(metric.get("systemUsage")),
+                "usage": _read_amounts(metric.get("nodeUsage")),
+                "system_usage": _read_amounts(metric.get("systemUsage")),
                 "aggregated": _read_aggregates(metric.get("aggregatedNodeUsages")),
                 "aggregated_system": _read_aggregates(metric.get("aggregatedSystemUsages")),
             }
@@ -184,7 +184,7 @@ def convert_node_metric(cluster: str, found: Mapping[str, Any]) -> NodeMetric:
     return NodeMetric.model_validate(values)
 
 
-def _amounts(found: Mapping[str, Any] | None) -> dict[str, int]:
+def _read_amounts(found: Mapping[str, Any] | None) -> dict[str, int]:
     # A quantity may be a plain number in JSON.
     listed = (found or {}).get("resources") or {}
     return parse_amounts({name: str(text) for name, text in listed.items()})
@@ -195,7 +195,7 @@ def _read_aggregates(found: Any) -> tuple[dict[str, Any], ...]:
         {
             "duration_ms": parse_duration_ms(each.get("duration") or "0s"),
             "usage": {
-                kind: _amounts(usage)
+                kind: _read_amounts(usage)
                 for kind, usage in (each.get("usage") or {}).items()
                 if kind in AGGREGATION_TYPES
             },
@@ -204,6 +204,6 @@ def _read_aggregates(found: Any) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _interval_ms(seconds: object) -> int | None:
+def _read_interval_ms(seconds: object) -> int | None:
     """Return an interval in ms; None: not given, or ignored as in Koordinator because it is not above 0."""
     return seconds * 1_000 if isinstance(seconds, int) and 0 < seconds < 2**31 else None

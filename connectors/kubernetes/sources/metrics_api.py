@@ -99,9 +99,11 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         sampled_at_ms, read_ms = self._newest.get(node, (0, 0))
         if stamped_ms == read_ms:
             return None
-        came_at_ms = self.context.now_ms()
+        answered_at_ms = self.context.now_ms()
         # The node's clock made the stamp; whose `Date` the answer has is unknown.
-        at_ms, skew_ms = choose_sample_time(AnswerTimes(came_at_ms, came_at_ms, None), stamped_ms)
+        at_ms, skew_ms = choose_sample_time(
+            AnswerTimes(answered_at_ms, answered_at_ms, None), stamped_ms
+        )
         if at_ms <= sampled_at_ms:
             return None
         self.health.record_clock_skew(node, skew_ms)

@@ -7,7 +7,7 @@
     pod_reporter      records and scheduling requests of pods
     pods              converts pods; containers: their resources
     requirements      requirements of pods that loadstream does not support
-    volumes           volumes and claims, which pods depend on
+    volumes           volumes and claims, on which records of pods depend
     conversions       converts nodes, namespaces, priority classes, budgets and selectors
     workloads         converts workloads
     metadata          names, labels, relevant annotations, times

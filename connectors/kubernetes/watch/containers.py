@@ -38,12 +38,12 @@ def convert_containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]
     if whole := spec.get("resources"):
         in_force = whole
         if status.get("resources") is not None:
-            requests, limits = _while_resized(whole, status, infeasible)
+            requests, limits = _resolve_resize(whole, status, infeasible)
             in_force = {"requests": requests, "limits": limits}
         for name in ("requests", "limits"):
-            asked = whole.get(name) or {}
-            counted = in_force.get(name) or asked
-            amounts = {key: counted.get(key, "0") for key in asked if _is_pod_level(key)}
+            requested = whole.get(name) or {}
+            counted = in_force.get(name) or requested
+            amounts = {key: counted.get(key, "0") for key in requested if _is_pod_level(key)}
             _apply_pod_resources(name, amounts, plain, first)
     return plain, first
 
@@ -53,7 +53,7 @@ def _container(each: Json, running: dict[str, Json], infeasible: bool) -> Json:
     requests, limits = resources.get("requests"), resources.get("limits")
     now = running.get(each["name"])
     if now is not None:
-        requests, limits = _while_resized(resources, now, infeasible)
+        requests, limits = _resolve_resize(resources, now, infeasible)
     made = drop_empty(requests=requests, limits=limits)
     if ports := each.get("ports"):
         taken = [
@@ -68,12 +68,14 @@ def _container(each: Json, running: dict[str, Json], infeasible: bool) -> Json:
     return made
 
 
-def _while_resized(asked: Json, now: Json, infeasible: bool) -> tuple[Any, Any]:
+def _resolve_resize(requested: Json, now: Json, infeasible: bool) -> tuple[Any, Any]:
     """Return the effective requests and limits of a container or pod during a resize."""
-    counted = {} if infeasible else asked
+    counted = {} if infeasible else requested
     given_now = now.get("resources")
     if given_now is None:
-        return _largest(counted.get("requests"), now.get("allocatedResources")), asked.get("limits")
+        return _largest(counted.get("requests"), now.get("allocatedResources")), requested.get(
+            "limits"
+        )
     used = (given_now.get("requests"), now.get("allocatedResources"))
     return (
         _largest(counted.get("requests"), *used),

@@ -61,7 +61,7 @@ class CollectionHealth:
 class Collection:
     """A collection; `run` follows it until it is cancelled."""
 
-    follows: ListWatch
+    list_watch: ListWatch
     reporter: Reporter
     required: bool
     """A full list needs this collection."""
@@ -78,7 +78,7 @@ class Collection:
     async def run(self, queue: "asyncio.Queue[tuple[Collection, Event | Exception]]") -> None:
         """Put its events into a queue; an error is the last item."""
         try:
-            async with aclosing(self.follows.events()) as events:
+            async with aclosing(self.list_watch.events()) as events:
                 async for event in events:
                     await queue.put((self, event))
         except Exception as error:
@@ -92,13 +92,13 @@ class Collection:
             self.absent = True
 
     def health(self) -> CollectionHealth:
-        failing = self.follows.failing_since_s
+        failing = self.list_watch.failing_since_s
         return CollectionHealth(
-            path=self.follows.path,
+            path=self.list_watch.path,
             objects=len(self.reporter.known),
-            lists=self.follows.lists,
+            lists=self.list_watch.lists,
             failing_s=None if failing is None else time.monotonic() - failing,
-            why=self.follows.why,
+            why=self.list_watch.why,
             left_out=len(self.reporter.left_out),
         )
 
@@ -217,7 +217,7 @@ class KubernetesWatch:
         """Wait for an event and set `_unread` to its messages; raises WatchBroken."""
         collection, event = await self._queue.get()
         if isinstance(event, Exception):
-            why = f"{collection.follows.path}: {type(event).__name__}: {event}"
+            why = f"{collection.list_watch.path}: {type(event).__name__}: {event}"
             raise WatchBroken(why) from event
         collection.note(event)
         self._unread = self._reported(collection, event, list_id)

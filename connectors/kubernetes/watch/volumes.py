@@ -1,4 +1,4 @@
-"""Volumes and claims of a cluster: what pods depend on. They are kept here and not reported."""
+"""Volumes and claims of a cluster, on which records of pods depend. They are not reported themselves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ def is_reachable_everywhere(found: Json) -> bool:
     return affinity.get("required") is None and _ZONE_LABELS.isdisjoint(labels)
 
 
-class _Kept(Reporter):
+class _SilentReporter(Reporter):
     """Keeps one value per object of a collection, and reports nothing."""
 
     def __init__(self, read: Callable[[Json], Any]) -> None:
@@ -82,7 +82,8 @@ class Claims:
     """Claims and volumes of one cluster."""
 
     def __init__(self) -> None:
-        self.claims, self.volumes = _Kept(read_claim), _Kept(is_reachable_everywhere)
+        self.claims = _SilentReporter(read_claim)
+        self.volumes = _SilentReporter(is_reachable_everywhere)
 
     def clear(self) -> None:
         self.claims.clear()

@@ -49,13 +49,13 @@ def _write(translation: Translation, value: dict[str, Any], path: Path) -> Itera
         at = (*path, key)
         remark = _remark(translation, at)
         if isinstance(child, dict) and child:
-            yield f"{indent}{_flow(key)}:{remark if ': ' in remark else ''}"
+            yield f"{indent}{_format_flow(key)}:{remark if ': ' in remark else ''}"
             yield from _write(translation, child, at)
-        elif isinstance(child, list) and len(_flow(child)) > 60:
-            yield f"{indent}{_flow(key)}:{remark}"
-            yield from (f"{indent}  - {_flow(item)}" for item in child)
+        elif isinstance(child, list) and len(_format_flow(child)) > 60:
+            yield f"{indent}{_format_flow(key)}:{remark}"
+            yield from (f"{indent}  - {_format_flow(item)}" for item in child)
         else:
-            yield f"{indent}{_flow(key)}: {_flow(child)}{remark}"
+            yield f"{indent}{_format_flow(key)}: {_format_flow(child)}{remark}"
 
 
 def _remark(translation: Translation, path: Path) -> str:
@@ -68,12 +68,12 @@ def _remark(translation: Translation, path: Path) -> str:
     return ""
 
 
-def _flow(value: Any) -> str:
+def _format_flow(value: Any) -> str:
     """Return a value as YAML on one line."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_flow(key)}: {_flow(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{_format_flow(key)}: {_format_flow(item)}' for key, item in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
+        return f"[{', '.join(map(_format_flow, value))}]"
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS:
         return value
     return json.dumps(value)

@@ -103,7 +103,7 @@ def _not_hot(
     yield from _present(evidence, node)
     state, selector = evidence.nodes.get(node), evidence.policy.descheduling.node_selector
     if state and selector and not selector.matches(state.labels):
-        yield "Rounds do not look at it: descheduling.nodeSelector does not select it."
+        yield "Rounds leave it out: descheduling.nodeSelector does not select it."
     elif judged:
         yield from _explain_not_hot(evidence, node)
         usage = evidence.metrics[node].usage or {}

@@ -65,9 +65,9 @@ def _gone(evidence: Evidence, found: list[RoundNode], namespace: str, name: str)
         return
     if evidence.replaced:
         if found and evidence.placement is not None:
-            said = f" ({evidence.placement.message})" if evidence.placement.message else ""
+            note = f" ({evidence.placement.message})" if evidence.placement.message else ""
             yield (
-                f"Another pod has the name {namespace}/{name} now and waits for a node{said}; the rounds "
+                f"Another pod has the name {namespace}/{name} now and waits for a node{note}; the rounds "
                 "judged the pod before it."
             )
     elif evidence.gone:
@@ -152,8 +152,8 @@ def _not_looked_at(
             yield f"It was placed on node {decision.node} at {when}."
             yield from _on(evidence, decision.node)
         else:
-            said = f": {decision.message}" if decision.message else ""
-            yield f"It is on no node: at {when} the decision was {decision.outcome}{said}."
+            note = f": {decision.message}" if decision.message else ""
+            yield f"It is on no node: at {when} the decision was {decision.outcome}{note}."
     elif not found and not evidence.migrations and evidence.lifecycle is None:
         yield (
             "No metric, decision or migration names it. The name may be mistyped, the pod may have ended, or "

@@ -183,8 +183,8 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         self.drop(key)
 
 
-#: Most budgets of one namespace that no rarer label tells apart: all are compared with each pod that has the
-#: labels that they require, or with every pod if they require none.
+#: Most budgets of one namespace that require the same labels and no rarer one, because each of them is compared
+#: with every pod that has these labels. It is also the limit for budgets that require no label.
 ALIKE_BUDGETS_MAX = 256
 #: Most values of one selector, in all its expressions.
 SELECTOR_VALUES_MAX = 2_048
@@ -221,7 +221,7 @@ class BudgetIndex:
         self._of_name: dict[str, bytes] = {}
         self._by_label: dict[_Label, dict[bytes, None]] = {}
         self._requiring: Counter[_Label] = Counter()
-        """Number of budgets that require a label. Unlike the index, it does not depend on their order."""
+        """Number of budgets that require each label. It does not depend on the order of the budgets."""
         self._unbound: dict[bytes, None] = {}
         self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX) if cache is None else cache
         self._number = next(_NUMBERS)
@@ -243,8 +243,8 @@ class BudgetIndex:
             alike = sum(len(self._groups[key].names) for key in self._unbound)
         if alike < ALIKE_BUDGETS_MAX:
             return None
-        what = "the same labels" if required else "no label, as its own does"
-        return f"{alike} budgets of its namespace already require {what}, which is the limit"
+        what = "the same labels" if required else "no label either"
+        return f"{alike} budgets of its namespace require {what}, which is the limit"
 
     def _is_told_apart(self, choices: Iterable[tuple[_Label, ...]]) -> bool:
         """Tell whether few other budgets require one of the sets of labels."""

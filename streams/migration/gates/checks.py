@@ -89,7 +89,7 @@ class Gates:
         return self.check_unprotected(held, node, now_ms)
 
     def check_unprotected(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
-        """Return the lasting gate besides protections."""
+        """Return the first lasting gate after `Protection` that stops an eviction; None if there is none."""
         pod = held.pod
         if self.protections.has_evict_annotation(pod):
             return None

@@ -103,10 +103,10 @@ class ConcurrencyLimits:
 
     def _estimate_unavailable(self, replicas: Replicas, moving: int) -> int:
         """Return an upper bound: the number if no migrating pod is unready."""
-        count = len(self.owners.unready(replicas.owner)) + moving
+        count = len(self.owners.list_unready(replicas.owner)) + moving
         if replicas.inferred:
             return count
-        missing = replicas.count - len(self.owners.pods(replicas.owner))
+        missing = replicas.count - len(self.owners.list_pods(replicas.owner))
         return max(count, missing + count)
 
     def _count_unavailable(
@@ -114,8 +114,8 @@ class ConcurrencyLimits:
     ) -> int:
         """Count pods that are unready or migrating, or missing if the number of replicas is known."""
         uids = group.select(waiting_too=waiting_too)
-        pods = self.owners.pods(replicas.owner)
-        unready = self.owners.unready(replicas.owner)
+        pods = self.owners.list_pods(replicas.owner)
+        unready = self.owners.list_unready(replicas.owner)
         moving_ready = {
             uid
             for migration_id, uid in uids.items()

@@ -11,7 +11,7 @@ from schemas.messages.migrations import WorkloadRow
 from schemas.messages.objects import WorkloadState
 from schemas.messages.pods import Pod
 from schemas.policy.durations import format_duration_ms
-from streams.inventory.pod_index import Owners
+from streams.inventory.pod_index import OwnedPods
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most workloads of a cluster.
@@ -69,7 +69,7 @@ class Replicas:
 class Workloads(TrackedRows[str, WorkloadRow]):
     """The workloads of a cluster, by uid."""
 
-    def __init__(self, cluster: str, owners: Owners) -> None:
+    def __init__(self, cluster: str, owners: OwnedPods) -> None:
         super().__init__("workloads", lambda row: row.workload.uid)
         self.cluster = cluster
         self.owners = owners
@@ -121,6 +121,6 @@ class Workloads(TrackedRows[str, WorkloadRow]):
             )  # fmt: skip
         # How many failures an unknown Job allows is unknown, too.
         return Replicas(
-            owner.uid, name, len(self.owners.pods(owner.uid)), inferred=True,
+            owner.uid, name, len(self.owners.list_pods(owner.uid)), inferred=True,
             evictions_allowed=0 if owner.kind == "Job" else None,
         )  # fmt: skip

@@ -97,7 +97,7 @@ class NodeResourcesFit(Filter):
     def mask(self, prepared: Requests) -> BoolArray | None:
         fits: BoolArray | None = None
         for name, amount in prepared:
-            column = self.column(name)
+            column = self.get_column(name)
             if column is None:
                 return np.zeros(len(self._free), dtype=np.bool_)
             enough = column >= amount
@@ -115,13 +115,13 @@ class NodeResourcesFit(Filter):
         for name, amount in prepared:
             if not rows.size:
                 return
-            column = self.column(name)
+            column = self.get_column(name)
             short = np.ones(rows.size, dtype=np.bool_) if column is None else column[rows] < amount
             if short.any():
                 yield _refusal(name), rows[short]
                 rows = rows[~short]
 
-    def column(self, name: str) -> IntArray | None:
+    def get_column(self, name: str) -> IntArray | None:
         """Return the free amounts of all nodes, shape (nodes,); None if no node has the resource."""
         return self._columns.get_or_build(name, self._build) if name in self._named else None
 

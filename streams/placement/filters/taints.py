@@ -26,7 +26,8 @@ LEAVING = frozenset(
         "karpenter.sh/disrupted",
     }
 )
-#: Distinct lists of taints, or taints in them, that are compared with tolerations for one unit of a budget.
+#: Number of distinct lists of taints, and of taints, whose comparison with tolerations costs one unit of a
+#: budget.
 _LISTS_PER_UNIT, _TAINTS_PER_UNIT = 40, 200
 
 
@@ -82,7 +83,7 @@ class TaintToleration(Filter):
     def __init__(self) -> None:
         self._taints = Interned[Taints](())
         self._units: int | None = None
-        """Units for all distinct lists; None: to be counted."""
+        """Units for all distinct lists; None if they have to be counted."""
 
     def relayout(self, source: IntArray) -> None:
         self._taints.relayout(source)
@@ -129,15 +130,15 @@ def select_avoided(taints: Iterable[Taint]) -> Taints:
 
 
 class PreferNoSchedule(SingleReasonFilter):
-    """Refuses nodes on which pods are placed last, and to which no pod is moved.
+    """Refuses nodes with a PreferNoSchedule taint that the pod does not tolerate, and nodes that an
+    autoscaler is about to remove.
 
-    These are nodes with a taint of effect PreferNoSchedule that the pod does not tolerate, and nodes that
-    an autoscaler is about to remove. If no other node accepts a pod, the placer ranks without this filter.
+    If no other node accepts a pod, the placer ranks without this filter. No pod is moved to such nodes.
     Policies cannot name it: the registry adds it to TaintToleration unless `compat` is koordinator.
     """
 
     name = "PreferNoSchedule"
-    single_reason = "node(s) had a taint that asks for other nodes"
+    single_reason = "node(s) had an untolerated PreferNoSchedule taint, or are about to be removed"
     watches = Change.STATE
 
     def __init__(self) -> None:

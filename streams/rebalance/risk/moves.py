@@ -266,7 +266,7 @@ class _Round:
             )
             return
         growth = self.risk.compute_growth(pod.figures)
-        order = np.where(allowed, growth + TIE * self.risk.shares(pod.figures), np.inf)
+        order = np.where(allowed, growth + TIE * self.risk.compute_excess(pod.figures), np.inf)
         target = int(order.argmin())
         costs = self._costs(pod, target)
         if costs.gain < self.gain:

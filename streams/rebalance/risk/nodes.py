@@ -67,8 +67,8 @@ class RiskNodes:
         growth -= self.costs
         return growth
 
-    def shares(self, figures: Figures) -> FloatArray:
-        """Return the sum over resources of mean usage with one more pod, less the hot share, shape (nodes,)."""
+    def compute_excess(self, figures: Figures) -> FloatArray:
+        """Return mean usage minus hot share with one more pod, summed over resources, shape (nodes,)."""
         shares: FloatArray = np.zeros(self.costs.shape)
         for index, (mean, _) in enumerate(figures):
             shares += self._per_unit[index] * mean + self._mean[index]

@@ -113,7 +113,7 @@ class ThresholdMapsTable(TrackedRows[str, ThresholdMapsRow]):
         self._cluster, self._pools = cluster, pools
 
     def change_pools(self, pools: Pools) -> None:
-        """Keep the maps of another policy, and drop the earlier ones."""
+        """Use the maps of a new policy; the row of the earlier maps is deleted."""
         if self._pools.row() is not None:
             self.changed[""] = None
         self._pools = pools

@@ -1,7 +1,7 @@
 """Applies the records of the partitions in the order of their offsets.
 
-Only here, records that were applied before are dropped. Records that Faust has not delivered are read from the
-broker first. A record is applied only when the pipeline has room for its batch.
+Records that were applied before are dropped here, so stages get each record once. Records that Faust has not
+delivered are read from the broker first. A record is applied only when the pipeline has room for its batch.
 
 A stage applies a list of records without interruption. So a batch is split into pieces of limited
 duration, and the event loop runs between them, whatever the records cost.

@@ -1,6 +1,6 @@
 """Checks that the topics of a stage have not been changed or replaced.
 
-Every few seconds the brokers are asked for all topics of the stage: inputs, outputs, journal and
+Every few seconds it requests all topics of the stage from the brokers: inputs, outputs, journal and
 changelogs. A topic that is missing, or has another number of partitions or another id, stops the worker.
 A topic that was deleted and created again has another id, and its offsets mean other records. At the next
 start, `check_ids` tells which partitions must be reset.

@@ -6,7 +6,7 @@ from schemas.policy import read_policy
 from streams.inventory.full_lists import find_unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
-from streams.inventory.pod_index import Owners
+from streams.inventory.pod_index import OwnedPods
 from streams.placement.placer import Placer
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
@@ -14,27 +14,27 @@ from tests.streams.builders import CLUSTER, lifecycle, node, pod, removed_node, 
 
 
 def test_owners_count_pods_that_are_not_ready() -> None:
-    owners = Owners()
+    owners = OwnedPods()
     owners.add(replica("a"))
     owners.add(replica("b", ready=False))
-    assert (len(owners.pods("web")), list(owners.unready("web"))) == (2, ["b"])
+    assert (len(owners.list_pods("web")), list(owners.list_unready("web"))) == (2, ["b"])
     owners.add(replica("b"))
     owners.drop("a")
-    assert (list(owners.pods("web")), len(owners.unready("web"))) == (["b"], 0)
+    assert (list(owners.list_pods("web")), len(owners.list_unready("web"))) == (["b"], 0)
     owners.add(replica("c", owners=()))
     owners.drop("b")
-    assert not owners.pods("web")
+    assert not owners.list_pods("web")
 
 
 def test_a_pod_that_changes_its_controller_counts_for_the_new_one_only() -> None:
     inventory = Inventory(read_policy(""))
     apply_lifecycle(inventory, lifecycle("running", replica("a", "web", ready=False), "node-1"))
     apply_lifecycle(inventory, lifecycle("changed", replica("a", "db", ready=False), "node-1"))
-    assert not inventory.owners.pods("web")
-    assert not inventory.owners.unready("web")
-    assert list(inventory.owners.unready("db")) == ["a"]
+    assert not inventory.owners.list_pods("web")
+    assert not inventory.owners.list_unready("web")
+    assert list(inventory.owners.list_unready("db")) == ["a"]
     apply_lifecycle(inventory, lifecycle("changed", replica("a", owners=()), "node-1"))
-    assert not inventory.owners.pods("db")
+    assert not inventory.owners.list_pods("db")
 
 
 def test_only_a_reference_that_controls_is_the_controller() -> None:

@@ -60,9 +60,9 @@ def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> No
 
 
 def unavailable_by_walk(of: World, uid: str, *, waiting_too: bool) -> int:
-    """Pods of owner web that are not ready, on the move or missing, counted one by one; see `Limits`."""
+    """Pods of owner web that are not ready, on the move or missing, counted one by one; see `ConcurrencyLimits`."""
     owners, registry = of.state.inventory.owners, of.state.migrations.lifecycle.registry
-    pods, unready = set(owners.pods("web")), set(owners.unready("web"))
+    pods, unready = set(owners.list_pods("web")), set(owners.list_unready("web"))
     gone = {
         each.pod.uid
         for each in registry.list_by_owner("web")

@@ -110,7 +110,7 @@ class CpuCounter:
     - the previous reading is too old.
 
     A reading of 0 after others (the container is ending), or with an earlier time, is dropped. So the rates
-    never add up to more than was used.
+    together never exceed the real usage.
     """
 
     __slots__ = ("at_ms", "began_s", "millicores", "seconds", "span_ms")

@@ -71,23 +71,31 @@ class KubeletSettings(SourceSettings):
         """Yield invalid templates, and fields without effect."""
         if self.via == "apiServer":
             message = "found with via: apiServer; allowed is one of them"
-            yield from self._given(_OF_CONNECTIONS, message, "via")
+            yield from self._find_ineffective(_OF_CONNECTIONS, message, "via")
         elif self.url is not None and self.url.startswith("http://"):
-            yield from self._given(_OF_TLS, "found with a url of http://: needs https://", "url")
+            yield from self._find_ineffective(
+                _OF_TLS, "found with a url of http://: needs https://", "url"
+            )
         elif self.insecure and self.ca_file is not None:
             message = "found with insecure: true; allowed is one of them"
             yield Conflict(("caFile",), message, ("insecure",))
         if self.via == "kubelet" and self.url is not None and "{address}" not in self.url:
-            yield from self._given(("addresses",), "found with a url without {address}", "url")
+            yield from self._find_ineffective(
+                ("addresses",), "found with a url without {address}", "url"
+            )
         if self.url is not None and not _is_template(self.url):
             message = "invalid URL template; allowed is http:// or https:// with {node} or {address}, and {port}"
             yield Conflict(("url",), message, ("url",))
 
-    def _given(self, names: Iterable[str], message: str, beside: str) -> Iterator[Conflict]:
+    def _find_ineffective(
+        self, names: Iterable[str], message: str, other_field: str
+    ) -> Iterator[Conflict]:
         """Yield given fields that have no effect because of another one."""
         for name in names:
             if name in self.model_fields_set:
-                yield Conflict((type(self).model_fields[name].alias or name,), message, (beside,))
+                yield Conflict(
+                    (type(self).model_fields[name].alias or name,), message, (other_field,)
+                )
 
 
 def _is_template(url: str) -> bool:
@@ -137,7 +145,7 @@ class Kubelets:
 
     async def _through_server(self, name: str) -> HttpAnswer:
         path = f"/api/v1/nodes/{quote(name)}/proxy{PATH}"
-        asked_at_ms = wall_clock.now_ms()
+        requested_at_ms = wall_clock.now_ms()
         try:
             response = await self._proxy.send(
                 "GET", path, timeout_s=self._settings.timeout_ms / 1_000
@@ -147,7 +155,7 @@ class Kubelets:
         except (ApiError, ApiUnreachable, AccessError) as error:
             raise convert_server_error(error) from error
         # `Date` may be the kubelet's or a proxy's.
-        return HttpAnswer(response.body, AnswerTimes(asked_at_ms, wall_clock.now_ms(), None))
+        return HttpAnswer(response.body, AnswerTimes(requested_at_ms, wall_clock.now_ms(), None))
 
     def _url(self, node: KnownNode) -> str:
         settings = self._settings

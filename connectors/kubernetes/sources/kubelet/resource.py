@@ -89,7 +89,7 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
         self._longest_ms = max(RATE_MAX_MS, 3 * settings.interval_ms)
         """Longest time of a rate: one scrape may be missing and another may be late."""
         self._missed_at_s = time.monotonic()
-        """When missing nodes were last reported, or the start."""
+        """When missing nodes were last reported, or this source was created."""
 
     def read(self) -> AsyncIterator[NodeUsage]:
         """Yield the measurements since the last call.
@@ -108,11 +108,11 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             self._scrape,
             interval_s=self.settings.interval_ms / 1_000,
             failing=self.health.is_failing,
-            skipped=self._skipped,
-            behind=self._behind,
+            skipped=self._count_skipped,
+            behind=self._set_behind,
         )
         try:
-            await scraper.run(self._changed_nodes)
+            await scraper.run(self._list_changed_nodes)
         finally:
             await self._kubelets.close()
 
@@ -133,13 +133,13 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             self.health.counts["samples"] += 1
             self._newest.put(message)
 
-    def _skipped(self, node: str) -> None:
+    def _count_skipped(self, node: str) -> None:
         self.health.counts["skipped"] += 1
 
-    def _behind(self, seconds: float) -> None:
+    def _set_behind(self, seconds: float) -> None:
         self.health.behind_s = seconds
 
-    def _changed_nodes(self) -> Iterable[str] | None:
+    def _list_changed_nodes(self) -> Iterable[str] | None:
         directory = self.directory
         if not self.is_listed():
             return None
@@ -162,22 +162,22 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             memory = parse_single_sample(body, b"node" + MEMORY)
             if cpu is None or memory is None or not 0 <= memory[1] <= AMOUNT_MAX:
                 raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
-            return self._sample(node, body, times, cpu, int(memory[1]))
+            return self._build_sample(node, body, times, cpu, int(memory[1]))
         except NoExposition as error:
             raise SourceFailed("unreadable", str(error)) from error
 
-    def _sample(
+    def _build_sample(
         self, name: str, body: bytes, times: AnswerTimes, cpu: Sample, memory: int
     ) -> NodeUsage | None:
         stamped_ms = None if cpu[2] == UNTIMED else cpu[2]
         at_ms, skew_ms = choose_sample_time(times, stamped_ms)
         self.health.record_clock_skew(name, skew_ms)
         node = self._nodes.get(name)
-        if node is None or _stepped(node.skew_ms, skew_ms):
+        if node is None or _has_stepped(node.skew_ms, skew_ms):
             node = self._nodes[name] = _Node(0 if node is None else node.sampled_at_ms)
         node.skew_ms = skew_ms
         pods = self._pods(node, self.directory.pods_on(name), body, times)
-        node.cpu = _next(node.cpu, cpu, times, self._longest_ms)
+        node.cpu = _update_counter(node.cpu, cpu, times, self._longest_ms)
         if node.cpu.millicores is None or at_ms <= node.sampled_at_ms:
             return None
         usage = {"cpu": node.cpu.millicores, "memory": memory}
@@ -200,7 +200,7 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
         kind, pod_of = b"pod", _itself
         began: dict[bytes, float] = {}
         if not counted and (counted := parse_samples(body, b"container" + CPU)):
-            kind, pod_of = b"container", _pod_labels
+            kind, pod_of = b"container", _get_pod_labels
             starts = parse_samples(body, START)
             began = {labels: value for labels, value, _ in starts if value > START_MIN_S}
         memory = _sum_bytes(parse_samples(body, kind + MEMORY), pod_of)
@@ -211,7 +211,7 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             for labels, _, at_ms in counted
             if at_ms != UNTIMED and labels in known and at_ms < known[labels].at_ms
         }
-        rates = _rates(node, counted, pod_of, times, self._longest_ms, began)
+        rates = _update_rates(node, counted, pod_of, times, self._longest_ms, began)
         found: list[PodUsage] = []
         seen: dict[bytes, str] = {}
         for labels in {**memory, **rates}:
@@ -240,7 +240,7 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
         for labels in all_labels:
             pods[labels] = _find_pod(labels, directory)
             if node.pods.get(labels) != pods[labels]:
-                for each in [each for each in node.counters if _pod_labels(each) == labels]:
+                for each in [each for each in node.counters if _get_pod_labels(each) == labels]:
                     del node.counters[each]
         node.pods, node.pods_version = pods, directory.version
 
@@ -255,7 +255,7 @@ def _find_pod(labels: bytes, directory: NodePods) -> PodUsage | None:
     return PodUsage(namespace=namespace, name=name, uid=pod.uid, usage={})
 
 
-def _rates(
+def _update_rates(
     node: _Node,
     counted: list[Sample],
     pod_of: Callable[[bytes], bytes],
@@ -269,7 +269,7 @@ def _rates(
     known = node.counters
     for sample in counted:
         labels = sample[0]
-        counter = counters[labels] = _next(
+        counter = counters[labels] = _update_counter(
             known.get(labels), sample, times, longest_ms, began.get(labels)
         )
         pod, rate = pod_of(labels), counter.millicores
@@ -281,14 +281,14 @@ def _rates(
     return rates
 
 
-def _next(
+def _update_counter(
     counter: CpuCounter | None,
     sample: Sample,
     times: AnswerTimes,
     longest_ms: int,
     began_s: float | None = None,
 ) -> CpuCounter:
-    at_ms = times.came_at_ms if sample[2] == UNTIMED else sample[2]
+    at_ms = times.answered_at_ms if sample[2] == UNTIMED else sample[2]
     if counter is None:
         return CpuCounter(sample[1], at_ms, began_s)
     counter.take(sample[1], at_ms, longest_ms, began_s)
@@ -305,7 +305,7 @@ def _sum_bytes(found: list[Sample], pod_of: Callable[[bytes], bytes]) -> dict[by
     return sums
 
 
-def _stepped(before_ms: int | None, now_ms: int | None) -> bool:
+def _has_stepped(before_ms: int | None, now_ms: int | None) -> bool:
     return before_ms is not None and now_ms is not None and abs(now_ms - before_ms) > CLOCK_STEP_MS
 
 
@@ -313,6 +313,6 @@ def _itself(labels: bytes) -> bytes:
     return labels
 
 
-def _pod_labels(labels: bytes) -> bytes:
+def _get_pod_labels(labels: bytes) -> bytes:
     """Return the pod's labels of a container; kubelets write labels in alphabetical order."""
     return labels.partition(b",")[2] if labels.startswith(b'container="') else labels

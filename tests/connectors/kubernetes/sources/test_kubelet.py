@@ -84,7 +84,7 @@ async def test_a_kubelet_is_queried_at_its_address_with_the_token(
     times = answer.times
     assert times.date_ms is not None
     # It is in whole seconds.
-    assert times.asked_at_ms - 1_000 <= times.date_ms <= times.came_at_ms
+    assert times.requested_at_ms - 1_000 <= times.date_ms <= times.answered_at_ms
     assert tokens == [TOKEN]
 
 

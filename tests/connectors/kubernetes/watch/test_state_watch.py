@@ -307,7 +307,7 @@ async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 1_000.0)
     for each in reader.watch._collections.values():
-        each.follows._list_pause_s = 1_000.0
+        each.list_watch._list_pause_s = 1_000.0
     api.send_error(PODS, "etcdserver: no leader")
     for number in range(20):
         name = f"later-{number}"

@@ -120,8 +120,8 @@ def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
     assert applied("b-0", label_requirement("k0", "DoesNotExist")) is None
     assert applied("found", label_requirement("app", "Exists")) is None
     assert applied("one-more", label_requirement("other", "DoesNotExist")) == (
-        "budget shop/one-more is refused: 256 budgets of its namespace already require no label, as its "
-        "own does, which is the limit"
+        "budget shop/one-more is refused: 256 budgets of its namespace require no label either, "
+        "which is the limit"
     )
     parts = [label_requirement("app", "In", *(f"v{n}" for n in range(1_000))) for _ in range(3)]
     assert str(applied("large", *parts)).endswith(
