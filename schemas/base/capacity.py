@@ -1,4 +1,4 @@
-"""The capacity of a node, and usage that it makes impossible.
+"""The capacity of a node, and measured usage that is impossible.
 
 On overcommitted nodes, `allocatable` is what pods may request. An annotation of Koordinator then
 has the real capacity.
@@ -16,6 +16,8 @@ from schemas.base.quantities import QuantityError, parse_amount
 #: Measured usage may exceed the capacity by this much, because the timestamps of two counter readings
 #: are not exact.
 PLAUSIBLE_PERCENT_MAX = 105
+#: Why a zero point of a node is impossible.
+ZERO_POINT = "memory: measured 0, but every node uses memory"
 
 RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"
 
@@ -31,6 +33,11 @@ def find_impossible(usage: Mapping[str, int], capacity: Mapping[str, int]) -> st
                 f"{PLAUSIBLE_PERCENT_MAX} % of that"
             )
     return None
+
+
+def is_zero_point(usage: Mapping[str, int]) -> bool:
+    """Tell whether a sample of a node or pod shows no use of memory, as while it starts or ends."""
+    return usage.get("memory") == 0
 
 
 def merge_raw_allocatable(

@@ -101,7 +101,7 @@ class SampleIntake:
                 return refusal
         rules = self._state.policies.of(message.cluster).of_pool(message.pool)
         sample = extract_figures(message, record.value or b"", rules.memory_field)
-        impossible = sample.find_impossible(message.capacity) if message.capacity else None
+        impossible = sample.find_impossible(message.capacity or {})
         if impossible is not None:
             return Refusal("limit", f"usage, {impossible}")
         node = self._state.nodes.get(node_key(message.cluster, message.node))
@@ -137,6 +137,8 @@ class SampleIntake:
             return None
         if isinstance(verdict, Refusal):
             return verdict
+        if sample.zero_points:
+            self._counts["zero_points"] += sample.zero_points
         if node.key not in state.nodes:
             state.keep(node)
         figures = node.take(sample, offset, pool_rules, state.samples_log, state.pods_log)

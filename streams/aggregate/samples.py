@@ -2,7 +2,8 @@
 
 The policy selects one of the memory readings for the node, all pods and all host applications. Without
 the selected reading, plain `memory` counts. The system part is the one in the sample; otherwise it is the
-node's usage without its pods and host applications, at least 0. Missing figures stay unknown.
+node's usage without its pods and host applications, at least 0. Missing figures stay unknown. Pods and
+host applications with memory 0 are starting or ending, and are left out.
 
 `decode_known` decodes samples of known nodes and pods faster than pydantic does. Its typed decoder
 checks types and ranges; names are compared with those of earlier samples, which pydantic has accepted.
@@ -20,7 +21,7 @@ import msgspec
 from msgspec import Meta
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.base.capacity import find_impossible
+from schemas.base.capacity import ZERO_POINT, find_impossible, is_zero_point
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN, ObjectName, SourceName
 from schemas.messages.usage import (
@@ -165,6 +166,8 @@ class SampleFigures:
     system: Amounts
     members: list[tuple[Member, Amounts]]
     """Pods, then host applications, in the order of the sample."""
+    zero_points: int
+    """Number of pods and host applications that were left out because of memory 0."""
     resources: frozenset[str]
     """Resources with any figure."""
     facts: dict[str, Any]
@@ -174,6 +177,8 @@ class SampleFigures:
 
     def find_impossible(self, capacity: Amounts) -> str | None:
         """Describe an amount that a node of this capacity cannot use; None if there is none."""
+        if is_zero_point(self.usage):
+            return ZERO_POINT
         parts = [self.usage, self.system, *[amounts for _, amounts in self.members]]
         most = {name: max([part.get(name, 0) for part in parts]) for name in capacity}
         return find_impossible(most, capacity)
@@ -205,6 +210,8 @@ def extract_figures(
         )
         for application in sample.host_applications
     ]
+    running = [member for member in members if not is_zero_point(member[1])]
+    zero_points, members = len(members) - len(running), running
     usage = _select_memory(sample.usage, sample.memory, memory_field)
     system = sample.system_usage
     if system is None:
@@ -217,6 +224,7 @@ def extract_figures(
         usage=usage,
         system=system,
         members=members,
+        zero_points=zero_points,
         resources=frozenset().union(usage, system, *[amounts for _, amounts in members]),
         facts={name: value for name, value in facts.items() if value is not None},
         node_created_at_ms=sample.node_created_at_ms or 0,

@@ -45,7 +45,7 @@ class AggregateStage:
         self.counts: Counter[str] = Counter()
         """Records by result since `take_counts`: taken, taken_late, duplicate,
         refused_<category>; also reported, forgotten, set_back, renewed, policy_adopted,
-        policy_repeated."""
+        policy_repeated, and zero_points: pods that were left out because of memory 0."""
         self._intake = SampleIntake(state, partitions, limits, self.counts)
         self._has_table = has_table
         self._dead_letters: dict[int, list[OutputRecord]] = {}

@@ -28,6 +28,10 @@ class RoundInput:
     """Whether pods that prefer no eviction come last on their node (noEvictionPolicy Preferred)."""
 
 
+#: Parts of selectors that are compared with a pod in the time of one unit of the round's budget.
+_PARTS_PER_UNIT = 100
+
+
 class PodFilter:
     """The namespaces and pod selectors of a policy."""
 
@@ -36,7 +40,12 @@ class PodFilter:
         self._selectors: tuple[LabelSelector, ...] = tuple(
             item.selector for item in args.pod_selectors if item.selector is not None
         )
-
+        parts = sum(
+            1 + len(selector.match_labels) + len(selector.match_expressions)
+            for selector in self._selectors
+        )
+        self.units = parts // _PARTS_PER_UNIT
+        """Units of the round's budget that the selectors cost for a pod, beside the check of the pod."""
         self.open = self._namespaces is None and not self._selectors
         """Whether every pod passes."""
 

@@ -174,6 +174,57 @@ def never_move_to_the_unknown(given: tuple[str, dict[str, float] | None]) -> str
     return cluster.minutes().moves()
 
 
+@cases(
+    "4.stage",
+    ("any producer: n1 uses 80 %, then reports cpu 0 and memory 0; the filter's threshold is 65", "",
+     "waits for cpu usage exceed threshold; refused 5: usage, memory: measured 0, but every node uses memory"),
+    ("the same under compat: koordinator", "compat: koordinator\n",
+     "waits for cpu usage exceed threshold; refused 5: usage, memory: measured 0, but every node uses memory"),
+)  # fmt: skip
+def skip_zero_points_of_nodes(compat: str) -> str:
+    cluster = Cluster(LOAD_AWARE + compat, n1=None)
+    for seconds in range(0, 300, 30):
+        used = {"cpu": 80 * CPU, "memory": MEMORY} if seconds < 150 else {"cpu": 0, "memory": 0}
+        feed(cluster, seconds, cluster.sample("n1", seconds, 0, usage=used))
+    decision, refusals = cluster.decide(make_pod("p")), cluster.refusals()
+    return f"waits for {why(decision)[0]}; refused {len(refusals)}: {refusals[-1]}"
+
+
+@case(
+    "4.pods",
+    "any producer: pod a uses 60 %, then its zero points follow; its mean usage",
+    right="60 %",
+)
+def skip_zero_points_of_pods() -> str:
+    cluster = Cluster(LOAD_AWARE, n1=None)
+    cluster.pod("a", "n1")
+    for seconds in range(0, 270, 30):
+        used = {"cpu": 60 * CPU, "memory": MEMORY} if seconds < 150 else {"cpu": 0, "memory": 0}
+        pods = (PodUsage(namespace="default", name="a", uid="a", usage=used),)
+        feed(cluster, seconds, cluster.sample("n1", seconds, 80, pods=pods))
+    means = cluster.pipeline.aggregate.state.nodes[f"{CLUSTER}/n1"].pods.means(0, ["cpu"])
+    return " ".join(f"{usage['cpu'] // CPU} %" for _, usage in means)
+
+
+@cases(
+    "1.missing",
+    ("n1 hot by cpu; a's memory is unknown and it requests 20 of 40Gi; n2 uses 30 %, high 60", "20Gi",
+     "none: it is expected to use cpu 2000"),
+    ("the same, and a requests 1Gi", "1Gi", "a n1->n2"),
+)  # fmt: skip
+def expect_unknown_memory_on_the_target(memory: str) -> str:
+    cluster = Cluster(moving("rebalance: {lowThresholds: {cpu: 30, memory: 50}, "
+                             "highThresholds: {cpu: 70, memory: 60}}"), n1=85)  # fmt: skip
+    cluster.node("n2", 20, 30)
+    cluster.pod("a", "n1", 20, containers=(container({"cpu": "2", "memory": memory}),))
+    node, pod, _ = cluster.pods["a"]
+    cluster.pods["a"] = node, pod, {"cpu": 20}
+    moves = cluster.minutes().moves()
+    text = " ".join(cluster.why_not("n1"))
+    expected = text.partition("it is expected to use ")[2].partition(",")[0]
+    return f"{moves}: it is expected to use {expected}" if expected else moves
+
+
 # --- usage of prod pods, unknown pods ------------------------------------------------------------
 
 

@@ -88,9 +88,13 @@ def move(given: tuple[str, str, dict[str, Any], dict[str, tuple[str, float]]]) -
 
 @cases(
     "1.capacity",
-    ("a device plugin restarts: allocatable 0, 2 GPUs used, high 70", {_GPU: "0"}, "none"),
-    ("the node does not say its GPUs", {}, "none"),
-    ("2 GPUs, both used: hot", {_GPU: "2"}, "a n1->n2"),
+    (
+        "a device plugin restarts: allocatable 0, 2 GPUs used, high 70",
+        {_GPU: "0"},
+        "none: capacity of nvidia.com/gpu is 0 or unknown",
+    ),
+    ("the node does not say its GPUs", {}, "none: capacity of nvidia.com/gpu is 0 or unknown"),
+    ("2 GPUs, both used: hot", {_GPU: "2"}, "a n1->n2: judged"),
 )
 def do_not_judge_by_unknown_capacity(gpus: dict[str, str]) -> str:
     policy = f"rebalance: {{lowThresholds: {{{_GPU}: 60}}, highThresholds: {{{_GPU}: 70}}}}"
@@ -99,7 +103,9 @@ def do_not_judge_by_unknown_capacity(gpus: dict[str, str]) -> str:
     cluster.node("n2", 10, allocatable=_WHOLE | {_GPU: "2"}, used={_GPU: 0})
     cluster.pod("a", "n1", 10)
     cluster.pods["a"][2][_GPU] = 1
-    return cluster.minutes().moves()
+    moves, text = cluster.minutes().moves(), " ".join(cluster.why_not("n1"))
+    skipped = "capacity of nvidia.com/gpu is 0 or unknown"
+    return f"{moves}: {skipped if f'Its {skipped}' in text else 'judged'}"
 
 
 @case("9", "control plane with 2899Mi of 1.18Gi allocatable memory (capacity 3.65Gi), static pods only",

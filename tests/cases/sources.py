@@ -18,6 +18,7 @@ from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSetti
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
 from schemas.policy.validation import build_model
+from streams.aggregate.samples import extract_figures
 from tests.cases.case import case, cases
 from tests.connectors.kubernetes.sources.builders import container_lines, exposition, node_lines
 from tests.connectors.kubernetes.sources.harness import (
@@ -164,9 +165,8 @@ def _kubelet(*scrapes: tuple[int, list[Any]]) -> list[str]:
         at_ms = _T0 + seconds * 1_000
         body = exposition([*node_lines(1_000 + seconds, 2**33, at_ms), *lines])
         sample = source.build_sample("n1", HttpAnswer(body, AnswerTimes(at_ms, at_ms + 50, None)))
-        sample = drop_impossible(sample, {}, source.health) if sample else None
-        pods = {pod.name: pod.usage for pod in sample.pods} if sample else {}
-        usage = pods.get("a", {})
+        members = sample and extract_figures(sample, b"", "usage_without_page_cache_bytes").members
+        usage = next((usage for (_, name, *_), usage in members or () if name == "a"), {})
         memory = usage.get("memory")
         mebibytes = "-" if memory is None else f"{memory >> 20}Mi"
         found.append(f"{usage.get('cpu', '-')}/{mebibytes}")

@@ -18,7 +18,7 @@ from typing import Any, Self
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth, SourceReport
 from connectors.kubernetes.sources.precedence import Precedence
-from schemas.base.capacity import find_impossible
+from schemas.base.capacity import ZERO_POINT, find_impossible, is_zero_point
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import NodeUsage
 
@@ -139,23 +139,17 @@ class Collector:
 def drop_impossible(
     message: NodeUsage, capacity: Mapping[str, int], health: SourceHealth
 ) -> NodeUsage | None:
-    """Return the sample without pods with impossible usage; None: the usage of the node is impossible.
-
-    Impossible is more than the node has, or no memory at all, as in pods that end.
-    """
-    if message.usage.get("memory") == 0:
-        impossible: str | None = "memory: found 0; every node uses memory"
-    else:
-        impossible = find_impossible(message.usage, capacity)
+    """Return the sample without pods with impossible usage; None: the usage of the node is impossible."""
+    impossible = find_impossible(message.usage, capacity)
+    if is_zero_point(message.usage):
+        impossible = ZERO_POINT
     if impossible is not None:
         health.record_failure(SourceFailed("impossible", impossible), message.node)
         return None
-    alive = [pod for pod in message.pods if pod.usage.get("memory") != 0]
-    pods = [pod for pod in alive if find_impossible(pod.usage, capacity) is None]
+    pods = [pod for pod in message.pods if find_impossible(pod.usage, capacity) is None]
     if len(pods) == len(message.pods):
         return message
-    health.counts["pods_zero"] += len(message.pods) - len(alive)
-    health.counts["pods_impossible"] += len(alive) - len(pods)
+    health.counts["pods_impossible"] += len(message.pods) - len(pods)
     return message.model_copy(update={"pods": tuple(pods)})
 
 

@@ -23,7 +23,7 @@ from connectors.queries.whynot.wording import (
 )
 from connectors.units import amounts_text, count_text
 from schemas.base.capacity import merge_raw_allocatable
-from schemas.base.quantities import parse_amount
+from schemas.base.quantities import parse_amounts
 from schemas.messages.migrations import LIVE
 from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
@@ -42,6 +42,8 @@ def about_node(evidence: Evidence, node: str) -> Answer:
         sentences += _hot(evidence, each)
     if not now:
         sentences += _not_hot(evidence, node, found, judged=not unknown)
+    if not unknown:
+        sentences += _without_capacity(evidence, node)
     sentences += [
         f"In pool {pool.pool} {memory_text(pool)}."
         for pool in list_judged_pools(evidence.rounds[0])
@@ -151,16 +153,33 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         )
 
 
-def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[str, float]:
-    """Return usage in percent of allocatable, or of the annotation raw-allocatable, by resource."""
+def _without_capacity(evidence: Evidence, node: str) -> Iterator[str]:
+    """Name the resources by which no round judges the node, because it has no capacity of them."""
+    if node not in evidence.nodes or evidence.policy.compat == "koordinator":
+        return
+    capacity = _capacity(evidence, node)
+    for pool in evidence.rounds[0].pools:
+        judged_by = {**pool.thresholds.low, **pool.thresholds.high}
+        if lacking := [name for name in judged_by if not capacity.get(name) and name != "pods"]:
+            yield (
+                f"Its capacity of {' and '.join(lacking)} is 0 or unknown, so {strategy_text(pool)} does "
+                "not judge it by that."
+            )
+
+
+def _capacity(evidence: Evidence, node: str) -> Mapping[str, int]:
+    """Return allocatable, or the annotation raw-allocatable, by resource; empty if it is unknown."""
     state = evidence.nodes.get(node)
     if state is None:
         return {}
-    allocatable = {name: parse_amount(name, text) for name, text in state.allocatable.items()}
-    capacity = merge_raw_allocatable(allocatable, state.annotations)
+    return merge_raw_allocatable(parse_amounts(state.allocatable), state.annotations)
+
+
+def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[str, float]:
+    """Return usage in percent of capacity by resource."""
     return {
         name: 100 * usage[name] / whole
-        for name, whole in capacity.items()
+        for name, whole in _capacity(evidence, node).items()
         if name in usage and whole > 0
     }
 

@@ -7,7 +7,7 @@ a while: fewer pods are evicted then, but never too many.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from schemas.messages.migrations import DisruptionBudgetRow
@@ -183,8 +183,8 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         self.drop(key)
 
 
-#: Most budgets of one namespace that require the same labels, because each of them is compared with every pod
-#: that has these labels. It is also the limit for budgets that require no label.
+#: Most budgets of one namespace that require the same labels and no rarer one, because each of them is compared
+#: with every pod that has these labels. It is also the limit for budgets that require no label.
 ALIKE_BUDGETS_MAX = 256
 #: Most values of one selector, in all its expressions.
 SELECTOR_VALUES_MAX = 2_048
@@ -235,14 +235,34 @@ class BudgetIndex:
         if values > SELECTOR_VALUES_MAX:
             return f"its selector names {values} values; allowed are at most {SELECTOR_VALUES_MAX}"
         required = list(_choices(selector))
-        alike = min(
-            (max(self._requiring[label] for label in labels) for labels in required),
-            default=sum(len(self._groups[key].names) for key in self._unbound),
-        )
+        if required:
+            if self._is_told_apart(required):
+                return None
+            alike = min(max(map(self._count_alike, labels)) for labels in required)
+        else:
+            alike = sum(len(self._groups[key].names) for key in self._unbound)
         if alike < ALIKE_BUDGETS_MAX:
             return None
         what = "the same labels" if required else "no label either"
         return f"{alike} budgets of its namespace require {what}, which is the limit"
+
+    def _is_told_apart(self, choices: Iterable[tuple[_Label, ...]]) -> bool:
+        """Tell whether few other budgets require one of the sets of labels."""
+        return any(
+            max(self._requiring[label] for label in labels) < ALIKE_BUDGETS_MAX
+            for labels in choices
+        )
+
+    def _count_alike(self, label: _Label) -> int:
+        """Return the number of budgets that require a label and are not told apart, up to the limit."""
+        alike = 0
+        for group in self._groups.values():
+            choices = list(_choices(group.selector))
+            if any(label in labels for labels in choices) and not self._is_told_apart(choices):
+                alike += len(group.names)
+                if alike >= ALIKE_BUDGETS_MAX:
+                    break
+        return alike
 
     def put(self, name: str, selector: PodSelector | None) -> None:
         """Set the selector of a budget."""

@@ -259,6 +259,7 @@ class _HotNode:
     def _find_protection(self, held: HeldPod) -> tuple[str, str] | None:
         """Return gate and message if a pod may never be moved."""
         pod_filter = self.pool.shared.pod_filter
+        self.inputs.budget.spend(pod_filter.units)
         stopped = None if pod_filter.open else pod_filter(held)
         if stopped is not None:
             return stopped
@@ -314,7 +315,7 @@ class _HotNode:
             self._refuse(index, refused, candidate)
             return False
         if target is not None:
-            amounts, prod = self.pods.amounts[index], self.pods.prod[index]
+            amounts, prod = self.pods.expect_on_target(index), self.pods.prod[index]
             group = self.evictions.fit.group(held, hot.phase)
             self.evictions.targets.take(target, amounts, group, hot.phase, prod=prod)
         hot.note(Verdict(held.pod, "", "", candidate.target, candidate.usage))
@@ -337,7 +338,7 @@ class _HotNode:
     def _find_target(self, index: int) -> int | None:
         """Return the best target for a pod that is not excluded."""
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
-        amounts, prod = self.pods.amounts[index], self.pods.prod[index]
+        amounts, prod = self.pods.expect_on_target(index), self.pods.prod[index]
         group = evictions.fit.group(held, phase)
         best = evictions.targets.find_target(amounts, group, phase, prod=prod)
         if best is None:
@@ -369,12 +370,12 @@ class _HotNode:
         allowed = int(evictions.fit.group(held, phase).mask.sum())
         if not allowed:
             return "fit", f"none of {count} targets can run the pod"
-        usage = zip(self.pool.nodes.resources, self.pods.amounts[index], strict=True)
+        usage = zip(self.pool.nodes.resources, self.pods.expect_on_target(index), strict=True)
         text = ", ".join(f"{name} {amount}" for name, amount in usage)
         return (
             "room",
             f"none of {allowed} targets that can run the pod has room for it, or all of them are "
-            f"excluded for it: it uses {text}",
+            f"excluded for it: it is expected to use {text}",
         )
 
 

@@ -115,6 +115,7 @@ class HotPods:
         used = np.concatenate([node.used for node in figures])
         self._rows: list[list[int]] = used.tolist()
         self._names = reading_rules.resources
+        self._column_indexes: list[int] = column_indexes.tolist()
         self.used: IntArray = used[:, column_indexes]
         """Usage or `UNMEASURED`, shape (pods, resources of the pool)."""
         amounts = np.maximum(used, 0)
@@ -156,6 +157,23 @@ class HotPods:
         usage = {name: amount for name, amount in used if amount != UNMEASURED}
         usage["pods"] = 1
         return usage
+
+    def expect_on_target(self, index: int) -> list[int]:
+        """Return the usage that a pod adds to its target, by resource of the pool.
+
+        Instead of unknown usage, the pod's estimate counts, or its request if estimates lack the resource.
+        """
+        amounts, kind, usage = self.amounts[index], self.held[index].kind, self.usage(index)
+        names = [self._names[column] for column in self._column_indexes]
+        node = self._figures[0].node
+        if node is None or usage.keys() >= set(names):
+            return amounts
+        estimator = node.usage.estimator
+        estimate = dict(zip(estimator.resources, estimator.estimate(kind).added, strict=True))
+        return [
+            amount if name in usage else estimate.get(name) or kind.demand.requests.get(name, 0)
+            for name, amount in zip(names, amounts, strict=True)
+        ]
 
     def order(self, excess: FloatArray, weights: FloatArray) -> list[int]:
         """Return the positions of the pods in the order of eviction, node by node.

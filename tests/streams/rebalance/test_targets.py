@@ -56,6 +56,28 @@ def test_with_node_fit_a_pod_goes_only_where_it_could_run(
         assert world.round() == ([] if node_fit else ["a hot->calm"])
 
 
+@pytest.mark.parametrize(
+    ("usage", "memory", "moved"),
+    [
+        ({"cpu": 1_500}, "16Gi", False),
+        ({"cpu": 1_500}, "1Gi", True),
+        ({"cpu": 1_500, "memory": 0}, "16Gi", True),
+    ],
+)
+def test_unknown_usage_of_a_pod_counts_on_the_target_by_its_estimate(
+    usage: dict[str, int], memory: str, *, moved: bool
+) -> None:
+    world = Rounds(
+        "rebalance: {highThresholds: {cpu: 70, memory: 50}, lowThresholds: {cpu: 30, memory: 50}, "
+        "anomalyCondition: {consecutiveAbnormalities: 1}}"
+    )
+    world.node("hot", system=60)
+    world.pod("a", "hot", usage=usage, containers=(container({"cpu": "1", "memory": memory}),))
+    world.node("calm")
+    world.system["calm"]["memory"] = 10 * GI
+    assert world.round() == (["a hot->calm"] if moved else [])
+
+
 def test_resources_that_no_node_has_cost_nothing_per_node(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
     build = NodeResourcesFit._build

@@ -129,6 +129,28 @@ def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
     )
 
 
+def _labelled(name: str, **labels: str) -> DisruptionBudget:
+    selector = PodSelector(match_labels=labels)
+    return DisruptionBudget(cluster="test", namespace="shop", name=name, selector=selector)
+
+
+@pytest.mark.parametrize("plain_first", [False, True])
+def test_budgets_that_a_label_tells_apart_do_not_count_to_the_limit(*, plain_first: bool) -> None:
+    shards = [
+        _labelled(f"b-{number}", app="web", shard=f"{number}")
+        for number in range(2 * ALIKE_BUDGETS_MAX)
+    ]
+    plain = _labelled("plain", app="web")
+    budgets = Budgets("test")
+    for budget in [plain, *shards] if plain_first else [*shards, plain]:
+        assert budgets.apply(budget, 1) is None
+    pod = Pod(namespace="shop", name="p", uid="p", labels={"app": "web", "shard": "7"})
+    assert budgets.find_covering_names(pod) == ("b-7", "plain")
+    for number in range(ALIKE_BUDGETS_MAX - 1):
+        assert budgets.apply(_labelled(f"same-{number}", app="web"), 1) is None
+    assert budgets.apply(_labelled("too-many", app="web"), 1) is not None
+
+
 def test_few_budgets_that_no_label_tells_apart_are_kept() -> None:
     budgets = Budgets("test")
     for number in range(3 * ALIKE_BUDGETS_MAX):

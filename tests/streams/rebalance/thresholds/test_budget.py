@@ -4,7 +4,8 @@ import pytest
 
 from streams.rebalance import balancer
 from streams.rebalance.thresholds.evictions import CHECKED_MAX, LATER
-from tests.streams.rebalance.rounds import asked_in, busy
+from tests.streams.builders import BY_THRESHOLDS
+from tests.streams.rebalance.rounds import Rounds, asked_in, busy
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
@@ -23,3 +24,18 @@ def test_rounds_check_a_limited_number_of_pods_and_reach_every_hot_node(
     left_out = [hot for pool in world.outcome.pools for hot in pool.hot if not hot.checked]
     assert left_out
     assert all(hot.ended in (CHECKED_MAX, LATER) for hot in left_out)
+
+
+def test_rounds_check_fewer_pods_against_many_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balancer, "PODS_PER_ROUND_MAX", 12)
+    checked = []
+    for count in (1, 300):
+        selectors = ", ".join(f"{{selector: {{matchLabels: {{app: a{n}}}}}}}" for n in range(count))
+        world = Rounds(f"{BY_THRESHOLDS}  podSelectors: [{selectors}]")
+        world.node("hot", system=60)
+        for number in range(12):
+            world.pod(f"p{number:02}", "hot", 3)
+        world.node("calm")
+        assert world.round() == []
+        checked.append(sum(hot.checked for pool in world.outcome.pools for hot in pool.hot))
+    assert checked == [12, 2]
