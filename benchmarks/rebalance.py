@@ -21,7 +21,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, OwnerReference, Pod
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
-from streams.migration.gates.round_limits import RoundLimits
+from streams.migration.limits.round_limits import RoundLimits
 from streams.moves.history import Moves
 from streams.placement.exclusions import Exclusions
 from streams.pods.held import HeldPod

@@ -28,9 +28,8 @@ from connectors.kafka.reader import Gap, Reader
 from connectors.kafka.topics import changelog_name, expected_topics
 from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 from schemas.storage.tables import PARTITION, TABLE_OF_KIND, kind_of_key
-from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.catalog import TOPIC_BY_NAME, RecordPlace, place_record
 from schemas.topics.codec import encode
-from schemas.topics.records import RecordPlace, place_record
 from simulation.processes import Loadstream, make_worker, run_processes
 
 #: Longest time without any answer of the worker.

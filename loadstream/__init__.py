@@ -11,11 +11,10 @@ closed_loop  `closed-loop`: policies and schedulers compared over whole days
 status       `status`: brokers and clusters on one screen
 cluster      `cluster pause`, `resume`, `why-not`
 node         `node list`, `drain`, `undrain`
-partition    `partition reset`
 replay       `replay verify`: replays the journal and compares the outputs
 schema       `schema export`
 doctor/      `doctor`: faults of an installation
-kubernetes   `kubernetes watch`, `collect`, `bind`, `evict`, `all`; kubernetes_demo: `kubernetes demo`
-topic/, migration/, policy/  command groups
+kubernetes   `kubernetes watch`, `collect`, `bind`, `evict`, `all`, `demo`
+topic/, migration/, policy/, partition/  command groups
 cli/         arguments, connections, errors and files of all commands
 """

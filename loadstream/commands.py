@@ -19,7 +19,6 @@ from loadstream import (
     demo,
     kubernetes,
     node,
-    partition,
     replay,
     schema,
     simulate,
@@ -30,6 +29,7 @@ from loadstream.cli.arguments import Json
 from loadstream.cli.command import EXIT_CODES, command
 from loadstream.doctor import command as doctor
 from loadstream.migration import commands as migration
+from loadstream.partition import commands as partition
 from loadstream.policy import commands as policy
 from loadstream.topic import commands as topic
 

@@ -20,13 +20,15 @@ from loadstream.cli.arguments import (
     MetricsPort,
     Sources,
     check_metrics,
+    make_directory,
+    number,
     read_source_file,
 )
 from loadstream.cli.command import command
-from loadstream.kubernetes_demo import demo
 
 if TYPE_CHECKING:
     from connectors.kubernetes.duties.process import DutyFactory
+    from simulation.kubernetes_demo.summary import Summary
 
 app = typer.Typer(
     name="kubernetes",
@@ -60,6 +62,21 @@ Cordon = Annotated[
         help="Cordon the Kubernetes node during `loadstream node drain`.",
     ),
 ]
+
+Nodes = Annotated[
+    int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="Number of nodes.")
+]
+
+
+Pods = Annotated[
+    int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="Number of pods.")
+]
+
+
+Output = Annotated[Path, typer.Option(help="Directory for logs, the audit log and the summary.")]
+
+
+Plain = Annotated[bool, typer.Option("--plain", help="Print lines instead of the live view.")]
 
 
 @command(app, "kubernetes watch --cluster prod-eu-1")
@@ -133,7 +150,45 @@ def all_duties(
     _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
 
 
-command(app, "kubernetes demo --nodes 40", kafka=False)(demo)
+@command(app, "kubernetes demo --nodes 40", kafka=False)
+def demo(
+    nodes: Nodes = 200,
+    pods: Pods = 1000,
+    output: Output = Path("demo-output/kubernetes"),
+    plain: Plain = False,
+) -> None:
+    """Run a real control plane on this machine, and let loadstream place and rebalance pods on it.
+
+    API server, etcd and controllers are those of Kubernetes; kwok simulates the kubelets. The demo
+    takes two to four minutes; the first run also builds the programs, which needs Go. Exit code 0: the
+    API server's audit log shows no problem; 1: there is a problem; 2: Go is missing.
+    """
+    make_directory(output, "--output")
+    from rich.console import Console
+
+    from connectors.kafka.client import BrokerUnavailable
+    from simulation.control_plane.build import ControlPlaneUnavailable, build
+    from simulation.kubernetes_demo.runner import run
+    from simulation.kubernetes_demo.steps import Size
+    from simulation.kubernetes_demo.topic_client import RecordLost
+    from simulation.kubernetes_demo.view import show_live
+    from simulation.processes import ProcessDied
+
+    try:
+        echo("building the control plane, unless it is in the cache ...")
+        binary = build()
+        with show_live(Console(), plain=plain) as show:
+            summed = run(binary, output.absolute(), Size(nodes, pods), show)
+    except ControlPlaneUnavailable as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except (BrokerUnavailable, RecordLost, ProcessDied, OSError) as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    _print_and_write(output, summed)
+    raise typer.Exit(1 if summed.problems else 0)
 
 
 def _watch(schedulers: list[str] | None) -> "DutyFactory":
@@ -202,3 +257,10 @@ def _run(
         except (AccessError, PortUnusable) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None
+
+
+def _print_and_write(output: Path, summed: "Summary") -> None:
+    text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
+    (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
+    echo(text)
+    echo(f"logs and the audit log: {output}")

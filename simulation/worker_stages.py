@@ -14,8 +14,8 @@ from connectors.kafka.producer import OutgoingRecord, Sender
 from connectors.kafka.reader import Gap, Reader, Record
 from connectors.process.wall_clock import now_ms
 from schemas.settings.connection import KafkaSettings
+from schemas.topics.catalog import RecordPlace
 from schemas.topics.partitions import partition_for
-from schemas.topics.records import RecordPlace
 from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage

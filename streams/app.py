@@ -16,7 +16,7 @@ from typing import Any
 from connectors.process.metrics_endpoint import serve
 from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.storage.tables import CLUSTER_TABLES, WINDOWS
-from schemas.topics.catalog import CLUSTER_INPUTS
+from schemas.topics.catalog import CLUSTER_INPUTS, TOPIC_BY_NAME
 from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.intake import INPUT
 from streams.aggregate.restore import restore
@@ -42,8 +42,8 @@ from streams.worker.tables import RowTable
 
 logger = logging.getLogger(__name__)
 
-#: Inputs of the cluster stage that need a quick answer. All others are patient topics (`batches`).
-ANSWERED = frozenset({"scheduling-requests", "migration-requests", "policies", "clock"})
+#: Inputs of the cluster stage whose records may wait for more (`batches`).
+PATIENT = frozenset(name for name in CLUSTER_INPUTS if not TOPIC_BY_NAME[name].answered)
 
 
 def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
@@ -183,7 +183,7 @@ def add_cluster(
         limits=limits,
         metrics=metrics,
         # Without ticks, another program writes the time, and waits for the effect of each record.
-        patient=frozenset(CLUSTER_INPUTS) - ANSWERED if ticks else frozenset(),
+        patient=PATIENT if ticks else frozenset(),
         ticks=ticks,
     )
 

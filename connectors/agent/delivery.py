@@ -15,9 +15,8 @@ from connectors.kafka.extents import count_partitions
 from connectors.kafka.producer import OutgoingRecord, Sender
 from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import KafkaSettings, SettingsError
-from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.catalog import TOPIC_BY_NAME, RecordPlace, place_record
 from schemas.topics.codec import encode
-from schemas.topics.records import RecordPlace, place_record
 
 TOPIC = "node-usage"
 

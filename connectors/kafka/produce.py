@@ -2,7 +2,7 @@
 
 A line is sent unchanged, including unknown fields, so that newer producers lose nothing. Unknown
 fields are reported, because most of them are mistyped. Key, partition and timestamp come from the
-message (`schemas.topics.records`). A refused line is reported with its number and not sent. Delivery
+message (`schemas.topics.catalog`). A refused line is reported with its number and not sent. Delivery
 is acknowledged by all replicas. Retries cause no duplicates; producing a file twice does.
 """
 
@@ -16,9 +16,8 @@ from connectors.kafka.extents import count_partitions
 from connectors.kafka.producer import OutgoingRecord, Sender
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal
-from schemas.topics.catalog import TOPIC_BY_NAME, Topic
+from schemas.topics.catalog import TOPIC_BY_NAME, RecordPlace, Topic, place_record
 from schemas.topics.codec import decode, encode
-from schemas.topics.records import RecordPlace, place_record
 from schemas.topics.unknown_fields import UnknownField, find_unknown_fields
 
 #: Most bytes read at a time.

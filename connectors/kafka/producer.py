@@ -20,9 +20,8 @@ from connectors.kafka.client import BrokerUnavailable, Connection, wait_for
 from connectors.kafka.reconnect import connect_client, never_expire, start_client
 from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.settings.connection import KafkaSettings
-from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.catalog import TOPIC_BY_NAME, RecordPlace, place_record
 from schemas.topics.codec import encode
-from schemas.topics.records import RecordPlace, place_record
 
 logger = logging.getLogger(__name__)
 

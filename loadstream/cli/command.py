@@ -125,7 +125,6 @@ def _list_expected() -> tuple[type[Exception], ...]:
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
     from connectors.process.metrics_endpoint import PortUnusable
-    from loadstream.partition_reset import ResetRefused
     from schemas.settings.announcement import AlreadyAnnounced, NotAnnounced
     from schemas.settings.connection import SettingsError
 
@@ -134,7 +133,6 @@ def _list_expected() -> tuple[type[Exception], ...]:
         BrokerUnavailable,
         NotAnnounced,
         PortUnusable,
-        ResetRefused,
         SettingsError,
         TopicsRefused,
     )

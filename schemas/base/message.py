@@ -10,7 +10,7 @@ first bad item: reporting a million bad items would block a worker for many seco
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -168,6 +168,8 @@ class Message(Part):
 
     schema_version: Annotated[int, Version(1)] = 1
     """Version of the message; readers refuse unknown versions."""
+    record_time: ClassVar[str | None] = None
+    """Field with the time of the message's record; None: the time of writing."""
 
     def payload(self) -> dict[str, Any]:
         """Return the message as plain values, without optional fields that are None."""

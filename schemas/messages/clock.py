@@ -7,6 +7,8 @@ Log time does not go back. A record far in the future would therefore stop it un
 refuses ticks that are too far ahead of its own clock, and records the refusal in the journal.
 """
 
+from typing import ClassVar
+
 from schemas.base.message import Count, EpochMs, Message
 
 #: Maximum lead of a tick over the clock of the worker that applies it, in ms. Clocks synchronized by NTP
@@ -19,6 +21,8 @@ class ClockTick(Message):
 
     A tick older than the last applied one is ignored.
     """
+
+    record_time: ClassVar = "now_ms"
 
     partition: Count
     """Partition of the input topics, and of this record."""

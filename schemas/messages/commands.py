@@ -1,6 +1,6 @@
 """`eviction-commands`, and `command-outcomes`: results of bindings and evictions."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,6 +23,8 @@ SOFT_EVICTION_ANNOTATION = "scheduling.koordinator.sh/soft-eviction"
 
 class EvictionCommand(Message):
     """Evict this pod (key: cluster). The evictor acts once per id and only on this uid."""
+
+    record_time: ClassVar = "decided_at_ms"
 
     command_id: DecisionId
     """Id, derived from the inputs: the same command has the same id."""
@@ -65,6 +67,8 @@ class EvictionCommand(Message):
 
 class CommandOutcome(Message):
     """The result of a command (key: cluster)."""
+
+    record_time: ClassVar = "happened_at_ms"
 
     command_id: DecisionId
     """Id of the placement decision or of the eviction command."""

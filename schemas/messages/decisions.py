@@ -5,7 +5,7 @@ refused by each filter with the reasons, the scores of the chosen node and the r
 number of stale nodes.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,8 @@ from schemas.messages.pods import Pod, PodRef
 
 class SchedulingRequest(Message):
     """A pod needs a node (key: cluster). A second request for the same uid replaces the first."""
+
+    record_time: ClassVar = "requested_at_ms"
 
     cluster: ClusterName
     pod: Pod
@@ -110,6 +112,8 @@ class LoadThresholds(Part):
 
 class PlacementDecision(Message):
     """The decision for one pod (key: cluster)."""
+
+    record_time: ClassVar = "decided_at_ms"
 
     decision_id: DecisionId
     """Id, derived from the inputs: the same decision has the same id."""

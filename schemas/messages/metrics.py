@@ -5,7 +5,7 @@ this topic directly. `updated_at_ms` is the time of the newest sample and not of
 backlog does not look fresh. Without `usage`, the usage of the node is unknown.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,10 +21,9 @@ from schemas.base.message import (
     Part,
     ResourceAmounts,
     ResourceName,
-    SourceName,
     published,
 )
-from schemas.messages.usage import MemoryDefinition
+from schemas.messages.usage import NodeFacts
 
 AggregationType = Literal["avg", "p50", "p90", "p95", "p99"]
 AGGREGATION_TYPES: tuple[AggregationType, ...] = ("avg", "p50", "p90", "p95", "p99")
@@ -105,8 +104,10 @@ _Aggregates = Annotated[
 ]
 
 
-class NodeMetric(Message):
+class NodeMetric(Message, NodeFacts):
     """Aggregated usage of one node (key: cluster)."""
+
+    record_time: ClassVar = "updated_at_ms"
 
     cluster: ClusterName
     node: NodeName
@@ -136,7 +137,3 @@ class NodeMetric(Message):
     """Mean usage of each known process outside of Kubernetes."""
     samples: Count = 0
     """Number of samples in the average window; 0: unknown."""
-    memory_is: MemoryDefinition | None = None
-    """What memory figures include, in the newest sample or in the aggregate; none: unknown."""
-    source: SourceName | None = None
-    """Source of the newest sample, or of the aggregate; none: unknown."""

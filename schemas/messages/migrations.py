@@ -5,7 +5,7 @@ Koordinator does not have are listed below. Limits count migrations; an eviction
 exactly one.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -150,6 +150,8 @@ class MigrationRow(Message, Migration):
 class MigrationStatus(Message, Migration):
     """`status`: the phase or a condition of a migration has changed (key: cluster)."""
 
+    record_time: ClassVar = "happened_at_ms"
+
     kind: Literal["migration"] = "migration"
     """Kind of the record."""
     happened_at_ms: EpochMs
@@ -173,6 +175,8 @@ PROTECTED_NAMED_MAX = 20
 
 class DrainStatus(Message):
     """`status`: progress of the drain of a node (key: cluster)."""
+
+    record_time: ClassVar = "happened_at_ms"
 
     kind: Literal["drain"] = "drain"
     """Kind of the record."""
@@ -205,6 +209,8 @@ class MigrationRequest(Message):
     migrate needs `pod`; drain and undrain need `node`; pause, resume and abort need `migration_id`
     or `pod`. A request that cannot be fulfilled is answered in `status` or goes to `dead-letters`.
     """
+
+    record_time: ClassVar = "requested_at_ms"
 
     request_id: DecisionId
     """Id, chosen by the user."""
@@ -260,10 +266,10 @@ class EvictionLimiterRow(Message):
     """Kind `eviction_limiters`: a token bucket that is not full."""
 
     cluster: ClusterName
-    scope: Literal["cluster", "workload", "namespace"]
-    """What the bucket limits."""
+    scope: Annotated[str, Field(max_length=64)]
+    """What the bucket limits: `cluster`, or the name of an object limiter in the policy."""
     name: Annotated[str, Field(max_length=253)] = ""
-    """uid of the workload's controller, or name of the namespace."""
+    """Which one of the scope: uid of the workload's controller, or name of the namespace."""
     tokens: Count
     """Number of whole tokens."""
     part: Count

@@ -5,7 +5,7 @@ Placement and rebalancing both use the rows. The rows are small, limited in numb
 they no longer matter.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -129,6 +129,8 @@ class FollowedEvictionRow(Message):
 
 class MoveOutcome(FollowedEvictionRow):
     """`status`: the outcome of one eviction (key: cluster)."""
+
+    record_time: ClassVar = "ended_at_ms"
 
     kind: Literal["move"] = "move"
     """Kind of the record."""

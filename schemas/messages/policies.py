@@ -4,7 +4,7 @@ The record keeps the document as its author wrote it. The topic is compacted, an
 record of a cluster counts. Therefore a record that pauses a cluster repeats the document.
 """
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ AUTHOR_MAX = 512
 class PolicyRecord(Message):
     """The policy of a cluster, in force from the moment the agent applies this record (key:
     cluster)."""
+
+    record_time: ClassVar = "applied_at_ms"
 
     cluster: ClusterName
     document: Annotated[str, Field(max_length=DOCUMENT_BYTES_MAX)]

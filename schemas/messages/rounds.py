@@ -5,7 +5,7 @@ it: it names the first gate that stopped the eviction, in a sentence with number
 in size; omitted entries are counted.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -159,6 +159,8 @@ class PoolRound(Part):
 
 class RebalanceRound(Message):
     """`status`: one round of rebalancing in a cluster (key: cluster)."""
+
+    record_time: ClassVar = "decided_at_ms"
 
     kind: Literal["round"] = "round"
     """Kind of the record."""

@@ -12,7 +12,7 @@ all later samples of the cluster. Its key looks like that of a sample, but names
 `collect-policy-NUMBER`, with a number for which the key hashes to the partition.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -85,8 +85,20 @@ class HostApplicationUsage(Part):
     """Class of the application, as for pods."""
 
 
-class NodeUsage(Message):
+class NodeFacts(Part):
+    """Facts about a node and its measurement; a metric has those of the newest sample."""
+
+    memory_is: MemoryDefinition | None = None
+    """What memory figures include; none: unknown."""
+    source: SourceName | None = None
+    """Source that measured the node, to which other sources may have added missing values; none:
+    unknown."""
+
+
+class NodeUsage(Message, NodeFacts):
     """One usage sample of one node (key: cluster/node)."""
+
+    record_time: ClassVar = "sampled_at_ms"
 
     cluster: ClusterName
     node: NodeName
@@ -100,8 +112,6 @@ class NodeUsage(Message):
     """Usage of the whole node, including everything on it."""
     memory: MemoryReadings | None = None
     """Other readings of the node's memory."""
-    memory_is: MemoryDefinition | None = None
-    """What `usage["memory"]` includes; none: unknown."""
     system_usage: ResourceAmounts | None = None
     """Usage of the system part; none: computed as node minus pods minus host applications, at least
     0."""
@@ -121,8 +131,6 @@ class NodeUsage(Message):
 
     None: unknown.
     """
-    source: SourceName | None = None
-    """Source that measured the node; other sources may have added missing values."""
 
 
 #: Most percentile windows per node.

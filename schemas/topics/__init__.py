@@ -1,8 +1,7 @@
 """The topics, and how messages become their records.
 
-catalog         all topics: keys, classes, retention
+catalog         all topics: keys, classes, retention; the place of a record
 codec           encodes and decodes messages
 partitions      keys and partitions, as Kafka's partitioner assigns them
-records         key, partition and timestamp of a message
 unknown_fields  finds fields that readers ignore
 """

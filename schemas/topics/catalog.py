@@ -50,6 +50,12 @@ class Topic:
     compaction_lag_ms: int = 0
     """Minimum age at which compaction may remove a record."""
 
+    answered: bool = False
+    """Senders wait for the effect of a record, so a worker applies it at once; other records of the cluster
+    stage wait for more of their kind."""
+    before_ticks: bool = True
+    """A clock tick waits until older records are applied, because they can confirm what would otherwise
+    expire. False for topics whose bursts would delay ticks."""
     framed: bool = False
     """A record is a head (one line of JSON) followed by other bytes."""
     inserted: type[Message] | None = None
@@ -88,13 +94,22 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic("node-state", NodeStateRecord, "cluster", "Nodes added, changed and removed, with full lists.", "cluster"),
     Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads, disruption budgets, namespaces and priority classes, with full lists.", "cluster"),
-    Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that need a node.", "cluster"),
+    Topic(
+        "scheduling-requests", SchedulingRequest, "cluster", "Pods that need a node.", "cluster",
+        answered=True, before_ticks=False,
+    ),
     Topic(
         "policies", PolicyRecord, "cluster", "The whole policy of a cluster; pause and resume.", "cluster",
-        compacted=True, compaction_lag_ms=30 * _DAY_MS,
+        compacted=True, compaction_lag_ms=30 * _DAY_MS, answered=True,
     ),
-    Topic("node-metrics", NodeMetric, "cluster", "Averages and percentiles of a node.", "cluster", "aggregate"),
-    Topic("clock", ClockTick, "partition", "The time, once a second.", "cluster", "cluster"),
+    Topic(
+        "node-metrics", NodeMetric, "cluster", "Averages and percentiles of a node.", "cluster", "aggregate",
+        before_ticks=False,
+    ),
+    Topic(
+        "clock", ClockTick, "partition", "The time, once a second.", "cluster", "cluster",
+        answered=True, before_ticks=False,
+    ),
     Topic(
         "journal", JournalRecord, "partition", "Applied records in their order, with the resulting changes.", "none", "cluster",
         framed=True,
@@ -109,7 +124,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
     Topic("command-outcomes", CommandOutcome, "cluster", "Results of bindings and evictions.", "cluster"),
     Topic("status", StatusRecord, "cluster", "Reports of rebalancing: rounds, progress of migrations and drains, outcomes of moves.", "none", "cluster"),
-    Topic("migration-requests", MigrationRequest, "cluster", "Requests of users: migrate, pause, abort, drain.", "cluster"),
+    Topic("migration-requests", MigrationRequest, "cluster", "Requests of users: migrate, pause, abort, drain.", "cluster", answered=True),
     Topic("dead-letters", DeadLetter, "source topic", "Records that could not be read or were refused.", "none", "every stage"),
 )  # fmt: skip
 
@@ -138,3 +153,22 @@ def key_of(topic: str, message: Any) -> str:
             return str(message.partition)
         case "source topic":
             return str(message.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    key: bytes
+    partition: int | None
+    """None: the partition follows from the key by murmur2."""
+    timestamp_ms: int | None
+    """None: the time of writing."""
+
+
+def place_record(topic: Topic, message: Any) -> RecordPlace:
+    """Return the place of a message's record, which follows from the message alone.
+
+    So producing a file of messages twice gives the same records.
+    """
+    timestamp_ms = getattr(message, message.record_time) if message.record_time else None
+    partition = message.partition if topic.key == "partition" else None
+    return RecordPlace(key_of(topic.name, message).encode(), partition, timestamp_ms)

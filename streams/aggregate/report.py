@@ -4,7 +4,7 @@ Averages cover the average window before the newest sample, even if there are fe
 window is reported for a resource if its samples span at least half of the window. Percentiles of
 different resources can belong to different times.
 
-Source and memory definition are those of the newest sample.
+Facts about the node are those of the newest sample.
 """
 
 from collections.abc import Sequence
@@ -72,10 +72,10 @@ def build_metric(
             members.append((node.pods.members[member], mean))
         else:
             applications.append(fields)
+    optional: dict[str, Any] = {} if newest is None else dict(newest.facts)
     columns = None if lifetimes is None else _lifetime_columns(lifetimes, members)
-    optional: dict[str, Any] = {"lifetimes": columns}
-    if newest is not None:
-        optional |= {"source": newest.source, "memory_is": newest.memory_is}
+    if columns is not None:
+        optional["lifetimes"] = columns
     return {
         "schema_version": 1,
         "cluster": node.cluster,
@@ -90,7 +90,7 @@ def build_metric(
         "pods": pods,
         "host_applications": applications,
         "samples": len(figures),
-        **{name: value for name, value in optional.items() if value is not None},
+        **optional,
     }
 
 

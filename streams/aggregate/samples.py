@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -28,6 +28,7 @@ from schemas.messages.usage import (
     HOST_APPLICATIONS_PER_SAMPLE_MAX,
     PODS_PER_SAMPLE_MAX,
     MemoryDefinition,
+    NodeFacts,
     NodeUsage,
 )
 
@@ -169,10 +170,8 @@ class SampleFigures:
     """Number of pods and host applications that were left out because of memory 0."""
     resources: frozenset[str]
     """Resources with any figure."""
-    memory_is: MemoryDefinition | None = None
-    """Definition of the memory figures; None: unknown."""
-    source: str | None = None
-    """What measured the sample; None: unknown."""
+    facts: dict[str, Any]
+    """The known fields of `NodeFacts`."""
     node_created_at_ms: int = 0
     """When the node was added to the cluster; 0: unknown."""
 
@@ -217,6 +216,8 @@ def extract_figures(
     system = sample.system_usage
     if system is None:
         system = _subtract_members(usage, members)
+    facts = {name: getattr(sample, name) for name in NodeFacts.model_fields}
+    facts["memory_is"] = _define_memory(sample, memory_field)
     return SampleFigures(
         sampled_at_ms=sample.sampled_at_ms,
         digest=zlib.crc32(value),
@@ -225,8 +226,7 @@ def extract_figures(
         members=members,
         zero_points=zero_points,
         resources=frozenset().union(usage, system, *[amounts for _, amounts in members]),
-        memory_is=_define_memory(sample, memory_field),
-        source=sample.source,
+        facts={name: value for name, value in facts.items() if value is not None},
         node_created_at_ms=sample.node_created_at_ms or 0,
     )
 

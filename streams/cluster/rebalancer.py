@@ -19,11 +19,10 @@ from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.cluster.rounds import build_round, build_stopped_round
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
-from streams.migration.registry import is_live
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.candidates import Phase, RoundRules
+from streams.rebalance.candidates import Phase
 from streams.rebalance.outcome import NodeReadings, RoundOutcome
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
@@ -81,7 +80,7 @@ class Rebalancer:
         if self._inventory.context.paused:
             self.balancer.forget_hot_nodes()
             return [build_stopped_round(cause, "the cluster is paused", dry_run=dry_run)]
-        outcome = self._round(cause)
+        outcome = self.balancer.round(cause.now_ms, self._migrations.begin_round(cause))
         self._record_hot_nodes(outcome, cause.now_ms)
         for row in self._migrations.list_uncommanded_moves():
             cool = _explain_cool(outcome, row.pool, row.source_node, row.watched)
@@ -133,18 +132,6 @@ class Rebalancer:
             logger.exception("cluster %s: cannot prepare the next round", self.balancer.cluster)
             self._preparation_failed = True
         return True
-
-    def _round(self, cause: Cause) -> RoundOutcome:
-        migrations, lifecycle, now_ms = self._migrations, self._migrations.lifecycle, cause.now_ms
-        migrations.round_limits.begin()
-        rules = RoundRules(
-            leaving=frozenset(row.pod.uid for row in lifecycle.registry if is_live(row)),
-            explain_protection=lifecycle.gates.protections.explain,
-            find_refusing_nodes=lambda held: lifecycle.rooms.find_refusing_nodes(held.pod),
-            hold_back=lambda held, node: migrations.hold_back(held, node, now_ms),
-            propose=lambda candidate: migrations.propose(candidate, cause),
-        )
-        return self.balancer.round(now_ms, rules)
 
     def _record_hot_nodes(self, outcome: RoundOutcome, now_ms: int) -> None:
         memory = self._memory

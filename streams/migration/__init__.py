@@ -15,7 +15,9 @@ lifecycle          changes and reports migrations
 registry           all migrations, and the numbers that limits count
 requests           users' requests
 drains             nodes that are being emptied
-gates              what stops or delays a migration: limits, budgets, protections
+checks             all gates that stop or delay a migration, in their order
+protections        which pods may never be evicted
+limits             rates, budgets and other limits, and the objects that they depend on
 arbitration        which waiting migrations may begin
 execution          reserves room and sends eviction commands
 replacement_rooms  room for replacement pods

@@ -23,13 +23,13 @@ from schemas.messages.migrations import (
 from schemas.messages.pods import PodRef
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
-from streams.migration.gates.budgets import Budgets
-from streams.migration.gates.checks import Gates
-from streams.migration.gates.named_objects import NamespaceRows, PriorityClasses
-from streams.migration.gates.protections import Protections
-from streams.migration.gates.rate_limits import Limiters
-from streams.migration.gates.workloads import Workloads
+from streams.migration.checks import Gates
+from streams.migration.limits.budgets import Budgets
+from streams.migration.limits.named_objects import NamespaceRows, PriorityClasses
+from streams.migration.limits.rate_limits import Limiters
+from streams.migration.limits.workloads import Workloads
 from streams.migration.move_events import MoveEvents
+from streams.migration.protections import Protections
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.stage.cause import Cause
@@ -78,7 +78,7 @@ class MigrationLifecycle:
         self.budgets = Budgets(cluster)
         self.namespaces = NamespaceRows(cluster)
         self.classes = PriorityClasses(cluster)
-        self.limiters = Limiters(cluster, policy)
+        self.limiters = Limiters(cluster, inventory, self.registry)
         self.gates = Gates(
             inventory,
             self.registry,

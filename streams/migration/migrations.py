@@ -5,6 +5,7 @@ the messages since the last call.
 """
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from schemas.base.refusals import Refusal
@@ -25,8 +26,8 @@ from streams.inventory.pod_events import PodChange
 from streams.migration.arbitration import Arbitration
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
-from streams.migration.gates.round_limits import RoundLimits
 from streams.migration.lifecycle import MigrationLifecycle
+from streams.migration.limits.round_limits import RoundLimits
 from streams.migration.move_events import MoveEvents
 from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
 from streams.migration.replacement_rooms import ReplacementRooms
@@ -36,7 +37,7 @@ from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
 from streams.pods.held import HeldPod
-from streams.rebalance.candidates import Candidate, Gate
+from streams.rebalance.candidates import Candidate, Gate, RoundRules
 from streams.stage.cause import Cause
 from streams.stage.tracked_rows import TrackedRows
 
@@ -79,6 +80,18 @@ class Migrations:
         """All rows, in the order of writing and restoring."""
 
     # --- proposals --------------------------------------------------------------------------------
+
+    def begin_round(self, cause: Cause) -> RoundRules:
+        """Return the rules for the pods of a new round."""
+        self.round_limits.begin()
+        lifecycle = self.lifecycle
+        return RoundRules(
+            leaving=frozenset(row.pod.uid for row in lifecycle.registry if is_live(row)),
+            explain_protection=lifecycle.gates.protections.explain,
+            find_refusing_nodes=lifecycle.rooms.find_refusing_nodes,
+            hold_back=partial(self.hold_back, now_ms=cause.now_ms),
+            propose=partial(self.propose, cause=cause),
+        )
 
     def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
         """Create the migration of a pod that `hold_back` let pass; return the gate that stops it."""

@@ -10,8 +10,8 @@ from schemas.base.refusals import Refusal
 from schemas.messages.migrations import DrainRow, MigrationRequest, MigrationRow
 from schemas.messages.pods import Pod, PodRef
 from schemas.policy.durations import format_duration_ms
+from streams.migration.checks import UNRESERVABLE
 from streams.migration.drains import Drains
-from streams.migration.gates.checks import UNRESERVABLE
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_live
 from streams.migration.tracking import PAUSED_MAX_MS

@@ -11,5 +11,5 @@ columns        figures of all nodes as arrays
 node_arrays    figures of one node
 packed_pods    the pods of one node
 eviction_keys  sort keys of pods for eviction
-fit            which nodes can run a pod
+targets        which nodes can run a pod, and their room
 """

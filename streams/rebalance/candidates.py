@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from schemas.messages.migrations import Mode
+from schemas.messages.pods import Pod
 from streams.pods.held import HeldPod
 from streams.stage.arrays import BoolArray
 
@@ -49,7 +50,7 @@ class RoundRules:
     """uids of pods that are already leaving; their usage counts as gone."""
     explain_protection: Callable[[HeldPod], str | None]
     """Returns why a pod may never be evicted; None if it may be."""
-    find_refusing_nodes: Callable[[HeldPod], BoolArray]
+    find_refusing_nodes: Callable[[Pod], BoolArray]
     """Returns a mask of the nodes that refuse a replacement of a pod, shape (nodes,)."""
     hold_back: Callable[[HeldPod, str], Gate | None]
     """Returns the gate that stops a pod of a node for any target; called before a target is chosen."""

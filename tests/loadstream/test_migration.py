@@ -24,10 +24,9 @@ from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod, PodLifecycle, PodRef
-from schemas.topics.catalog import TOPIC_BY_NAME, TOPIC_OF
+from schemas.topics.catalog import TOPIC_BY_NAME, TOPIC_OF, place_record
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from schemas.topics.records import place_record
 from tests.conftest import RunningBroker, eventually
 
 NOW_MS = 1_795_000_000_000

@@ -11,21 +11,17 @@ import orjson
 import pytest
 
 from schemas.base.refusals import Refusal
-from schemas.messages.clock import ClockTick
-from schemas.messages.commands import CommandOutcome, EvictionCommand
+from schemas.messages.commands import EvictionCommand
 from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.decisions import PlacementDecision
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
-from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
-from schemas.messages.usage import CollectPolicyRecord
 from schemas.storage.tables import is_of_cluster, kind_of_key
-from schemas.topics.catalog import key_of
+from schemas.topics.catalog import TOPIC_OF, key_of
 from schemas.topics.codec import decode, encode, encode_fields
 from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.restore import restore
@@ -50,18 +46,6 @@ from tests.streams.builders import (
     policy_record,
     tick,
 )
-
-#: Every other message is of topic `pod-lifecycle`.
-_TOPICS: dict[type, str] = {
-    NodeState: "node-state",
-    SchedulingRequest: "scheduling-requests",
-    PolicyRecord: "policies",
-    NodeMetric: "node-metrics",
-    ClockTick: "clock",
-    CommandOutcome: "command-outcomes",
-    MigrationRequest: "migration-requests",
-    CollectPolicyRecord: "node-usage",
-}
 
 
 def read_message(output: OutputMessage) -> Any:
@@ -96,7 +80,7 @@ class Log:
             return self.add_raw(
                 "node-usage", key, orjson.dumps(message), int(message["sampled_at_ms"])
             )
-        topic = topic or _TOPICS.get(type(message), "pod-lifecycle")
+        topic = topic or TOPIC_OF[type(message)]
         return self.add_raw(topic, key_of(topic, message).encode(), encode(message))
 
     def add_raw(

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from schemas.policy import Policy
 from streams.inventory.node import Node
 from streams.pods.held import is_overdue
-from streams.rebalance.fit import Fit
 from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric, find_measured
 from streams.rebalance.outcome import (
     HIGH,
@@ -37,6 +36,7 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import RiskPod, RiskPods, expect_life_minutes
 from streams.rebalance.risk.record import RiskRecord, read_nodes
+from streams.rebalance.targets import Fit
 from streams.risk.overutilization import TIE
 from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget, rotate
@@ -321,7 +321,7 @@ class _Round:
         allowed[pod.source] = False
         avoided = self.inputs.exclusions.list_names(pod.held.pod, self.inputs.now_ms)
         allowed[[self.position_of[name] for name in avoided if name in self.position_of]] = False
-        refused = self.inputs.rules.find_refusing_nodes(pod.held)
+        refused = self.inputs.rules.find_refusing_nodes(pod.held.pod)
         return allowed & ~refused[self.rows]
 
     def _reject(

@@ -8,7 +8,6 @@ counters    number of rounds in which each node has been hot
 pool_round  one pool's part of a round: classifies and counts nodes
 evictions   which pods leave the hot nodes of a pool, and their targets
 order       order of hot nodes, and of the pods on them
-targets     room on target nodes
 
 loadstream's and Koordinator's rounds differ only by the rules of `streams.rebalance.differences`.
 Source: docs/reference/upstream.md B; steps are its L1 to L11.

@@ -17,12 +17,11 @@ import numpy as np
 from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.eviction_keys import NO_EVICTION_ANNOTATION
-from streams.rebalance.fit import Fit
 from streams.rebalance.node_arrays import TOTAL_MAX
 from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNodeOutcome, RoundOutcome, Verdict
+from streams.rebalance.targets import Fit, Targets
 from streams.rebalance.thresholds.order import HotPods, pod_weights
 from streams.rebalance.thresholds.pool_round import PoolRound
-from streams.rebalance.thresholds.targets import Targets
 from streams.stage.arrays import BoolArray, FloatArray
 
 #: Most pods that one phase of a pool sorts, as a multiple of those that may be checked: on most nodes

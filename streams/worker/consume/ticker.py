@@ -26,7 +26,7 @@ from typing import NamedTuple
 from connectors.kafka.extents import Brokers
 from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
 from schemas.settings.connection import KafkaSettings
-from schemas.topics.catalog import CLUSTER_INPUTS
+from schemas.topics.catalog import CLUSTER_INPUTS, TOPIC_BY_NAME
 from schemas.topics.codec import encode
 from streams.stage.records import OutputRecord
 from streams.worker.consume.intake import CLOCK_TOPIC, Intake
@@ -35,13 +35,8 @@ from streams.worker.store.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 
-#: Topics whose records are applied before a later tick: they can confirm what would otherwise expire.
-#: Requests and metrics are not among them, so that a burst of them does not delay ticks.
-APPLIED_FIRST = tuple(
-    topic
-    for topic in CLUSTER_INPUTS
-    if topic not in {CLOCK_TOPIC, "node-metrics", "scheduling-requests"}
-)
+#: Topics whose records are applied before a later tick.
+APPLIED_FIRST = tuple(name for name in CLUSTER_INPUTS if TOPIC_BY_NAME[name].before_ticks)
 #: How long a tick waits for Faust to deliver records, in seconds; then they are read.
 DELIVERY_WAIT_S = 2.0
 #: A partition without a tick for this time, in seconds, catches up first.

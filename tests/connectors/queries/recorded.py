@@ -6,10 +6,9 @@ from confluent_kafka import Producer
 
 from schemas.base.message import Message
 from schemas.messages.clock import ClockTick
-from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.catalog import TOPIC_BY_NAME, place_record
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from schemas.topics.records import place_record
 from tests.conftest import RunningBroker
 
 

@@ -26,7 +26,7 @@ def reading(memory_field: str = "usage_without_page_cache_bytes", **fields: Any)
 def test_the_definition_of_memory_follows_from_source_and_reading(
     field: str, given: str | None, readings: dict[str, int] | None, expected: str | None
 ) -> None:
-    assert reading(field, memory_is=given, memory=readings).memory_is == expected
+    assert reading(field, memory_is=given, memory=readings).facts.get("memory_is") == expected
 
 
 @pytest.mark.parametrize(

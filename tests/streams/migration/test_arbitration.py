@@ -6,7 +6,7 @@ import pytest
 
 from schemas.messages.commands import SOFT_EVICTION_ANNOTATION
 from schemas.messages.pods import Pod
-from streams.migration.gates.protections import MIRROR_ANNOTATION
+from streams.migration.protections import MIRROR_ANNOTATION
 from tests.streams.builders import (
     at,
     lifecycle,

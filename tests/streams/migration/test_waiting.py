@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.migration.gates.rate_limits import QPS_SPREAD_MS
+from streams.migration.limits.rate_limits import QPS_SPREAD_MS
 from tests.streams.builders import (
     budget,
     lifecycle,

@@ -32,8 +32,8 @@ from schemas.messages.rounds import (
 )
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from streams.migration.gates.budgets import describe
-from streams.migration.gates.workloads import Replicas
+from streams.migration.limits.budgets import describe
+from streams.migration.limits.workloads import Replicas
 from tests.conftest import RunningBroker
 from tests.connectors.queries.recorded import Recorded
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from schemas.messages.objects import DisruptionBudget
 from schemas.messages.pods import Pod, PodSelector, SelectorRequirement
-from streams.migration.gates import budgets as budgets_module
-from streams.migration.gates.budgets import (
+from streams.migration.limits import budgets as budgets_module
+from streams.migration.limits.budgets import (
     ALIKE_BUDGETS_MAX,
     SELECTOR_VALUES_MAX,
     BudgetIndex,

@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.migration.gates.rate_limits import (
+from streams.migration.limits.rate_limits import (
     Bucket,
     Rate,
     full_bucket,

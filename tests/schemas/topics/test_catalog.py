@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.examples import EXAMPLES
-from schemas.topics.catalog import TOPIC_BY_NAME, TOPICS, key_of
-from schemas.topics.records import place_record
+from schemas.topics.catalog import TOPIC_BY_NAME, TOPICS, key_of, place_record
 
 #: Fields with the time that a message is about.
 _TIMES = (

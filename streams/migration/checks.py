@@ -19,11 +19,11 @@ from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.inventory.inventory import Inventory
-from streams.migration.gates.budgets import Budgets, count_left
-from streams.migration.gates.concurrency_limits import ConcurrencyLimits
-from streams.migration.gates.protections import Protections
-from streams.migration.gates.rate_limits import Limiters
-from streams.migration.gates.workloads import Replicas, Workloads
+from streams.migration.limits.budgets import Budgets, count_left
+from streams.migration.limits.concurrency_limits import ConcurrencyLimits
+from streams.migration.limits.rate_limits import Limiters
+from streams.migration.limits.workloads import Replicas, Workloads
+from streams.migration.protections import Protections
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.placement.filters.unsupported import explain_unsupported
@@ -196,28 +196,13 @@ class Gates:
         self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
     ) -> Gate | None:
         """Return the rate limit or budget that allows no eviction now; None if there is none."""
-        gate = self.limiters.check(
-            pod, replicas, now_ms, self._count_ahead(pod, replicas) if waiting_too else {}
-        )
+        gate = self.limiters.check(pod, replicas, now_ms, waiting_too=waiting_too)
         if gate is not None:
             return gate
         text = self.budgets.explain_exhausted(pod)
         if text is None and waiting_too:
             text = self._explain_reserved(pod)
         return None if text is None else Gate("DisruptionBudget", text)
-
-    def _count_ahead(self, pod: Pod, replicas: Replicas | None) -> dict[str, int]:
-        """Count waiting migrations of the pod's workload and namespace that come first, by scope."""
-        row = self.registry.find_by_pod(pod.uid)
-        own_migration_id = "" if row is None else row.migration_id
-        groups = {
-            "workload": self.registry.owner_group("" if replicas is None else replicas.owner),
-            "namespace": self.registry.namespace_group(pod.namespace),
-        }
-        return {
-            scope: len(group.untried) - (own_migration_id in group.untried)
-            for scope, group in groups.items()
-        }
 
     def _explain_reserved(self, pod: Pod) -> str | None:
         """Return why waiting migrations will use up the pod's budget; None if they will not."""

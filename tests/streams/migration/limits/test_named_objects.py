@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.migration.gates import named_objects
+from streams.migration.limits import named_objects
 from tests.streams.builders import (
     migration_policy,
     namespace,

@@ -6,8 +6,8 @@ import pytest
 
 from schemas.messages.pods import VolumeClaim
 from schemas.policy import read_policy
-from streams.migration.gates.concurrency_limits import resolve_limit
-from streams.migration.gates.protections import Protections
+from streams.migration.limits.concurrency_limits import resolve_limit
+from streams.migration.protections import Protections
 from streams.rebalance.candidates import Gate
 from tests.streams.builders import (
     at,

@@ -38,10 +38,14 @@ def reset(
     other producers must send full lists and waiting requests. Exit code 1 without --yes.
     """
     with as_messages():
-        from loadstream.partition_reset import plan_reset, reset_partition
+        from loadstream.partition.reset import ResetRefused, plan_reset, reset_partition
 
         connection = connect_as_configured()
-        plans = [plan_reset(connection, number) for number in sorted(set(partitions))]
+        try:
+            plans = [plan_reset(connection, number) for number in sorted(set(partitions))]
+        except ResetRefused as error:
+            echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None
         for plan in plans:
             if not json:
                 echo("\n".join(plan.lines))

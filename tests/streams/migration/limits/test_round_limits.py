@@ -1,7 +1,7 @@
 """Limits of evictions per round."""
 
 from schemas.policy import Policy
-from streams.migration.gates.round_limits import PODS_PER_ROUND_MAX, RoundLimits
+from streams.migration.limits.round_limits import PODS_PER_ROUND_MAX, RoundLimits
 
 
 def test_a_round_has_a_default_limit_of_evictions() -> None:

@@ -1,7 +1,5 @@
-"""What stops or delays a migration: limits, budgets and protections.
+"""How many pods may move, and the objects of the cluster that limits and protections depend on.
 
-checks              all gates, in their order
-protections         which pods may never be evicted
 round_limits        how many pods one round may evict
 concurrency_limits  how many pods may move at once
 rate_limits         how many pods may be evicted per time: exact token buckets

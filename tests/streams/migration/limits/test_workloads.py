@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.messages.objects import NamespaceState, PriorityClassState
 from schemas.messages.pods import PodSelector, SelectorRequirement
-from streams.migration.gates.budgets import Budgets, count_left, describe
+from streams.migration.limits.budgets import Budgets, count_left, describe
 from tests.streams.builders import CLUSTER, budget, replica, workload
 from tests.streams.world import world_with_pods
 

@@ -37,9 +37,8 @@ from schemas.storage.tables import (
     WINDOWS,
     row_key,
 )
-from schemas.topics.catalog import CLUSTER_INPUTS
+from schemas.topics.catalog import CLUSTER_INPUTS, RecordPlace
 from schemas.topics.codec import decode, encode
-from schemas.topics.records import RecordPlace
 
 #: Consumer groups of workers, one per value of LOADSTREAM_WORKER_STAGES.
 _GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")

@@ -8,7 +8,7 @@ Source: docs/reference/upstream.md M3 to M5, M12, G10.
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
-from streams.migration.gates.workloads import Replicas
+from streams.migration.limits.workloads import Replicas
 from streams.migration.registry import MigrationGroup, Registry, is_moving
 from streams.pods.held import is_overdue
 from streams.rebalance.candidates import Gate, Scope

@@ -11,16 +11,18 @@ Buckets use exact fractions, because floats would drift. A rate is a fraction of
 A bucket holds whole tokens, and a part of the next token in units of 1 / `parts`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from schemas.messages.migrations import EvictionLimiterRow
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
-from streams.migration.gates.concurrency_limits import resolve_limit
-from streams.migration.gates.workloads import Replicas
+from streams.inventory.inventory import Inventory
+from streams.migration.limits.concurrency_limits import resolve_limit
+from streams.migration.limits.workloads import Replicas
+from streams.migration.registry import MigrationGroup, Registry
 from streams.rebalance.candidates import Gate
 from streams.stage.tracked_rows import TrackedRows
 
@@ -88,20 +90,31 @@ def full_bucket(rate: Rate, now_ms: int) -> Bucket:
     return Bucket(rate.burst, int(rate.part * rate.parts), rate.parts, now_ms)
 
 
-#: Scope of a bucket ("cluster", "workload", "namespace") and name within the scope.
+#: Scope of a bucket ("cluster", or a key of objectLimiters) and name within the scope.
 Key = tuple[str, str]
 CLUSTER_KEY: Key = ("cluster", "")
 #: A tick allows the commands of at most this time, so that few commands are sent after an outage.
 QPS_SPREAD_MS = 1_000
 
 
+class _Limit(NamedTuple):
+    """A limit of objectLimiters that applies to a pod."""
+
+    key: Key
+    rate: Rate
+    subject: str
+    """What the limit is for, as in "namespace default"."""
+    migrations: MigrationGroup
+    """Migrations that take tokens of the same bucket."""
+
+
 class Limiters(TrackedRows[Key, Bucket]):
     """The token buckets of a cluster that are not full."""
 
-    def __init__(self, cluster: str, policy: Policy) -> None:
+    def __init__(self, cluster: str, inventory: Inventory, registry: Registry) -> None:
         super().__init__("eviction_limiters")
-        self.cluster = cluster
-        self.set_policy(policy)
+        self.cluster, self.registry = cluster, registry
+        self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
         self.args = policy.migration
@@ -110,18 +123,24 @@ class Limiters(TrackedRows[Key, Bucket]):
     # --- checks ---------------------------------------------------------------------------------
 
     def check(
-        self, pod: Pod, replicas: Replicas | None, now_ms: int, ahead: Mapping[str, int]
+        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
     ) -> Gate | None:
-        """Return the gate of a workload or namespace without a token; None if all have one.
+        """Return the gate of a limit without a token for the pod; None if there is none.
 
-        `ahead` is the number of earlier evictions that wait for tokens, by scope.
+        With `waiting_too`, migrations that wait for a first command take their tokens first.
         """
-        for key, rate, name in self._list_limits(pod, replicas):
-            bucket, before = self._bucket(key, rate, now_ms), ahead.get(key[0], 0)
+        row = self.registry.find_by_pod(pod.uid)
+        own_migration_id = "" if row is None else row.migration_id
+        for key, rate, subject, migrations in self._list_limits(pod, replicas):
+            before = 0
+            if waiting_too:
+                waiting = migrations.untried
+                before = len(waiting) - (own_migration_id in waiting)
+            bucket = self._bucket(key, rate, now_ms)
             if bucket.tokens > before:
                 continue
             wait = format_duration_ms(bucket.wait_ms(rate))
-            text = f"{name} has reached objectLimiters.{key[0]}"
+            text = f"{subject} has reached objectLimiters.{key[0]}"
             if bucket.tokens:
                 text += f": {bucket.tokens} left, {before} migrations come first"
             else:
@@ -154,10 +173,10 @@ class Limiters(TrackedRows[Key, Bucket]):
     def spend(self, pod: Pod, replicas: Replicas | None, now_ms: int) -> None:
         """Take the tokens of a command; the caller has checked that there are some."""
         self._spend(CLUSTER_KEY, self._qps, now_ms)
-        for key, rate, _ in self._list_limits(pod, replicas):
-            self._spend(key, rate, now_ms)
+        for limit in self._list_limits(pod, replicas):
+            self._spend(limit.key, limit.rate, now_ms)
 
-    def _list_limits(self, pod: Pod, replicas: Replicas | None) -> list[tuple[Key, Rate, str]]:
+    def _list_limits(self, pod: Pod, replicas: Replicas | None) -> list[_Limit]:
         limits = []
         limiter = self.args.object_limiters.get("workload")
         if limiter is not None and limiter.duration_ms and replicas is not None:
@@ -166,13 +185,16 @@ class Limiters(TrackedRows[Key, Bucket]):
             rate = rate_over(
                 resolve_limit(value, replicas.count), limiter.duration_ms, max(1, limiter.burst)
             )
-            limits.append((("workload", replicas.owner), rate, str(replicas)))
+            migrations = self.registry.owner_group(replicas.owner)
+            limits.append(_Limit(("workload", replicas.owner), rate, str(replicas), migrations))
         limiter = self.args.object_limiters.get("namespace")
         # Upstream reads a percentage as 0 here, and 0 is off.
         most = limiter.max_migrating if limiter is not None else None
         if limiter is not None and limiter.duration_ms and isinstance(most, int) and most:
             rate = rate_over(most, limiter.duration_ms, max(1, limiter.burst))
-            limits.append((("namespace", pod.namespace), rate, f"namespace {pod.namespace}"))
+            migrations = self.registry.namespace_group(pod.namespace)
+            subject = f"namespace {pod.namespace}"
+            limits.append(_Limit(("namespace", pod.namespace), rate, subject, migrations))
         return limits
 
     # --- buckets --------------------------------------------------------------------------------
