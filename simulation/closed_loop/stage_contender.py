@@ -32,6 +32,9 @@ from simulation.cluster.pods import PROD
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from streams.risk.overutilization import NODE_DEVIATION
 
+#: What a node without pods uses. A sample without any use of memory is refused.
+_NODE_MEMORY_MIN_BYTES = 2**20
+
 
 class Samples:
     """Makes usage samples of the nodes of a world, as the agent of each node sends them.
@@ -60,6 +63,7 @@ class Samples:
         written = []
         for node in nodes:
             cpu, memory = given[node]
+            memory = max(memory, _NODE_MEMORY_MIN_BYTES)
             sample = {
                 "cluster": self._cluster,
                 "node": self._names[node],
