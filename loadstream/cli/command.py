@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -117,6 +118,8 @@ def as_messages() -> Iterator[None]:
         echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
+        # Ctrl-C may come before a coroutine starts; Python would report it at the end.
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise typer.Exit(130) from None
 
 

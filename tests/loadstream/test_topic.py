@@ -400,3 +400,17 @@ def test_a_reader_that_follows_shows_the_newest_and_then_the_next_until_ctrl_c(
     assert reader.stderr is not None
     assert reader.stderr.read() == ""
     assert os.environ["LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"] == embedded.bootstrap_servers
+
+
+def test_ctrl_c_before_a_coroutine_starts_prints_nothing() -> None:
+    program = """
+from loadstream.cli.command import as_messages
+async def read(): pass
+with as_messages():
+    reading = read()
+    raise KeyboardInterrupt
+"""
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "never awaited" not in done.stderr
