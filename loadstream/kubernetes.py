@@ -66,16 +66,10 @@ Cordon = Annotated[
 Nodes = Annotated[
     int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="Number of nodes.")
 ]
-
-
 Pods = Annotated[
     int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="Number of pods.")
 ]
-
-
 Output = Annotated[Path, typer.Option(help="Directory for logs, the audit log and the summary.")]
-
-
 Plain = Annotated[bool, typer.Option("--plain", help="Print lines instead of the live view.")]
 
 

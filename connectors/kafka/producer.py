@@ -119,7 +119,8 @@ class Producer:
 
     async def close(self) -> None:
         """Disconnect; drops records without acknowledgement."""
-        self._give_up()
+        for acknowledged in self._under_way:
+            acknowledged.cancel()
         # Not `stop`, which waits for records that were given up.
         self._producer._closed = True  # noqa: SLF001 - no other way
         with suppress(TimeoutError):
@@ -185,8 +186,9 @@ class Producer:
             return
         # A record can take the timeout twice: until it is sent, and until the answer comes.
         timeout_s = None if self._expire_s is None else 2 * self._expire_s
-        await asyncio.wait(self._under_way, timeout=timeout_s)
-        self._give_up()
+        _, late = await asyncio.wait(self._under_way, timeout=timeout_s)
+        for acknowledged in late:
+            acknowledged.cancel()
 
     def check(self, unit: str = "record") -> None:
         """Raise BrokerUnavailable if a record failed; `unit` is what the numbers of records count."""
@@ -223,10 +225,6 @@ class Producer:
             self.failures.append((number, "no acknowledgement"))
         elif error := acknowledged.exception():
             self.failures.append((number, str(error) or type(error).__name__))
-
-    def _give_up(self) -> None:
-        for acknowledged in self._under_way:
-            acknowledged.cancel()
 
 
 class Sender:

@@ -267,7 +267,7 @@ class EvictionLimiterRow(Message):
 
     cluster: ClusterName
     scope: Annotated[str, Field(max_length=64)]
-    """What the bucket limits: `cluster`, or the name of an object limiter in the policy."""
+    """`cluster`, or the name of an object limiter in the policy."""
     name: Annotated[str, Field(max_length=253)] = ""
     """Which one of the scope: uid of the workload's controller, or name of the namespace."""
     tokens: Count

@@ -30,6 +30,6 @@ class PolicyRecord(Message):
     applied_at_ms: EpochMs
     """When its author sent it."""
     applied_by: Annotated[str, Field(max_length=AUTHOR_MAX)] = ""
-    """Who sent it: user@host, or the service account of a pod; empty: unknown."""
+    """Sender: user@host, or the service account of a pod; empty: unknown."""
     reason: Annotated[str, Field(max_length=2_000)] = ""
     """Why, in its author's words."""

@@ -32,7 +32,7 @@ from simulation.cluster.pods import PROD
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from streams.risk.overutilization import NODE_DEVIATION
 
-#: What a node without pods uses. A sample without any use of memory is refused.
+#: Memory that a node without pods uses: a sample with memory 0 is refused.
 _NODE_MEMORY_MIN_BYTES = 2**20
 
 

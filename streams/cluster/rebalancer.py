@@ -194,7 +194,7 @@ def _find_readings(
     by_risk = name == OVERUTILIZATION_RISK
     for pool in outcome.pools:
         if pool.readings is not None and (pool.name == OVERUTILIZATION_RISK) == by_risk:
-            readings = pool.readings.find(node, phase)
+            readings = pool.readings.find_readings(node, phase)
             if readings is not None:
                 return readings
     return None

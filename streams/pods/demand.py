@@ -1,4 +1,4 @@
-"""What a pod asks for, computed once per kind of pod.
+"""Demand, priority class and limits of a pod, computed once per kind of pod.
 
 Requests and limits are summed as Kubernetes sums them (docs/reference/upstream.md A6.5):
 

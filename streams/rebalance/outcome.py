@@ -150,21 +150,21 @@ class PoolReadings:
         found = position < len(self.names) and self.names[position] == name
         return position if found else None
 
-    def find(self, name: str, phase: Phase) -> NodeReadings | None:
+    def find_readings(self, name: str, phase: Phase) -> NodeReadings | None:
         """Return the readings of a node; None if it is not measured."""
         position = self.find_position(name)
-        return None if position is None else self.get(position, phase)
+        return None if position is None else self.get_readings(position, phase)
 
-    def get(self, position: int, phase: Phase) -> NodeReadings:
+    def get_readings(self, position: int, phase: Phase) -> NodeReadings:
         if phase not in self.limits:
             return NodeReadings({}, {}, {})
-        return self.build(
+        return self.build_readings(
             self.used[phase][:, position].tolist(),
             self.limits[phase][:, position].tolist(),
             self.capacity[:, position].tolist(),
         )
 
-    def build(
+    def build_readings(
         self, used: Sequence[int], limits: Sequence[int], capacity: Sequence[int]
     ) -> NodeReadings:
         """Return readings from amounts per resource, without unlimited resources."""

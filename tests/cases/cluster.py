@@ -156,7 +156,7 @@ class Cluster:
         Returns what the stages answer. A pod on a node may be measured.
         """
         reporter = self._reporters[kind]
-        records = list(reporter.changed(reporter.key(found), found, None))
+        records = list(reporter.report_object(reporter.key(found), found, None))
         for _, message in records:
             if cpu is not None and isinstance(message, PodLifecycle):
                 node, pod = message.pod.node or "", message.pod

@@ -43,12 +43,12 @@ class Objects(Reporter):
         self._fields = tuple(identity)
         return "/".join(identity.values())
 
-    def changed(self, key: str, found: Json, list_id: str | None) -> Reported:
+    def report_object(self, key: str, found: Json, list_id: str | None) -> Reported:
         """Yield a record if the object's values have changed."""
         values = self._kind.values(found)
         if values is None:
             if key in self.known:
-                yield from self.removed(key, list_id)
+                yield from self.report_removal(key, list_id)
             return
         digest = hash(orjson.dumps(values))
         before = self.known.get(key)
@@ -58,7 +58,7 @@ class Objects(Reporter):
         self.known[key] = digest
         yield self._topic, message
 
-    def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
+    def report_removal(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
         del self.known[key]
         gone = {"event": "removed"} if self._kind.message is NodeState else {"removed": True}
         yield self._topic, self._message(key, gone, list_id)

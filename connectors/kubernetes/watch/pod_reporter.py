@@ -84,9 +84,9 @@ class PodReporter(Reporter):
     def claims_changed(self, list_id: str | None) -> Reported:
         """Report waiting pods with claims again if they have changed."""
         for uid, found in list(self._waiting.items()):
-            yield from self.changed(uid, found, list_id)
+            yield from self.report_object(uid, found, list_id)
 
-    def changed(self, key: str, found: Json, list_id: str | None) -> Reported:
+    def report_object(self, key: str, found: Json, list_id: str | None) -> Reported:
         """Yield the records of a pod if it has changed."""
         spec, status = found.get("spec") or {}, found.get("status") or {}
         finished = status.get("phase") in _FINISHED
@@ -116,7 +116,7 @@ class PodReporter(Reporter):
         else:
             yield from self._report_bound(made, before, stage, found, list_id)
 
-    def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
+    def report_removal(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
         """Yield the records of a deleted pod."""
         before = self.known.pop(key)
         self._waiting.pop(key, None)

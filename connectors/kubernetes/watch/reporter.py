@@ -68,7 +68,7 @@ class Reporter(ABC):
             case Ended():
                 seen, self._seen = self._seen or set(), None
                 for key in [key for key in self.known if key not in seen]:
-                    yield from self.removed(key, list_id)
+                    yield from self.report_removal(key, list_id)
                 self.left_out &= seen
             case Absent():
                 self._seen = None
@@ -80,14 +80,14 @@ class Reporter(ABC):
         if self._seen is not None:
             self._seen.add(key)
         try:
-            yield from self.changed(key, found, list_id)
+            yield from self.report_object(key, found, list_id)
         except (Unreadable, KeyError, TypeError, AttributeError, ValueError) as error:
             why = str(error) if isinstance(error, Unreadable) else _unexpected(error)
             if key not in self.left_out:
                 logger.warning("%s is omitted: %s", self.called(key, found), why)
                 self.left_out.add(key)
             if key in self.known:
-                yield from self.removed(key, list_id)
+                yield from self.report_removal(key, list_id)
         else:
             self.left_out.discard(key)
 
@@ -97,7 +97,7 @@ class Reporter(ABC):
             return
         self.left_out.discard(key)
         if key in self.known:
-            yield from self.removed(key, list_id, found)
+            yield from self.report_removal(key, list_id, found)
 
     def _key(self, found: Json) -> str | None:
         try:
@@ -115,14 +115,14 @@ class Reporter(ABC):
         return key
 
     @abstractmethod
-    def changed(self, key: str, found: Json, list_id: str | None) -> Reported:
+    def report_object(self, key: str, found: Json, list_id: str | None) -> Reported:
         """Yield records for an existing object, or nothing if it is unchanged.
 
         Raises Unreadable, or exceptions caused by unexpected JSON, before it yields anything.
         """
 
     @abstractmethod
-    def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
+    def report_removal(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
         """Yield records for a deleted object, and forget it.
 
         `found` is its last known JSON, if any.

@@ -71,7 +71,7 @@ class Collection:
     """Its last list was refused."""
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether a full list can end without waiting for this collection."""
         return self.listed or (self.absent and not self.required)
 
@@ -141,7 +141,7 @@ class KubernetesWatch:
         for topic in LISTED_TOPICS:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
         collections = self._collections.values()
-        while not all(collection.settled for collection in collections):
+        while not all(collection.is_settled for collection in collections):
             await self._take(list_id)
             for item in self._unread:
                 yield item
@@ -209,7 +209,9 @@ class KubernetesWatch:
 
     def _follow_pods(self) -> None:
         """Follow the pods once claims and volumes are known."""
-        if not self._pods_followed and all(self._collections[p].settled for p in (CLAIMS, VOLUMES)):
+        if not self._pods_followed and all(
+            self._collections[p].is_settled for p in (CLAIMS, VOLUMES)
+        ):
             self._pods_followed = True
             self._follow(self._collections[PODS])
 

@@ -62,13 +62,13 @@ class _SilentReporter(Reporter):
         metadata = found["metadata"]
         return make_key(metadata.get("namespace", ""), metadata["name"])
 
-    def changed(self, key: str, found: Json, list_id: str | None) -> Reported:
+    def report_object(self, key: str, found: Json, list_id: str | None) -> Reported:
         value = self._read(found)
         self.have_changed |= self.known.get(key) != value
         self.known[key] = value
         yield from ()
 
-    def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
+    def report_removal(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
         del self.known[key]
         self.have_changed = True
         yield from ()

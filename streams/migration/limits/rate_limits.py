@@ -103,7 +103,7 @@ class _Limit(NamedTuple):
     key: Key
     rate: Rate
     subject: str
-    """What the limit is for, as in "namespace default"."""
+    """Workload or namespace, such as "namespace default"."""
     migrations: MigrationGroup
     """Migrations that take tokens of the same bucket."""
 

@@ -68,7 +68,7 @@ class RiskRecord:
         """Nodes that were searched for pods, by position."""
 
     def add_hot_node(self, position: int, cost: float) -> HotNodeOutcome:
-        reading = self._readings.get(position, "node")
+        reading = self._readings.get_readings(position, "node")
         hot = HotNodeOutcome(
             name=self._readings.names[position],
             phase="node",
@@ -102,7 +102,7 @@ class RiskRecord:
             reason=_reason(costs, name),
             target=name,
             usage=self._usage(pod),
-            source_hot=self._readings.get(pod.source, "node").is_hot,
+            source_hot=self._readings.get_readings(pod.source, "node").is_hot,
         )
 
     def note_move(self, pod: RiskPod, candidate: Candidate, costs: Costs) -> None:

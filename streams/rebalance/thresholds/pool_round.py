@@ -228,7 +228,7 @@ class PoolRound:
         for position, used, limits, capacity in figures:
             name = self.names[position]
             acts, rounds = counters.count_hot(name, self.pool, phase, now_ms)
-            readings = self.readings.build(used, limits, capacity)
+            readings = self.readings.build_readings(used, limits, capacity)
             hot_node = HotNodeOutcome(
                 name=name,
                 phase=phase,

@@ -68,7 +68,8 @@ class Metrics:
         self._records = self._counter("records", "Input records.", "topic")
         self._results = self._counter(
             "results",
-            "Input records by result, such as `applied` or `refused`.",
+            "Input records by result, such as `applied` or `refused`; `zero_points` are pods in samples without any "
+            "use of memory, which are left out.",
             "result",
         )
         self._outputs = self._counter(

@@ -93,7 +93,7 @@ def test_reservations_are_not_counted_as_prod_pods() -> None:
     world.round()
     assert world.pool.counts()["bothLow"] == 1
     assert world.pool.readings is not None
-    readings = world.pool.readings.find("few", "prod")
+    readings = world.pool.readings.find_readings("few", "prod")
     assert readings is not None
     assert readings.used == {"pods": 1}
 

@@ -137,7 +137,7 @@ def test_no_target_passes_a_high_threshold_by_the_plan(cluster: Cluster) -> None
             for phase in ("node", "prod"):
                 for move in pool.moves:
                     assert move.target is not None
-                    reading = pool.readings.find(move.target, phase)
+                    reading = pool.readings.find_readings(move.target, phase)
                     assert reading is not None
                     arriving = [
                         each
@@ -160,7 +160,7 @@ def test_pods_leave_only_while_their_node_is_over(cluster: Cluster) -> None:
         for pool in world.outcome.pools:
             assert pool.readings is not None
             for move in pool.moves:
-                reading = pool.readings.find(move.node, move.phase)
+                reading = pool.readings.find_readings(move.node, move.phase)
                 assert reading is not None
                 gone = left.setdefault(move.node, {})
                 assert any(
