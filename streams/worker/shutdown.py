@@ -9,6 +9,7 @@ A failed worker only leaves its group, which can hang, too. It gets less time, b
 takes over its partitions.
 """
 
+import asyncio
 import logging
 import os
 import signal
@@ -16,6 +17,7 @@ import threading
 from typing import Any
 
 import faust
+from faust.tables.recovery import ServiceStopped
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +36,22 @@ def log_failure(app: Any) -> bool:
     return True
 
 
+def handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception that no task handles, except Faust's own sign that a stop ended recovery."""
+    if not isinstance(context.get("exception"), ServiceStopped):
+        loop.default_exception_handler(context)
+
+
 class DeadlineWorker(faust.Worker):
     def __init__(self, app: Any, stop_timeout_s: float) -> None:
         super().__init__(app, override_logging=False, quiet=True)
         self.spinner = None  # it would write into the log
         self._stop_timeout_s = stop_timeout_s
         self._deadline: threading.Timer | None = None
+
+    async def on_first_start(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(handle_loop_exception)
+        await super().on_first_start()
 
     def _schedule_shutdown(self, signal: signal.Signals) -> None:
         self._limit_end(self._stop_timeout_s)

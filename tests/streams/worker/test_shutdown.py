@@ -1,16 +1,20 @@
 """A worker stops on request, with and without brokers."""
 
+import asyncio
+import gc
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from faust.tables.recovery import ServiceStopped
 
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from schemas.messages.nodes import NodeState
+from streams.worker.shutdown import handle_loop_exception
 from tests.conftest import RunningBroker, running
 from tests.streams.worker_process import Worker, client
 
@@ -37,6 +41,23 @@ app.companions = (fail,)
 app.on_before_shutdown.connect(wait)
 shutdown.DeadlineWorker(app, 3_600.0).execute_from_commandline()
 """
+
+
+def test_a_stop_during_recovery_logs_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def leave_failed_task(error: Exception) -> None:
+        async def fail() -> None:
+            raise error
+
+        asyncio.get_running_loop().set_exception_handler(handle_loop_exception)
+        task = asyncio.create_task(fail())
+        await asyncio.wait([task])
+
+    asyncio.run(leave_failed_task(ServiceStopped()))
+    gc.collect()
+    assert not caplog.records
+    asyncio.run(leave_failed_task(ValueError("of another kind")))
+    gc.collect()
+    assert "of another kind" in caplog.text
 
 
 @pytest.mark.kafka
