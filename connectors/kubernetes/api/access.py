@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
-from connectors.kubernetes.api.client_parts import (
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import (
+    ConfigException,
+    kube_config,
+    load_incluster_config,
+    load_kube_config,
+)
+from kubernetes_asyncio.config.incluster_config import (
     SERVICE_CERT_FILENAME,
     SERVICE_HOST_ENV_NAME,
     SERVICE_TOKEN_FILENAME,
-    ConfigException,
-    Configuration,
-    forget_lost_files,
-    load_incluster_config,
-    load_kube_config,
-    remove_file,
 )
+
 from connectors.kubernetes.api.errors import AccessError
 
 #: Credentials are read again after this time, in seconds; tokens of service accounts live longer.
@@ -72,7 +73,7 @@ class Access:
 
     async def _read(self) -> Configuration:
         now_s, fresh = time.monotonic(), Configuration()
-        forget_lost_files()
+        _forget_lost_files()
         try:
             async with asyncio.timeout(READ_S) as limit:
                 await self._load(fresh)
@@ -83,7 +84,7 @@ class Access:
             raise AccessError(f"{self.origin}: {why}; {_ADVICE}") from error
         before, self._configuration, self._loaded_at_s = self._configuration, fresh, now_s
         for name in _files(before) - _files(fresh):
-            remove_file(name)  # a plugin may return a new certificate each time
+            _remove_file(name)  # a plugin may return a new certificate each time
         return fresh
 
     def _has_read(self, reading: "asyncio.Task[Configuration]") -> None:
@@ -98,6 +99,25 @@ def _files(configuration: Configuration | None) -> set[str]:
         return set()
     names = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     return {name for name in names if name}
+
+
+def _forget_lost_files() -> None:
+    """Forget deleted files with certificates, so that the client library writes them again.
+
+    It writes certificates of kubeconfigs and plugins to a temporary folder, from which systems remove
+    unused files after some days.
+    """
+    files = kube_config._temp_files  # noqa: SLF001 - no other way
+    for content in [content for content, name in files.items() if not Path(name).exists()]:
+        del files[content]
+
+
+def _remove_file(name: str) -> None:
+    """Remove a file with a certificate or a key, if the client library has written it."""
+    files = kube_config._temp_files  # noqa: SLF001
+    for content in [content for content, written in files.items() if written == name]:
+        del files[content]
+        Path(name).unlink(missing_ok=True)
 
 
 def access(kubeconfig: Path | None = None, context: str | None = None) -> Access:

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from kubernetes_asyncio.client.rest import RESTClientObject
 
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.api.client_parts import RESTClientObject
 
 #: Shortest time between two checks of the certificates' files, in seconds.
 LOOK_S = 1.0

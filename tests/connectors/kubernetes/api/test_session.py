@@ -10,11 +10,11 @@ import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from kubernetes_asyncio.client import Configuration
 
 from connectors.kubernetes.api import access as access_module
 from connectors.kubernetes.api import session as session_module
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.errors import AccessError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
 

@@ -2,9 +2,9 @@
 
 import pytest
 from aiokafka import conn
+from kubernetes_asyncio.client import Configuration
 
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.errors import AccessError
 from connectors.kubernetes.duties.process import run
 from connectors.kubernetes.duties.telemetry import DutyTelemetry

@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from kubernetes_asyncio.client import Configuration
 
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.server import ApiServer
 
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
+from kubernetes_asyncio.client import Configuration
 
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.directory import Directory, KnownNode, NodePods, PodIdentity
