@@ -37,9 +37,9 @@ from streams.inventory.pod_events import PodChange, apply_lifecycle, find_pod_ch
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
+from streams.placement.filters.unsupported import find_exceeded_limit
 from streams.placement.placer import Placer
 from streams.placement.registry import KNOWN
-from streams.pods.demand import find_exceeded_limit
 from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, build_as_of
 from streams.stage.records import OutputMessage
