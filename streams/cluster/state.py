@@ -36,9 +36,8 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import PodChange, apply_lifecycle, find_pod_change
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
-from streams.placement.exclusions import Exclusions
 from streams.placement.filters.unsupported import find_exceeded_limit
-from streams.placement.placer import Placer
+from streams.placement.placer import Exclusions, Placer
 from streams.placement.registry import KNOWN
 from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, build_as_of

@@ -15,7 +15,6 @@ when evictions are no longer dry.
 from collections.abc import Container
 
 from schemas.messages.moves import HISTORY_MAX, RecentMove, RecentMovesRow
-from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.moves.cooldown import Cooldown
 from streams.moves.deadlines import Deadlines, ceil_seconds, doubling_ms
@@ -25,7 +24,6 @@ from streams.stage.tracked_rows import TrackedRows
 #: Most owners with rows; the row that was changed longest ago is dropped first.
 OWNERS_MAX = 10_000
 
-_NOWHERE: frozenset[str] = frozenset()
 _TEXT_MAX = 500
 
 
@@ -162,16 +160,11 @@ class Moves(TrackedRows[str, RecentMovesRow]):
 
     # --- queries ----------------------------------------------------------------------------------
 
-    def find_avoided(self, pod: Pod, now_ms: int) -> frozenset[str]:
+    def find_avoided(self, owner: str, now_ms: int) -> frozenset[str]:
         """Return nodes that pods of the owner left and that are hot or cooling."""
-        if not self.rows:
-            return _NOWHERE
-        return self.find_avoided_by_owner(pod.owner_key, now_ms)
-
-    def find_avoided_by_owner(self, owner: str, now_ms: int) -> frozenset[str]:
         row = self.rows.get(owner)
         if row is None or not self.enabled:
-            return _NOWHERE
+            return frozenset()
         sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
         return frozenset(node for node in sources if self.cooldown.is_cooling(node, now_ms))
 
