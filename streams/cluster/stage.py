@@ -27,7 +27,6 @@ from streams.cluster.clusters import BatchRecord, Clusters, Recall
 from streams.cluster.state import ClusterState
 from streams.cluster.tables import read_rows, rows_by_cluster
 from streams.migration.registry import is_live
-from streams.stage.dead_letters import build_dead_letters, refuse_output
 from streams.stage.records import (
     DamagedTable,
     InputRecord,
@@ -35,6 +34,8 @@ from streams.stage.records import (
     OutputRecord,
     RowChange,
     StageResult,
+    build_dead_letters,
+    refuse_output,
 )
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.stage.version import VERSION
