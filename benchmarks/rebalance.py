@@ -23,7 +23,7 @@ from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.limits.round_limits import RoundLimits
 from streams.moves.history import Moves
-from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Exclusions
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer

@@ -42,7 +42,7 @@ from schemas.topics.codec import encode
 from streams.aggregate.collect import AggregateLimits, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
-from streams.pods.demand import (
+from streams.placement.filters.unsupported import (
     EXPRESSIONS_PER_POD_MAX,
     HOST_PORTS_PER_POD_MAX,
     LABELS_PER_POD_MAX,

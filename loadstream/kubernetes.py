@@ -232,8 +232,8 @@ def _run(
         from connectors.kubernetes.duties.telemetry import DutyTelemetry
         from connectors.process import event_loop, logs
         from connectors.process.metrics_endpoint import PortUnusable, serve_while_open
-        from connectors.process.settings import read_settings
         from schemas.settings.connection import KafkaSettings
+        from schemas.settings.environment import read_settings
 
         kafka = KafkaSettings.from_environment()
         (log,) = read_settings({logs.LogSettings: {}})

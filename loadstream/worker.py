@@ -49,8 +49,8 @@ def worker(
 
     from connectors.kafka.reconnect import mend_connections
     from connectors.process import logs
-    from connectors.process.settings import read_settings
-    from schemas.settings.connection import KafkaSettings, SettingsError
+    from schemas.settings.connection import KafkaSettings
+    from schemas.settings.environment import SettingsError, read_settings
     from streams.worker import event_loop
     from streams.worker.settings import WorkerSettings
 

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from loadstream.commands import app
-from schemas.settings.connection import KafkaSettings, SettingsError
+from schemas.settings.connection import KafkaSettings
+from schemas.settings.environment import SettingsError
 from streams.app import build
 from streams.worker.settings import WorkerSettings
 

@@ -1,9 +1,10 @@
 """Prints the path of one record through the code: `python -m tests.walk request|sample|eviction`.
 
-The output has, in order, the functions of the core with an argument that is the record or was made from
-it: its message, its pod, the kind of its pod, the decision. Functions that only compute with numbers are
-left out, unless `--all` is given. Plugins with their base classes, the container `SizedCache`, and modules
-of `schemas` are always left out.
+The path has, in order, the modules of the core with a function that gets the record or something made
+from it: its message, its pod, the kind of its pod, the decision. Each line is one visit of a package.
+`--functions` lists these functions instead. Plugins with their base classes, the container `SizedCache`, and modules
+of `schemas` are always left out. So is `in_process`, which feeds the record: a walk begins at the stage,
+which a worker calls.
 """
 
 import sys
@@ -26,6 +27,7 @@ from tests.streams.builders import CLUSTER, START_MS, nodes, numbered_pod, numbe
 _OURS = ("streams.", "schemas.")
 _LEFT_OUT = (
     "schemas.",
+    "streams.in_process",
     "streams.placement.filters",
     "streams.placement.plugin",
     "streams.placement.scores",
@@ -43,12 +45,11 @@ migration: {defaultJobMode: EvictDirectly, evictAllBarePods: true}
 class Walk:
     """Calls with followed objects, in order. Results of such calls are followed, too."""
 
-    def __init__(self, *followed: object, everything: bool = False) -> None:
+    def __init__(self, *followed: object) -> None:
         self.steps: list[tuple[str, str]] = []
         """Module and function of each call."""
         self.entered: set[str] = set()
         """All modules with any call."""
-        self._everything = everything
         self._followed: dict[int, object] = {}
         """Followed objects by identity; the reference keeps the identity unique."""
         self._open: set[int] = set()
@@ -77,11 +78,10 @@ class Walk:
         self.entered.add(module)
         if event == "call":
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            handed = any(id(frame.f_locals.get(name)) in self._followed for name in names)
-            if handed:
+            if any(id(frame.f_locals.get(name)) in self._followed for name in names):
                 self._open.add(id(frame))
-            if (handed or self._everything) and not code.co_filename.startswith("<"):
-                self.steps.append((module, code.co_qualname))
+                if not code.co_filename.startswith("<"):
+                    self.steps.append((module, code.co_qualname))
         elif event == "return" and id(frame) in self._open:
             self._open.discard(id(frame))
             self._follow(frame.f_locals.get("self") if code.co_name == "__init__" else result)
@@ -95,12 +95,20 @@ class Walk:
             for module, steps in groupby(shown, key=lambda step: step[0])
         ]
 
-    @property
-    def reentries(self) -> int:
-        """How often a package is entered that was entered before."""
-        names = (module.rsplit(".", 1)[0] for module, _ in self.modules)
-        packages = [key for key, _ in groupby(names)]
-        return len(packages) - len(set(packages))
+    def describe(self) -> str:
+        """Return a line for each visit of a package, with its modules, and the counts."""
+        paths = [module.removeprefix("streams.").rpartition(".") for module, _ in self.modules]
+        visits = [
+            (package.replace(".", "/"), [module for _, _, module in visited])
+            for package, visited in groupby(paths, key=lambda path: path[0])
+        ]
+        again = len(visits) - len({package for package, _ in visits})
+        return "\n".join(
+            [
+                *(f"{package:21}{', '.join(modules)}" for package, modules in visits),
+                f"{len(set(paths))} modules, {again} re-entries of packages",
+            ]
+        )
 
 
 def _written(topic: str, message: Any, at_ms: int = START_MS) -> ProducedRecord:
@@ -133,16 +141,16 @@ def _cluster() -> LocalPipeline:
     return pipeline
 
 
-def walk_request(*, everything: bool = False) -> Walk:
+def walk_request() -> Walk:
     """A request that is placed immediately."""
     pipeline = _cluster()
     asking = _written("scheduling-requests", numbered_request(1))
-    walk = Walk(asking, asking.value, everything=everything)
+    walk = Walk(asking, asking.value)
     walk.trace(lambda: pipeline.apply([asking]))
     return walk
 
 
-def walk_sample(*, everything: bool = False) -> Walk:
+def walk_sample() -> Walk:
     """A usage sample that ends a report interval."""
     pipeline = _cluster()
     for second in range(0, 600, 10):
@@ -150,14 +158,14 @@ def walk_sample(*, everything: bool = False) -> Walk:
             cluster=CLUSTER, node="n0", sampled_at_ms=START_MS + second * 1000, usage={"cpu": 1_000}
         )
         record = _written("node-usage", sample)
-        walk = Walk(record, record.value, everything=everything)
+        walk = Walk(record, record.value)
         walk.trace(lambda record=record: pipeline.apply([record]))  # type: ignore[misc]
         if "streams.aggregate.report" in walk.entered:
             return walk
     raise AssertionError("no metric was made")
 
 
-def walk_eviction(*, everything: bool = False) -> Walk:
+def walk_eviction() -> Walk:
     """A pod of a hot node, at the ticks that create its migration and send its eviction command."""
     pipeline = _cluster()
     running = PodLifecycle(
@@ -168,7 +176,7 @@ def walk_eviction(*, everything: bool = False) -> Walk:
     usage = PodMetric(namespace="default", name="p1", usage={"cpu": 8_000})
     pipeline.apply([_written("pod-lifecycle", running)])
     node = pipeline.cluster.clusters[CLUSTER].inventory.nodes["n0"]
-    walk = Walk(*node.held.values(), everything=everything)
+    walk = Walk(*node.held.values())
     for minute in range(1, 30):
         pipeline.apply(_metrics(60 * minute, [15_000, 1_000, 1_000, 1_000], usage))
         out: list[tuple[str, bytes]] = []
@@ -178,21 +186,21 @@ def walk_eviction(*, everything: bool = False) -> Walk:
     raise AssertionError("nothing was evicted")
 
 
-_WALKS = {"request": walk_request, "sample": walk_sample, "eviction": walk_eviction}
+WALKS = {"request": walk_request, "sample": walk_sample, "eviction": walk_eviction}
 
 
 def main() -> None:
     """Print one walk."""
-    arguments = sys.argv[1:]
-    everything = "--all" in arguments
-    names = [each for each in arguments if each != "--all"]
-    if len(names) != 1 or names[0] not in _WALKS:
-        sys.exit(f"found {' '.join(arguments)!r}; expected one of {', '.join(_WALKS)}, and --all")
-    walk = _WALKS[names[0]](everything=everything)
-    for module, functions in walk.modules:
-        print(f"{module:42} {', '.join(functions)}")
-    count = len({module for module, _ in walk.modules})
-    print(f"{count} modules; packages are entered again {walk.reentries} times")
+    names = [each for each in sys.argv[1:] if each != "--functions"]
+    if len(names) != 1 or names[0] not in WALKS:
+        found = " ".join(sys.argv[1:])
+        sys.exit(f"found {found!r}; expected one of {', '.join(WALKS)}, and --functions")
+    walk = WALKS[names[0]]()
+    if "--functions" in sys.argv:
+        for module, functions in walk.modules:
+            print(f"{module:42} {', '.join(functions)}")
+    else:
+        print(walk.describe())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.extents import count_partitions
 from connectors.kafka.producer import OutgoingRecord, Sender
 from schemas.messages.usage import NodeUsage
-from schemas.settings.connection import KafkaSettings, SettingsError
+from schemas.settings.connection import KafkaSettings
+from schemas.settings.environment import SettingsError
 from schemas.topics.catalog import TOPIC_BY_NAME, RecordPlace, place_record
 from schemas.topics.codec import encode
 

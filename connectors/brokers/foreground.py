@@ -16,7 +16,8 @@ from connectors.kafka.topics import expected_topics
 from connectors.process.signals import terminable
 from connectors.process.terminal import echo
 from schemas.settings.announcement import announce
-from schemas.settings.connection import ENV_PREFIX, KafkaSettings, SettingsError
+from schemas.settings.connection import ENV_PREFIX, KafkaSettings
+from schemas.settings.environment import SettingsError
 
 _WATCH_S = 1.0
 _SERVERS = f"{ENV_PREFIX}BOOTSTRAP_SERVERS"

@@ -2,7 +2,6 @@
 
 logs              logging as JSON or text, without secrets
 metrics_endpoint  `/metrics` and health checks on one port
-settings          reads settings from environment variables
 signals           stops a process at SIGTERM and Ctrl-C
 event_loop        runs asynchronous work in uvloop
 child_process     runs servers as child processes

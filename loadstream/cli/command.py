@@ -129,7 +129,7 @@ def _list_expected() -> tuple[type[Exception], ...]:
     from connectors.kafka.client import BrokerUnavailable
     from connectors.process.metrics_endpoint import PortUnusable
     from schemas.settings.announcement import AlreadyAnnounced, NotAnnounced
-    from schemas.settings.connection import SettingsError
+    from schemas.settings.environment import SettingsError
 
     return (
         AlreadyAnnounced,

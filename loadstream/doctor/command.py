@@ -100,7 +100,8 @@ def _check_kafka(cluster: str | None, *, scan: bool) -> Iterator[Finding]:
     from connectors.queries.cluster_reading import read_kafka
     from loadstream.doctor.kafka import check_brokers, check_certificates, check_topics
     from schemas.settings.announcement import NotAnnounced
-    from schemas.settings.connection import KafkaSettings, SettingsError
+    from schemas.settings.connection import KafkaSettings
+    from schemas.settings.environment import SettingsError
 
     try:
         connection = connect(KafkaSettings.from_environment())

@@ -1,6 +1,6 @@
 """Settings that all processes share.
 
 connection    Kafka: address, encryption, identity of every client
-environment   describes wrong and unknown environment variables
+environment   reads environment variables; describes wrong and unknown ones
 announcement  the file in which a local broker announces its address
 """

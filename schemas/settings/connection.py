@@ -16,7 +16,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.settings.announcement import announcement_file, find_announced
-from schemas.settings.environment import describe_problems, find_unknown_variables
+from schemas.settings.environment import SettingsError, describe_problems, find_unknown_variables
 from schemas.topics.catalog import PARTITIONS_DEFAULT
 
 ENV_PREFIX = "LOADSTREAM_KAFKA_"
@@ -31,10 +31,6 @@ EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
 _WRONG_KEY_REASONS = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 
 _SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
-
-
-class SettingsError(ValueError):
-    """Settings that cannot work. The message names all problems by their environment variables."""
 
 
 class NoBroker(SettingsError):

@@ -1,4 +1,4 @@
-"""Describe wrong and unknown environment variables, in a sentence each.
+"""Read settings from environment variables; wrong and unknown ones are described in a sentence each.
 
 A group of settings is a class. The variable of a field is the prefix of the class and the name of the
 field.
@@ -6,6 +6,8 @@ field.
 
 import difflib
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
@@ -18,6 +20,28 @@ _COMMON_PREFIX = "LOADSTREAM_"
 _MISSPELLING_RATIO = 0.9
 #: Units by the last word of a setting's name.
 _UNITS = {"s": " (seconds)", "ms": " (milliseconds)", "bytes": " (bytes)", "records": " (records)"}
+
+
+class SettingsError(ValueError):
+    """Settings that cannot work. The message names all problems by their environment variables."""
+
+
+def read_settings(groups: Mapping[type[BaseSettings], Mapping[str, Any]]) -> Sequence[Any]:
+    """Return the settings of each group, in order.
+
+    `groups` has overriding values per group. Raises SettingsError with all problems, including misspelt
+    variables.
+    """
+    problems = [problem for group in groups for problem in find_unknown_variables(group)]
+    settings = []
+    for group, overrides in groups.items():
+        try:
+            settings.append(group(**overrides))
+        except ValidationError as error:
+            problems += describe_problems(group, error)
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return settings
 
 
 def describe_problems(settings: type[BaseSettings], error: ValidationError) -> list[str]:

@@ -16,8 +16,13 @@ from schemas.base.refusals import Refusal
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.intake import INPUT, SampleIntake, node_of
 from streams.aggregate.partition import PartitionState
-from streams.stage.dead_letters import build_dead_letters
-from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.stage.records import (
+    InputRecord,
+    OutputRecord,
+    RowChange,
+    StageResult,
+    build_dead_letters,
+)
 from streams.stage.statistics import Counts, Figures
 
 logger = logging.getLogger(__name__)

@@ -4,9 +4,8 @@
                                          │
                               tables ◀───┘ rows, and back
 
-stage           one partition: a pure fold over records
-clusters        the clusters of a partition; a failure in one does not stop the others
-batch_records   the records of a batch with their results, and messages encoded for publishing
+stage           one partition: a pure fold over records; counts and figures for metrics
+clusters        the clusters of a partition, and their encoded outputs; a failure in one does not stop the others
 failures        clusters that failed, and those that are set apart
 state           one cluster: applies records and decides
 placement       handles requests, outcomes of bindings, and ticks
@@ -17,5 +16,4 @@ tables          state to table rows and back
 inventory_rows  rows of nodes and of the pods on them
 usage_rows      rows of usage per pod, and of all pods of the cluster
 request_rows    rows of waiting requests
-statistics      figures and counts for metrics
 """

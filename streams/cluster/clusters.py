@@ -18,11 +18,16 @@ exception: a row that cannot be encoded is not noticed if a later record of the 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.usage import key_node
 from schemas.storage.tables import row_key
-from streams.cluster.batch_records import BatchRecord, EncodedOutput, encode_output, encode_outputs
+from schemas.topics.catalog import node_key
+from schemas.topics.codec import encode_fields
+from schemas.topics.partitions import find_policy_numbers
 from streams.cluster.failures import KIND, FailedClusters
 from streams.cluster.rounds import build_stopped_round
 from streams.cluster.state import ClusterState, Position
@@ -36,12 +41,45 @@ from streams.cluster.tables import (
 )
 from streams.stage.cause import Cause, build_as_of
 from streams.stage.packing import apply_changes
-from streams.stage.records import DamagedTable, RowChange
+from streams.stage.records import DamagedTable, InputRecord, OutputMessage, OutputRecord, RowChange
 
 logger = logging.getLogger(__name__)
 
 #: Returns the rows of a cluster as the results of all earlier batches have left them.
 Recall = Callable[[str], Mapping[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedOutput:
+    """A message, and the record to publish for it."""
+
+    message: OutputMessage
+    record: OutputRecord
+
+
+@dataclass(slots=True, eq=False)
+class BatchRecord:
+    """One record of a batch; a clock tick concerns all clusters, other records one."""
+
+    record: InputRecord
+    offsets: dict[str, int]
+    """Offset of the newest record of each input topic, up to and including this record."""
+    now_ms: int | None = None
+    """Log time at which the record is applied; None before the first clock tick."""
+    message: Any = None
+    """The decoded record; None if no cluster is to apply it."""
+    refusal: Refusal | None = None
+    """Why the record becomes a dead letter; None if it does not."""
+    outputs: list[EncodedOutput] = field(default_factory=list)
+    notices: list[EncodedOutput] = field(default_factory=list)
+    """Messages about clusters that were set apart or came back, published after the outputs."""
+
+    @property
+    def is_tick(self) -> bool:
+        return isinstance(self.message, ClockTick)
+
+    def refuse(self, refusal: Refusal) -> None:
+        self.refusal = self.refusal or refusal
 
 
 @dataclass(slots=True)
@@ -278,3 +316,31 @@ class Clusters:
             logger.exception("cluster %s cannot be restored", cluster)
             reason = f"its rows cannot be read or written: {type(error).__name__}: {error}"
             self.failures.set_apart(cluster, reason, now_ms or 0)
+
+
+# --- outputs ------------------------------------------------------------------------------------
+
+
+def encode_outputs(
+    outputs: Sequence[OutputMessage], partitions: int, now_ms: int | None
+) -> list[EncodedOutput]:
+    """Encode the messages of a cluster; a collect policy becomes one record per partition."""
+    encoded = []
+    for output in outputs:
+        if output.topic == "node-usage":
+            cluster = output.fields["cluster"]
+            for number in find_policy_numbers(cluster, partitions):
+                copy = OutputMessage(output.topic, {**output.fields, "number": number})
+                key = node_key(cluster, key_node(number))
+                encoded.append(EncodedOutput(copy, _record(copy, key, now_ms)))
+        else:
+            encoded.append(encode_output(output, now_ms))
+    return encoded
+
+
+def encode_output(output: OutputMessage, now_ms: int | None) -> EncodedOutput:
+    return EncodedOutput(output, _record(output, output.fields["cluster"], now_ms))
+
+
+def _record(output: OutputMessage, key: str, now_ms: int | None) -> OutputRecord:
+    return OutputRecord(output.topic, key, encode_fields(output.fields), timestamp_ms=now_ms or 0)

@@ -29,7 +29,6 @@ from streams.inventory.node import Node
 from streams.migration.migrations import Migrations
 from streams.placement import explain
 from streams.placement.excluded_requests import ExcludedRequests
-from streams.placement.exclusions import Choice, Exclusions
 from streams.placement.explain import Refusals
 from streams.placement.filters.unsupported import find_obstacle
 from streams.placement.pending import (
@@ -40,7 +39,7 @@ from streams.placement.pending import (
     WaitingRequest,
     backoff_ms,
 )
-from streams.placement.placer import Placer
+from streams.placement.placer import Choice, Exclusions, Placer
 from streams.placement.ranking import Ranking
 from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, intern_pod, kind_of
@@ -291,8 +290,7 @@ class Placement:
             return self._join_group_untried(waiting, cause)
         if self.pending.has_woken():
             return self._join_group_untried(waiting, cause, "other waiting pods are tried first")
-        reserved_node = self.migrations.tracking.claim_room(pod, cause)
-        choice = self.exclusions.choose_node(self.placer, pod, kind, reserved_node, cause.now_ms)
+        choice = self._choose_node(waiting, cause)
         if choice.row is not None or choice.excluded is not None:
             return [self._place(waiting, choice, cause)]
         self._add_waiting(waiting, cause)
@@ -339,20 +337,25 @@ class Placement:
         waiting = self.pending.find_first(group)
         if waiting is None:
             return None
-        pod = waiting.request.pod
-        reserved_node = self.migrations.tracking.claim_room(pod, cause)
-        choice = self.exclusions.choose_node(
-            self.placer, pod, waiting.kind, reserved_node, cause.now_ms
-        )
+        choice = self._choose_node(waiting, cause)
         if choice.row is None and choice.excluded is None:
             reports = self._report_failures(group, choice.ranking, cause)
             budget.spend(max(0, len(reports) - 1))
             decisions += reports
             return None
-        self._remove_waiting(pod.uid)
+        self._remove_waiting(waiting.request.pod.uid)
         decisions.append(self._place(waiting, choice, cause))
         self.pending.retry_soon(group, cause.now_ms)
         return self.pending.find_first(group)
+
+    def _choose_node(self, waiting: WaitingRequest, cause: Cause) -> Choice:
+        """Choose the node where a migration holds room for the pod, else the best node."""
+        pod, reserved_node = waiting.request.pod, None
+        if self.migrations.lifecycle.registry:
+            reserved_node = self.migrations.tracking.claim_room(pod, cause)
+        return self.exclusions.choose_node(
+            self.placer, pod, waiting.kind, reserved_node, cause.now_ms
+        )
 
     def _place(self, waiting: WaitingRequest, choice: Choice, cause: Cause) -> OutputMessage:
         """Reserve room on the chosen node; if there is none, let the pod wait apart from its group."""

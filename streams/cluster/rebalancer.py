@@ -20,7 +20,7 @@ from streams.cluster.rounds import build_round, build_stopped_round
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
-from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Exclusions
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Phase
 from streams.rebalance.outcome import NodeReadings, RoundOutcome

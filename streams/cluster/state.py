@@ -25,7 +25,6 @@ from schemas.messages.objects import (
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
 from schemas.policy import Policy, PolicyError, read_policy
-from streams.cluster.batch_records import COLLECT_REPEAT_MS, build_collect_policy
 from streams.cluster.inventory_rows import NodeRows, PodRows
 from streams.cluster.list_cleanup import ListCleanup
 from streams.cluster.placement import Placement
@@ -36,33 +35,22 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import PodChange, apply_lifecycle, find_pod_change
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
-from streams.placement.exclusions import Exclusions
-from streams.placement.placer import Placer
+from streams.placement.filters.unsupported import find_exceeded_limit
+from streams.placement.placer import Exclusions, Placer
 from streams.placement.registry import KNOWN
-from streams.pods.demand import find_exceeded_limit
 from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, build_as_of
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.metric import check_amounts, check_capacity
 
-#: Reasons of a kubelet for rejecting a pod that does not fit on its node.
-REJECTIONS = frozenset(
-    {
-        "NodeAffinity",
-        "NodePorts",
-        "OutOfcpu",
-        "OutOfephemeral-storage",
-        "OutOfmemory",
-        "OutOfpods",
-        "TopologyAffinityError",
-        "UnexpectedAdmissionError",
-    }
-)
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
 #: Most pods held in one cluster.
 PODS_MAX = 1_000_000
+#: Log time after which the same collect policy is sent again. Topic `node-usage` keeps records for days, so
+#: an aggregate stage that starts without rows still finds the policy there.
+COLLECT_REPEAT_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,13 +262,7 @@ class ClusterState:
         pod = change.after
         if lifecycle.event == "deleted":
             return self.placement.withdraw(pod.uid, cause, "the pod was deleted")
-        before = change.before
-        if (
-            pod.node is not None
-            and pod.failure in REJECTIONS
-            and before is not None
-            and before.decision_id is not None
-        ):
+        if pod.node is not None and change.is_rejection:
             return self.placement.report_rejection(pod, pod.node, cause)
         if change.over:
             return self.placement.withdraw(pod.uid, cause, "the pod has finished")
@@ -346,8 +328,19 @@ class ClusterState:
         return outputs
 
     def _build_collect_policy(self, cause: Cause) -> OutputMessage:
+        """Build the message by which the aggregate stage, which has the cluster's samples, collects them."""
         self.collect_sent_at_ms = cause.now_ms
-        return build_collect_policy(self.policy.collect, cause)
+        default, pools = self.policy.collect.as_messages
+        fields = {
+            "schema_version": 1,
+            "kind": "collect-policy",
+            "cluster": cause.cluster,
+            "number": 0,
+            "default": default.model_dump(),
+            "pools": {name: pool.model_dump() for name, pool in pools.items()},
+            "as_of": cause.as_of,
+        }
+        return OutputMessage("node-usage", fields)
 
     # --- state ----------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
-from streams.usage.moving_thresholds import compute_filter_thresholds
+from streams.usage.thresholds import compute_filter_thresholds
 
 #: Most nodes that a tick forgets.
 _FORGOTTEN_MAX = 1_000

@@ -9,6 +9,20 @@ from streams.inventory.node import Node
 from streams.pods.held import HeldPod
 from streams.pods.kind import intern_pod
 
+#: Reasons of a kubelet for rejecting a pod that does not fit on its node.
+REJECTIONS = frozenset(
+    {
+        "NodeAffinity",
+        "NodePorts",
+        "OutOfcpu",
+        "OutOfephemeral-storage",
+        "OutOfmemory",
+        "OutOfpods",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
@@ -22,13 +36,19 @@ class PodChange:
     over: bool
     """Whether the pod was deleted or has finished."""
 
+    @property
+    def is_rejection(self) -> bool:
+        """Whether a kubelet rejected a pod that loadstream had placed."""
+        is_ours = self.before is not None and self.before.decision_id is not None
+        return is_ours and self.after.failure in REJECTIONS
+
 
 def is_over(record: PodLifecycle) -> bool:
     return record.event in ("deleted", "finished") or record.pod.has_finished
 
 
 def find_pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
-    """Return what a record changes; call before `observe`."""
+    """Return what a record changes; call before `apply_lifecycle`."""
     pod = record.pod
     node, before = inventory.find_held(pod.uid) or (None, None)
     over = is_over(record)

@@ -124,6 +124,9 @@ class AntiAffinity:
         self._by_label: dict[tuple[str, str | None], dict[_Key, None]] = {}
         self._unlabelled: dict[_Key, None] = {}
 
+    def __len__(self) -> int:
+        return len(self._terms)
+
     def add(self, pod: Pod, node: str) -> None:
         """Add the terms of a pod that is held on a node."""
         for term in pod.required_anti_affinity:
@@ -158,8 +161,6 @@ class AntiAffinity:
 
     def find_terms(self, pod: Pod) -> list[HeldTerm]:
         """Return the terms that select a pod."""
-        if not self._terms:
-            return []
         keys = dict(self._unlabelled)
         for name, value in pod.labels.items():
             keys |= self._by_label.get((name, value), {})

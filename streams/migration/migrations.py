@@ -34,8 +34,7 @@ from streams.migration.replacement_rooms import ReplacementRooms
 from streams.migration.requests import UserRequests
 from streams.migration.tracking import Tracking
 from streams.moves.memory import MoveMemory
-from streams.placement.exclusions import Exclusions
-from streams.placement.placer import Placer
+from streams.placement.placer import Exclusions, Placer
 from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Candidate, Gate, RoundRules
 from streams.stage.cause import Cause

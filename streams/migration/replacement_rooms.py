@@ -7,8 +7,7 @@ as a replica. The same filters and scores choose its node as for every pod.
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
-from streams.placement.exclusions import ExcludedNodes, Exclusions
-from streams.placement.placer import Placer
+from streams.placement.placer import ExcludedNodes, Exclusions, Placer
 from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.stage.arrays import BoolArray

@@ -8,24 +8,25 @@ open departure of an owner takes the next arrival of a pod of the owner.
 - Rebalancing does not move pods of an owner that is frozen: its pods moved too often, or in a loop
   (`explain_freeze`; docs/reference/upstream.md P1 to P6, P48, O2).
 
+A loop is a chain of moves that returns to its first node: A → B → A, A → B → C → A, or A → A for a pod
+that came straight back. Each move begins on the node, and after the time, where the one before arrived.
+Moves of different replicas may form a loop, because such moves relieve no node.
+
 Dry moves count for freezes like real ones, and no node is avoided because of them. They are forgotten
 when evictions are no longer dry.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from schemas.messages.moves import HISTORY_MAX, RecentMove, RecentMovesRow
-from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.moves.cooldown import Cooldown
 from streams.moves.deadlines import Deadlines, ceil_seconds, doubling_ms
-from streams.moves.loops import find_loop
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most owners with rows; the row that was changed longest ago is dropped first.
 OWNERS_MAX = 10_000
 
-_NOWHERE: frozenset[str] = frozenset()
 _TEXT_MAX = 500
 
 
@@ -162,16 +163,11 @@ class Moves(TrackedRows[str, RecentMovesRow]):
 
     # --- queries ----------------------------------------------------------------------------------
 
-    def find_avoided(self, pod: Pod, now_ms: int) -> frozenset[str]:
+    def find_avoided(self, owner: str, now_ms: int) -> frozenset[str]:
         """Return nodes that pods of the owner left and that are hot or cooling."""
-        if not self.rows:
-            return _NOWHERE
-        return self.find_avoided_by_owner(pod.owner_key, now_ms)
-
-    def find_avoided_by_owner(self, owner: str, now_ms: int) -> frozenset[str]:
         row = self.rows.get(owner)
         if row is None or not self.enabled:
-            return _NOWHERE
+            return frozenset()
         sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
         return frozenset(node for node in sources if self.cooldown.is_cooling(node, now_ms))
 
@@ -322,3 +318,27 @@ def _without_dry(row: RecentMovesRow) -> RecentMovesRow | None:
     if row.frozen_dry:
         update |= _thaw_fields(0)
     return row.model_copy(update=update) if moves or not row.frozen_dry else None
+
+
+def find_loop(moves: Sequence[RecentMove], closing: RecentMove) -> list[str] | None:
+    """Return the nodes of the loop that a move closes, first and last the same; None if it closes none.
+
+    Args:
+        moves: all moves of the owner in the order in which they began; those that have not arrived are
+            ignored.
+        closing: a move that has arrived.
+    """
+    if closing.target is None:
+        return None
+    # Nodes that can be reached from the end of the closing move: path, and time of arrival.
+    reached: dict[str, tuple[list[str], int]] = {closing.target: ([closing.target], 0)}
+    for move in moves:
+        if move is closing or move.target is None or move.arrived_at_ms is None:
+            continue
+        path, arrived_ms = reached.get(move.source, ([], 0))
+        if path and arrived_ms <= move.left_at_ms and move.target not in reached:
+            reached[move.target] = ([*path, move.target], move.arrived_at_ms)
+    path, arrived_ms = reached.get(closing.source, ([], 0))
+    if not path or arrived_ms > closing.left_at_ms:
+        return None
+    return [*path, closing.target]

@@ -1,6 +1,6 @@
 """Where a pod goes: requests in, decisions out.
 
-request ─▶ cluster/placement ─▶ exclusions ─▶ placer ─▶ ranking ─▶ filters, scores
+request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ filters, scores
                ├─▶ explain ─▶ decision, and a reservation on the node
                └─▶ pending ─▶ another attempt after a change or a back-off
 
@@ -8,10 +8,9 @@ request ─▶ cluster/placement ─▶ exclusions ─▶ placer ─▶ ranking 
 replacement pod gets the room that a migration holds for it.
 
 pending            requests that wait for a node, grouped by kind of pod
-placer             chooses the best node for a kind of pod; recomputes changed nodes only
+placer             chooses the best node for a pod that is not excluded for it; recomputes changed nodes only
 ranking            results of all filters and scores for one kind of pod
 normalize          stretches raw scores to 0..100
-exclusions         the node for one pod, and nodes that it must stay away from
 excluded_requests  pods that wait alone because of exclusions
 explain            decisions as messages
 plugin             base classes of filters and scores

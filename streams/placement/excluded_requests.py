@@ -7,9 +7,8 @@ has cooled. A decision reports that they still wait whenever their back-off ends
 
 from schemas.policy import Policy
 from streams.placement import explain
-from streams.placement.exclusions import Choice, Exclusions
 from streams.placement.pending import PendingRequests, WaitingRequest, backoff_ms
-from streams.placement.placer import UNITS_PER_KIND, Placer
+from streams.placement.placer import UNITS_PER_KIND, Choice, Exclusions, Placer
 from streams.stage.budget import Budget, rotate
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage

@@ -9,10 +9,9 @@ from typing import Any
 
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
-from streams.placement.exclusions import Choice, ExcludedNodes
 from streams.placement.pending import WaitingRequest
-from streams.placement.placer import Placer
-from streams.placement.ranking import Ranking
+from streams.placement.placer import Choice, ExcludedNodes, Placer
+from streams.placement.ranking import Ranking, Term
 from streams.pods.kind import Kind
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
@@ -119,9 +118,10 @@ def build_placed(
     """Build the decision for a pod; call before its room is reserved, which changes the ranking."""
     ranking, row, excluded = choice
     assert row is not None  # noqa: S101 - a node was chosen
-    without = {row} if excluded is None else {row, *excluded.rows}
-    winner, *runners_up = _build_node_scores(
-        placer, ranking, [row, *ranking.runners_up(RUNNERS_UP_MAX, without)]
+    without = () if excluded is None else excluded.rows
+    winner, *runners_up = (
+        _build_node_score(placer.index.nodes[scored].name, terms)
+        for scored, terms in ranking.list_scored(row, RUNNERS_UP_MAX, without)
     )
     missing = count_missing(placer, ranking.kind)
     notes = [describe_missing(missing)] if missing else []
@@ -218,18 +218,12 @@ def _refused_by(ranking: Ranking, excluded: ExcludedNodes | None = None) -> dict
     return counts
 
 
-def _build_node_scores(
-    placer: Placer, ranking: Ranking, rows: Sequence[int]
-) -> list[dict[str, object]]:
-    """Build the fields of a `NodeScore` for each row."""
-    return [
-        {
-            "node": placer.index.nodes[row].name,
-            "total": sum(term.score * term.weight for term in terms),
-            "terms": [
-                {"plugin": term.plugin, "score": term.score, "weight": term.weight}
-                for term in terms
-            ],
-        }
-        for row, terms in zip(rows, ranking.terms(rows), strict=True)
-    ]
+def _build_node_score(node: str, terms: Sequence[Term]) -> dict[str, object]:
+    """Build the fields of a `NodeScore`."""
+    return {
+        "node": node,
+        "total": sum(term.score * term.weight for term in terms),
+        "terms": [
+            {"plugin": term.plugin, "score": term.score, "weight": term.weight} for term in terms
+        ],
+    }

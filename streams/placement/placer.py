@@ -1,4 +1,4 @@
-"""Ranks nodes for a kind of pod, recomputing only nodes that have changed.
+"""Chooses the node for one pod: the best node of the pod's kind that is not excluded for this pod.
 
 For each kind of pod the placer keeps a `Ranking`: which filter refuses each node, and each node's
 total. When a ranking is used again, it updates the rows of nodes that have changed meanwhile. It
@@ -8,16 +8,29 @@ Two filters can give way, unless `compat` is koordinator: PreferNoSchedule, and 
 LoadAwareScheduling if the policy's `whenOverloaded` is leastBad. If no node passes because of such a
 filter, the pod is placed by a ranking without the filter. Without the load filter, the best node is the
 one least above its thresholds. Moves never use these rankings.
+
+A pod's owner, namespace and most labels are not part of its kind. So nodes that are excluded for one pod
+are removed from the ranking's result, and the best of the other nodes is used. Two sorts of nodes are
+excluded:
+
+- nodes that pods of the same owner left while the nodes were hot,
+- nodes of pods whose required anti-affinity selects the pod.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
+from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
+from streams.inventory.pod_index import HeldTerm
+from streams.moves.history import Moves
 from streams.placement.filters.load_aware import LeastOverloaded, LoadAwareFilter
 from streams.placement.filters.taints import PreferNoSchedule
 from streams.placement.plugin import Filter, Plugin, Score
@@ -35,6 +48,13 @@ KINDS_MAX = 512
 RANKINGS_BYTES_MAX = 128 * 1024 * 1024
 #: Bytes of a ranking for each node: totals, raw scores, which filter refuses it.
 _BYTES_PER_NODE = 24
+#: Filter and reason that decisions report for excluded nodes.
+MOVES = "RecentMoves", "node(s) left by this owner while hot"
+ANTI_AFFINITY = "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules"
+#: The node label whose value is unique to each node.
+_HOSTNAME = "kubernetes.io/hostname"
+
+_NO_ROWS: frozenset[int] = frozenset()
 
 
 class Placer:
@@ -143,3 +163,104 @@ class Placer:
             size = _BYTES_PER_NODE * self.index.size + 2 * kind.size
             self._rankings.put(key, ranking, size)
         return ranking
+
+
+# --- exclusions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExcludedNodes:
+    """Rows of nodes that a pod must not be placed on."""
+
+    left_by_owner: frozenset[int] = _NO_ROWS
+    """Nodes that pods of its owner left."""
+    repelling: frozenset[int] = _NO_ROWS
+    """Nodes with pods whose anti-affinity selects the pod."""
+
+    terms: int = 0
+    """Number of anti-affinity terms that were evaluated."""
+
+    @cached_property
+    def rows(self) -> frozenset[int]:
+        return self.left_by_owner | self.repelling
+
+    def list_refusals(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
+        """Yield filter, reason, and the number of nodes that no other filter refuses."""
+        repelling = sum(ranking.passes(row) for row in self.repelling)
+        if repelling:
+            yield *ANTI_AFFINITY, repelling
+        left = sum(ranking.passes(row) for row in self.left_by_owner - self.repelling)
+        if left:
+            yield *MOVES, left
+
+
+class Choice(NamedTuple):
+    """The node for a pod, if there is one."""
+
+    ranking: Ranking
+    """The ranking from which the node was chosen."""
+    row: int | None
+    """Row of the node; None if no node accepts the pod."""
+    excluded: ExcludedNodes | None
+    """None if no node is excluded. Also None if no node accepts the kind, as exclusions do not matter then."""
+
+
+class Exclusions:
+    def __init__(self, moves: Moves, inventory: Inventory) -> None:
+        self.moves = moves
+        self._inventory = inventory
+
+    def choose_node(
+        self, placer: Placer, pod: Pod, kind: Kind, reserved_node: str | None, now_ms: int
+    ) -> Choice:
+        """Choose the node whose room is reserved for the pod, else the best node."""
+        ranking = placer.rank_to_place(kind)
+        row = ranking.best()
+        node = self._inventory.nodes.get(reserved_node or "")
+        if node is not None and node.row >= 0 and ranking.passes(node.row):
+            row = node.row
+        excluded = None if row is None else self.find(pod, now_ms)
+        if excluded is not None and row in excluded.rows:
+            ranking = placer.rank_to_place(kind, excluded.rows)
+            row = ranking.best(excluded.rows)
+        return Choice(ranking, row, excluded)
+
+    def find(self, pod: Pod, now_ms: int) -> ExcludedNodes | None:
+        """Return the nodes that a pod must stay away from; None if there are none.
+
+        Rows are valid until the next layout; call `Inventory.lay_out` before.
+        """
+        anti_affinity = self._inventory.anti_affinity
+        if not self.moves.rows and not anti_affinity:
+            return None
+        names = self.moves.find_avoided(pod.owner_key, now_ms)
+        terms = anti_affinity.find_terms(pod)
+        repelling = frozenset(self._find_repelling(terms))
+        excluded = ExcludedNodes(frozenset(self._rows(names)), repelling, len(terms))
+        return excluded if excluded.rows else None
+
+    def list_names(self, pod: Pod, now_ms: int) -> Collection[str]:
+        """Return the names of the excluded nodes that have a row."""
+        excluded, nodes = self.find(pod, now_ms), self._inventory.index.nodes
+        return () if excluded is None else {nodes[row].name for row in excluded.rows}
+
+    def _rows(self, names: Iterable[str]) -> Iterator[int]:
+        nodes = self._inventory.nodes
+        return (nodes[name].row for name in names if name in nodes and nodes[name].row >= 0)
+
+    def _find_repelling(self, terms: Iterable[HeldTerm]) -> Iterator[int]:
+        nodes = self._inventory.nodes
+        names_by_topology: dict[str, set[str]] = {}
+        for term in terms:
+            names_by_topology.setdefault(term.topology_key, set()).update(term.nodes)
+        for key, names in names_by_topology.items():
+            if key == _HOSTNAME:
+                yield from self._rows(names)
+                continue
+            states = (nodes[name].state for name in names if name in nodes)
+            values = {state.labels[key] for state in states if state and key in state.labels}
+            if not values:  # pods may name any key, but few keys are labels of nodes
+                continue
+            for node in self._inventory.index.nodes:
+                if node.state is not None and node.state.labels.get(key) in values:
+                    yield node.row

@@ -11,7 +11,7 @@ which happens with each placement. The best node is the same in both ways, becau
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -341,9 +341,15 @@ class Ranking:
             return REFUSED
         return sum(term.score * term.weight for term in self._terms(row))
 
-    def terms(self, rows: Iterable[int]) -> list[tuple[Term, ...]]:
-        """Return the scores of nodes that pass."""
-        return [self._terms(row) for row in rows]
+    def list_scored(
+        self, row: int, count: int, without: Collection[int]
+    ) -> list[tuple[int, tuple[Term, ...]]]:
+        """Return row and scores of a node that passes, then of up to `count` others, best first.
+
+        Rows in `without` are none of the others.
+        """
+        rows = (row, *self.runners_up(count, {row, *without}))
+        return [(row, self._terms(row)) for row in rows]
 
     def _terms(self, row: int) -> tuple[Term, ...]:
         if self._totals_are_raw:

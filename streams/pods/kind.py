@@ -1,26 +1,225 @@
-"""Kinds of pods: every filter and score treats the pods of one kind alike.
+"""Kinds of pods, and what a pod of a kind asks for.
 
-A kind has all properties of a pod that filters and scores depend on, so pods of one kind share a ranking.
-Names, uids and times are not part of a kind.
+Every filter and score treats the pods of one kind alike. A kind has all properties of a pod that filters and
+scores depend on, so pods of one kind share a ranking. Names, uids and times are not part of a kind. Demand
+and priority class are computed once per kind.
+
+Requests and limits are summed as Kubernetes sums them (docs/reference/upstream.md A6.5):
+
+    sum = max(containers + sidecars,
+              max over init containers of (init container + sidecars that started before it))
+          + overhead
+
+Overhead counts for a limit only if there is a limit. Quantities are added exactly and rounded up once.
+Scores by requests assume a small request for containers without a request for cpu or memory (K3); it is kept
+apart from the requests.
+
+Koordinator's priority class of a pod follows from a label, else from its priority, else from its quality of
+service. An ordinary pod with a request or limit of cpu or memory is prod, and a pod without is batch (A2.8,
+A6.1). Pods of class batch and mid request other resources instead of cpu and memory, and pods of class free
+request nothing (A4.1, A4.2).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 import orjson
 
-from schemas.messages.pods import Pod
-from streams.pods.demand import (
-    CLASS_LABELS,
-    PodDemand,
-    PriorityClass,
-    compute_demand,
-    priority_class,
-    resolve_demands,
-)
+from schemas.base.quantities import parse_nanos, round_amount
+from schemas.messages.pods import Container, HostPort, Pod
 from streams.stage.sized_cache import SizedCache
+
+#: Requests that scores by requests assume for containers without a request.
+ASSUMED_REQUESTS: Mapping[str, str] = MappingProxyType({"cpu": "100m", "memory": "200Mi"})
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class PodDemand:
+    """Requests and limits of a whole pod: cpu in millicores, other resources in their base unit.
+
+    A resource that some container names is a key, even if its amount is 0.
+    """
+
+    requests: Mapping[str, int]
+    limits: Mapping[str, int]
+    assumed: Mapping[str, int]
+    """What scores by requests assume for containers without a request; amounts above 0 only."""
+    host_ports: tuple[HostPort, ...]
+
+    best_effort: bool
+    """Whether no container has a request or limit of cpu or memory; overhead does not count."""
+
+
+def compute_demand(pod: Pod) -> PodDemand:
+    """Sum requests, limits and host ports of a pod.
+
+    Raises:
+        QuantityError: a quantity of the pod cannot be read.
+    """
+    requests = _add_up(pod, "requests")
+    return PodDemand(
+        requests=requests,
+        limits=_add_up(pod, "limits"),
+        assumed=_compute_assumed(pod, requests),
+        host_ports=tuple(
+            port
+            for container in (*pod.containers, *_sidecars(pod))
+            for port in container.host_ports
+        ),
+        best_effort=not any(
+            parse_nanos(amounts.get(resource, "0")) > 0
+            for container in (*pod.containers, *pod.init_containers)
+            for amounts in (container.requests, container.limits)
+            for resource in ("cpu", "memory")
+        ),
+    )
+
+
+def _sidecars(pod: Pod) -> tuple[Container, ...]:
+    return tuple(c for c in pod.init_containers if c.restart_policy == "Always")
+
+
+def _compute_assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
+    containers = (*pod.containers, *pod.init_containers)
+    if all(container.requests.keys() >= ASSUMED_REQUESTS.keys() for container in containers):
+        return {}
+    with_assumed = _add_up(pod, "requests", ASSUMED_REQUESTS)
+    added = {name: with_assumed.get(name, 0) - requests.get(name, 0) for name in ASSUMED_REQUESTS}
+    return {name: amount for name, amount in added.items() if amount > 0}
+
+
+def _add_up(pod: Pod, field: str, missing: Mapping[str, str] = _NOTHING) -> dict[str, int]:
+    running: dict[str, int] = {}
+    for container in pod.containers:
+        _add(running, {**missing, **getattr(container, field)})
+    starting: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for container in pod.init_containers:
+        amounts = {**missing, **getattr(container, field)}
+        if container.restart_policy == "Always":
+            _add(running, amounts)
+            _add(sidecars, amounts)
+            step = sidecars
+        else:
+            step = dict(sidecars)
+            _add(step, amounts)
+        for resource, amount in step.items():
+            starting[resource] = max(starting.get(resource, 0), amount)
+    for resource, amount in starting.items():
+        running[resource] = max(running.get(resource, 0), amount)
+    for resource, text in pod.overhead.items():
+        if field == "requests" or running.get(resource, 0) > 0:
+            running[resource] = running.get(resource, 0) + parse_nanos(text)
+    return {resource: round_amount(resource, amount) for resource, amount in running.items()}
+
+
+def _add(total: dict[str, int], quantities: Mapping[str, str]) -> None:
+    for resource, text in quantities.items():
+        total[resource] = total.get(resource, 0) + parse_nanos(text)
+
+
+# --- priority class -----------------------------------------------------------------------------
+
+PriorityClass = Literal["prod", "mid", "batch", "free"]
+
+PRIORITY_CLASS_LABEL = "koordinator.sh/priority-class"
+QOS_CLASS_LABEL = "koordinator.sh/qosClass"
+#: All labels that a class depends on.
+CLASS_LABELS = (PRIORITY_CLASS_LABEL, QOS_CLASS_LABEL)
+
+_BY_LABEL: dict[str, PriorityClass] = {
+    "koord-prod": "prod",
+    "koord-mid": "mid",
+    "koord-batch": "batch",
+    "koord-free": "free",
+}
+_BANDS: tuple[tuple[int, int, PriorityClass], ...] = (
+    (9000, 9999, "prod"),
+    (7000, 7999, "mid"),
+    (5000, 5999, "batch"),
+    (3000, 3999, "free"),
+)
+_BY_QOS: dict[str, PriorityClass] = {
+    "LSE": "prod",
+    "LSR": "prod",
+    "LS": "prod",
+    "SYSTEM": "prod",
+    "BE": "batch",
+}
+
+
+def priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
+    label = pod.labels.get(PRIORITY_CLASS_LABEL)
+    if label is not None:
+        by_label = _BY_LABEL.get(label)
+        if by_label is not None:
+            return by_label
+    elif pod.priority is not None:
+        for low, high, name in _BANDS:
+            if low <= pod.priority <= high:
+                return name
+    by_qos = _BY_QOS.get(pod.labels.get(QOS_CLASS_LABEL, ""))
+    if by_qos is not None:
+        return by_qos
+    if pod.qos_class is not None:
+        return "batch" if pod.qos_class == "BestEffort" else "prod"
+    return "batch" if demand.best_effort else "prod"
+
+
+# --- requests of a class ------------------------------------------------------------------------
+
+#: Expected usage of a pod without requests and limits: 250 millicores, 200 MiB; not scaled.
+DEFAULT_DEMAND = {
+    "cpu": 250,
+    "memory": 200 * 1024 * 1024,
+    "kubernetes.io/batch-cpu": 250,
+    "kubernetes.io/batch-memory": 200 * 1024 * 1024,
+}
+#: Resources that a class requests instead of cpu and memory.
+_TRANSLATED: dict[PriorityClass, dict[str, str]] = {
+    "batch": {"cpu": "kubernetes.io/batch-cpu", "memory": "kubernetes.io/batch-memory"},
+    "mid": {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
+    "free": {},
+}
+
+
+def translate_resource(resource: str, of_class: PriorityClass) -> str | None:
+    """Return the resource that a class requests instead of a resource; None if it requests none."""
+    if of_class == "prod":
+        return resource
+    return _TRANSLATED[of_class].get(resource)
+
+
+def resolve_demand(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+    """Return a pod's request or limit of a resource, else the default for pods without a request."""
+    amount = find_request(resource, demand, of_class)
+    return amount or DEFAULT_DEMAND.get(translate_resource(resource, of_class) or "", 0)
+
+
+def resolve_demands(demand: PodDemand, of_class: PriorityClass) -> dict[str, int]:
+    """Return `resolve_demand` of each resource for which it is not 0."""
+    names = dict.fromkeys((*DEFAULT_DEMAND, *demand.requests, *demand.limits))
+    resolved = {name: resolve_demand(name, demand, of_class) for name in names}
+    return {name: amount for name, amount in resolved.items() if amount}
+
+
+def find_request(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+    """Return a pod's request of a resource, else its limit, else 0.
+
+    The name that the class uses comes first, then the name of the resource.
+    """
+    for name in (translate_resource(resource, of_class) or "", resource):
+        amount = demand.requests.get(name, 0) or demand.limits.get(name, 0)
+        if amount:
+            return amount
+    return 0
+
+
+# --- kinds --------------------------------------------------------------------------------------
 
 #: Fields of a pod on which filters and scores depend.
 _FIELDS = {

@@ -15,7 +15,7 @@ from typing import Any
 
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
-from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Exclusions
 from streams.rebalance.candidates import RoundRules
 from streams.rebalance.columns import Columns
 from streams.rebalance.inputs import RoundInput, list_selectors

@@ -6,8 +6,7 @@ Source: docs/reference/upstream.md B4.2, B5.2.
 
 from schemas.base.quantities import parse_nanos
 from schemas.messages.pods import Pod
-from streams.pods.demand import QOS_CLASS_LABEL
-from streams.pods.kind import Kind
+from streams.pods.kind import QOS_CLASS_LABEL, Kind
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"

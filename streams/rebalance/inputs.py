@@ -7,7 +7,7 @@ import numpy as np
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
-from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Exclusions
 from streams.pods.held import HeldPod
 from streams.rebalance.candidates import RoundRules
 from streams.rebalance.columns import Columns

@@ -18,8 +18,7 @@ from typing import Any
 
 from schemas.storage.tables import kind_of_key
 from streams.replay.diff import NOTHING, PathDifference, compare, get, parse
-from streams.stage.dead_letters import DEAD_LETTERS_TOPIC
-from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage
+from streams.stage.records import DEAD_LETTERS_TOPIC, InputRecord, OutputRecord, RowChange, Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,7 @@ from typing import NamedTuple
 
 from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from schemas.storage.usage_statistics import FleetFigures
-from streams.pods.demand import (
-    DEFAULT_DEMAND,
-    find_request,
-)
-from streams.pods.kind import Kind
+from streams.pods.kind import DEFAULT_DEMAND, Kind, find_request
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,

@@ -1,8 +1,7 @@
 """The contract of a stage, which is a pure fold of one partition: bytes in, bytes out.
 
-records          input and output records, and the protocol `Stage`
+records          input and output records, dead letters, and the protocol `Stage`
 statistics       counts and figures of a stage for metrics
-dead_letters     a refused record as records of `dead-letters`
 journal          a batch as journal records; the tail of a journal as rows and outputs
 journal_records  content of a single journal record
 packing          rows of pods: one by one in the journal, packed per node in the table

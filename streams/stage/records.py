@@ -11,11 +11,14 @@ from typing import Any, Protocol
 
 from cramjam import lz4
 
+from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import build_dead_letter, split_letter
 from schemas.storage.tables import ROW_CLASSES, parse_row_key
-from schemas.topics.codec import decode_as
+from schemas.topics.codec import decode_as, encode
 from streams.stage.statistics import Counts, Figures
 
+DEAD_LETTERS_TOPIC = "dead-letters"
 #: Shorter values are not compressed in memory.
 _COMPRESSED_BYTES_MIN = 1_024
 #: First byte of a compressed value; neither JSON nor the head of a long row begins with it.
@@ -134,6 +137,36 @@ class Stage(Protocol):
     def figures(self) -> Figures:
         """Return figures of the present state."""
         ...
+
+
+def refuse_output(output: OutputRecord) -> Refusal:
+    """Return why an output that is too long cannot be published."""
+    return Refusal(
+        "limit",
+        f"the record was applied, but it causes a record of {len(output.value)} bytes to {output.topic}, "
+        f"which cannot be published; allowed are at most {VALUE_BYTES_MAX}",
+    )
+
+
+def build_dead_letters(record: InputRecord, refusal: Refusal) -> list[OutputRecord]:
+    """Return a record with the reason of its refusal, in several output records if it is large.
+
+    Their timestamp is the time of writing: with the timestamp of an old record, retention would delete
+    them at once.
+    """
+    letter = build_dead_letter(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        record.key,
+        record.value,
+        refusal,
+    )
+    return [
+        OutputRecord(topic=DEAD_LETTERS_TOPIC, key=record.topic, value=encode(part))
+        for part in split_letter(letter)
+    ]
 
 
 def compress(value: bytes) -> bytes:

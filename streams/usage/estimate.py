@@ -14,8 +14,7 @@ from typing import NamedTuple
 from schemas.base.message import INT64_MAX
 from schemas.messages.pods import Pod
 from schemas.policy import Compat, LoadAwareSchedulingArgs
-from streams.pods.demand import DEFAULT_DEMAND, PodDemand, translate_resource
-from streams.pods.kind import Kind
+from streams.pods.kind import DEFAULT_DEMAND, Kind, PodDemand, translate_resource
 from streams.stage.sized_cache import SizedCache
 from streams.usage.go_json import decode, read_integers
 from streams.usage.rounding import round_half_away

@@ -1,15 +1,16 @@
 """Usage thresholds of a node, and its profile: the largest usage that they allow.
 
 Parts of the node's annotation override those of the policy. Profiles are computed when a node's state
-changes, so changes of usage and pods need additions only.
+changes, so changes of usage and pods need additions only. Thresholds of the policy may follow the time of the
+week; they change only at ticks.
 Source: docs/reference/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schemas.policy import LoadAwareSchedulingArgs
+from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
 from schemas.policy.durations import parse_duration_ms
 from streams.usage.go_json import decode, read_fields, read_integers
 from streams.usage.rounding import UNBOUNDED, largest_within
@@ -171,4 +172,45 @@ def _compute_usage_max(total: Vector, thresholds: Vector) -> Vector | None:
     return tuple(
         largest_within(capacity, threshold) if threshold and capacity > 0 else UNBOUNDED
         for capacity, threshold in zip(total, thresholds, strict=True)
+    )
+
+
+# --- thresholds by the time of the week ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FilterThresholds:
+    """Current thresholds of nodes without an annotation."""
+
+    thresholds: NodeThresholds
+    reported: dict[str, Any] | None
+    """Fields of `LoadThresholds` in decisions; None if the thresholds are fixed or the filter is off."""
+
+
+def compute_filter_thresholds(policy: Policy, now_ms: int) -> FilterThresholds:
+    """Return the thresholds of the load-aware filter at a log time; 0 before the first clock tick."""
+    configured = read_policy_thresholds(policy.load_aware)
+    moving = policy.moving_thresholds.filter
+    if moving is None or not policy.plugins.filters(LOAD_AWARE):
+        return FilterThresholds(configured, None)
+    source = "configured"
+    plain, prod = dict(configured.plain), dict(configured.prod)
+    aggregated = configured.aggregated
+    windows = (window for window in moving.windows if now_ms and window.contains(now_ms))
+    window = next(windows, None)
+    if window is not None:
+        source = f"window {window}"
+        plain.update(window.usage_thresholds)
+        prod.update(window.prod_usage_thresholds)
+        if aggregated is not None:
+            merged = {**aggregated.thresholds, **window.aggregated_usage_thresholds}
+            aggregated = replace(aggregated, thresholds=merged)
+    return FilterThresholds(
+        NodeThresholds(plain, prod, aggregated),
+        {
+            "usage": plain,
+            "prod_usage": prod,
+            "aggregated_usage": {} if aggregated is None else dict(aggregated.thresholds),
+            "source": source,
+        },
     )

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.policy import Policy, PolicyError, read_policy
-from schemas.settings.connection import SettingsError
+from schemas.settings.environment import SettingsError
 
 ENV_PREFIX = "LOADSTREAM_WORKER_"
 

@@ -12,7 +12,7 @@ from schemas.messages.migrations import MigrationStatus
 from schemas.messages.nodes import Taint
 from schemas.messages.pods import Pod
 from schemas.topics.codec import decode_as
-from streams.pods.demand import compute_demand
+from streams.pods.kind import compute_demand
 from tests.cases.case import case, cases
 from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
 from tests.streams.builders import container, tick

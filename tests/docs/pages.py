@@ -72,9 +72,10 @@ def blocks(page: Path) -> Iterator[list[Line]]:
 
 def spans(page: Path) -> Iterator[tuple[int, str]]:
     """Pieces of code within prose, and the line that each begins in."""
-    prose = "\n".join(line.text if line.code is None else "" for line in lines(page))
-    for found in re.finditer(r"`([^`]+)`", prose):
-        yield prose.count("\n", 0, found.start()) + 1, " ".join(found[1].split())
+    prose = {line.number: line.text for line in lines(page) if line.code is None}
+    text = "\n".join(prose.get(number, "") for number in range(1, max(prose) + 1))
+    for found in re.finditer(r"`([^`]+)`", text):
+        yield text.count("\n", 0, found.start()) + 1, " ".join(found[1].split())
 
 
 def tracked(*suffixes: str) -> list[Path]:

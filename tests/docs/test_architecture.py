@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, spans
+from tests.walk import WALKS
 
 _ARCHITECTURE = ROOT / "docs" / "contributing" / "architecture.md"
 _GLOSSARY = ROOT / "docs" / "contributing" / "glossary.md"
@@ -78,6 +79,11 @@ def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
     table = text.partition("| line of `streams` |")[2].partition("\n\n")[0]
     rows = [line.split("|")[1] for line in table.split("\n") if line.startswith("| `")]
     assert [set(re.findall(r"\w+", row)) for row in rows] == checked
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_the_page_shows_a_walk_as_it_is(name: str) -> None:
+    assert f"```\n{WALKS[name]().describe()}\n```" in _ARCHITECTURE.read_text(encoding="utf-8")
 
 
 def test_every_package_is_on_the_page() -> None:

@@ -16,7 +16,7 @@ from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
 from streams.moves.history import Moves
-from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Exclusions
 from streams.pods.held import HeldPod
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, RoundRules

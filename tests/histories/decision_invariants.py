@@ -95,7 +95,7 @@ def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: Placement
     if found:
         owner = found[1].pod.owner_key
         moves = state.memory.moves
-        avoided = moves.find_avoided_by_owner(owner, placed.decided_at_ms)
+        avoided = moves.find_avoided(owner, placed.decided_at_ms)
         if placed.node in avoided:
             # A tick places pods before its round decides which pods leave.
             left_since = [

@@ -22,7 +22,7 @@ from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import PoolRound, RebalanceRound
 from schemas.policy import Policy, read_policy
 from streams.placement.registry import KNOWN
-from streams.pods.demand import compute_demand
+from streams.pods.kind import compute_demand
 
 Amounts = Mapping[str, int]
 

@@ -13,7 +13,7 @@ import orjson
 
 from schemas.base.quantities import parse_amounts
 from schemas.messages.pods import Pod
-from streams.pods.demand import compute_demand
+from streams.pods.kind import compute_demand
 from tests.histories.log import find_name
 
 Payload = dict[str, Any]

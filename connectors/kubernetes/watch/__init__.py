@@ -5,8 +5,8 @@
     reporter          reports differences from what was reported before, as validated messages
     objects           one record per object
     pod_reporter      records and scheduling requests of pods
-    pods              converts pods; containers: their resources
-    requirements      requirements of pods that loadstream does not support
+    pods              converts pods, with requirements that loadstream does not support
+    containers        the resources of containers
     volumes           volumes and claims, on which records of pods depend
     conversions       converts nodes, namespaces, priority classes, budgets and selectors
     workloads         converts workloads

@@ -8,5 +8,5 @@ node_name      NodeName: the node that a pod requires
 ports          NodePorts: host ports that are in use
 taints         TaintToleration, PreferNoSchedule: taints that the pod does not tolerate
 unschedulable  NodeUnschedulable: cordoned nodes
-unsupported    pods that no node may run
+unsupported    pods that no node may run, and limits of one pod
 """

@@ -1,8 +1,7 @@
 """LowNodeLoad: moves pods from nodes above high thresholds to nodes below low thresholds.
 
 rounds      the round over all pools
-pools       pools of the policy; threshold maps that Koordinator fills in
-moving      thresholds by the time of the week
+pools       pools of the policy; thresholds by the time of the week; maps that Koordinator fills in
 limits      thresholds as amounts, and the class of each node
 counters    number of rounds in which each node has been hot
 pool_round  one pool's part of a round: classifies and counts nodes

@@ -15,7 +15,7 @@ from schemas.policy import NodePool, Policy
 from schemas.policy.sections.rebalance import AnomalyCondition
 from schemas.policy.selectors import LabelSelector
 from streams.rebalance.differences import Differences
-from streams.rebalance.outcome import PoolThresholds
+from streams.rebalance.outcome import Percents, PoolThresholds
 from streams.stage.tracked_rows import TrackedRows
 
 _FULL = 100.0
@@ -37,6 +37,32 @@ def list_resources(thresholds: PoolThresholds) -> tuple[str, ...]:
     """Return the resources that have a threshold, sorted."""
     names = {*thresholds.low, *thresholds.high, *thresholds.prod_low, *thresholds.prod_high}
     return tuple(sorted(names))
+
+
+def resolve_thresholds(
+    policy: Policy, pool: str, configured: PoolThresholds, now_ms: int
+) -> PoolThresholds:
+    """Return the thresholds of a pool at a log time: configured, or of a weekly window."""
+    moving = policy.moving_thresholds.of_pool(pool)
+    windows = () if moving is None else moving.windows
+    window = next((window for window in windows if window.contains(now_ms)), None)
+    if window is None:
+        return configured
+    high = {**configured.high, **window.high_thresholds}
+    prod_high = {**configured.prod_high, **window.prod_high_thresholds}
+    return replace(
+        configured,
+        low=_at_most({**configured.low, **window.low_thresholds}, high),
+        high=high,
+        prod_low=_at_most({**configured.prod_low, **window.prod_low_thresholds}, prod_high),
+        prod_high=prod_high,
+        source=f"window {window}",
+        without_target=window.evict_without_target,
+    )
+
+
+def _at_most(percents: Percents, bounds: Percents) -> dict[str, float]:
+    return {name: min(percent, bounds.get(name, percent)) for name, percent in percents.items()}
 
 
 class Pools:

@@ -15,9 +15,8 @@ from streams.rebalance.risk.nodes import risk_resources
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.evictions import Evictions
 from streams.rebalance.thresholds.limits import PoolNodes
-from streams.rebalance.thresholds.moving import resolve_thresholds
 from streams.rebalance.thresholds.pool_round import PoolRound, PoolsContext
-from streams.rebalance.thresholds.pools import Pool, Pools, list_resources
+from streams.rebalance.thresholds.pools import Pool, Pools, list_resources, resolve_thresholds
 from streams.stage.arrays import BoolArray
 
 

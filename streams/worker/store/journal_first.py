@@ -17,9 +17,14 @@ from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import PARTITION, POSITION, row_key
 from streams.stage import journal
-from streams.stage.dead_letters import build_dead_letters
 from streams.stage.packing import Changes
-from streams.stage.records import AppliedBatch, OutputRecord, PartitionRows, read_row
+from streams.stage.records import (
+    AppliedBatch,
+    OutputRecord,
+    PartitionRows,
+    build_dead_letters,
+    read_row,
+)
 from streams.worker.packed_messages import to_input
 from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from connectors.kafka.client import BrokerUnavailable, connect
-from schemas.settings.connection import KafkaSettings, SettingsError
+from schemas.settings.connection import KafkaSettings
+from schemas.settings.environment import SettingsError
 
 _CA_FILE = "LOADSTREAM_KAFKA_CA_FILE"
 _WRONG_CA = f"Check {_CA_FILE}: it must contain"

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from schemas.base.docstrings import field_docstrings
 from schemas.settings.announcement import announce
-from schemas.settings.connection import KafkaSettings, NoBroker, SettingsError
+from schemas.settings.connection import KafkaSettings, NoBroker
+from schemas.settings.environment import SettingsError
 
 SECRET = "kRh3-very-secret"  # noqa: S105 - it opens nothing
 

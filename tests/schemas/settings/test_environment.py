@@ -2,7 +2,8 @@
 
 import pytest
 
-from schemas.settings.connection import KafkaSettings, SettingsError
+from schemas.settings.connection import KafkaSettings
+from schemas.settings.environment import SettingsError
 
 
 def _environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:

@@ -100,6 +100,6 @@ def check(ranking: Ranking, expected: Verdict) -> None:
     if best is not None:
         assert ranking.runners_up(2, {best}) == order[1:3]
     for row in order:
-        (terms,) = ranking.terms([row])
+        ((_, terms),) = ranking.list_scored(row, 0, ())
         assert sum(term.score * term.weight for term in terms) == expected.totals[row]
         assert all(0 <= term.score <= 100 for term in terms)

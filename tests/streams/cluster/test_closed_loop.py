@@ -182,4 +182,4 @@ def test_a_cluster_in_observe_mode_moves_nothing() -> None:
     assert all(each.dry_run for each in loop.evictions)
     assert loop.decisions == []
     assert loop.moves == []
-    assert loop.state.memory.moves.find_avoided_by_owner("web", at(60)) == frozenset()
+    assert loop.state.memory.moves.find_avoided("web", at(60)) == frozenset()

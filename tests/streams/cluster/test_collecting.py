@@ -2,7 +2,7 @@
 
 from schemas.messages.usage import CollectPolicyRecord
 from schemas.topics.partitions import check_partition, partition_for
-from streams.cluster.batch_records import COLLECT_REPEAT_MS
+from streams.cluster.state import COLLECT_REPEAT_MS
 from tests.streams.builders import CLUSTER, node, policy_record, tick
 from tests.streams.world import World, read_output
 

@@ -14,13 +14,12 @@ import pytest
 
 from schemas.storage.rows import FailedClusterRow
 from schemas.topics.codec import decode, encode_fields
-from streams.cluster import batch_records, rebalancer
+from streams.cluster import clusters, rebalancer
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
 from streams.cluster.inventory_rows import NodeRows, PodRows
-from streams.cluster.stage import ClusterStage
+from streams.cluster.stage import ClusterStage, compute_figures
 from streams.cluster.state import ClusterState
-from streams.cluster.statistics import compute_figures
 from streams.inventory.inventory import Inventory
 from streams.rebalance.balancer import Balancer
 from streams.stage.records import InputRecord, RowChange
@@ -72,7 +71,7 @@ def fail_encoding_output(patch: Patch) -> None:
             raise TypeError("not to be encoded")
         return encode_fields(fields)
 
-    patch.setattr(batch_records, "encode_fields", failing)
+    patch.setattr(clusters, "encode_fields", failing)
 
 
 def fail_ticks(patch: Patch) -> None:

@@ -10,7 +10,7 @@ from schemas.messages.metrics import PodMetric
 from schemas.messages.pods import Container, HostPort
 from schemas.messages.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX
 from streams.cluster import rebalancer
-from streams.cluster.statistics import compute_figures
+from streams.cluster.stage import compute_figures
 from streams.rebalance import node_arrays
 from streams.rebalance.risk import moves as risk_moves
 from tests.streams.builders import (

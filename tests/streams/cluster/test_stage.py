@@ -16,7 +16,7 @@ from schemas.topics.codec import decode_as, encode
 from schemas.topics.partitions import partition_for
 from streams.cluster import stage as stage_module
 from streams.cluster.stage import ClusterStage
-from streams.stage import dead_letters
+from streams.stage import records as records_module
 from streams.stage.records import DamagedTable, InputRecord
 from tests.strategies import payloads
 from tests.streams.builders import (
@@ -238,7 +238,7 @@ def test_the_stage_accepts_every_record_that_the_schemas_allow(
 def test_an_output_that_is_too_large_becomes_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (stage_module, dead_letters):
+    for module in (stage_module, records_module):
         monkeypatch.setattr(module, "VALUE_BYTES_MAX", 300)
     log, stage = Log(), ClusterStage(0, 1)
     records = [log.record(each) for each in (tick(), node("a"), request("p"))]

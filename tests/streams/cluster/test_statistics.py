@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.cluster.statistics import (
-    NO_REASON,
-    POSTPONED,
-    REJECTED,
-    UNPLACEABLE,
-    classify_reason,
-)
+from streams.cluster.stage import NO_REASON, POSTPONED, REJECTED, UNPLACEABLE, classify_reason
 from streams.stage.statistics import Counts, Figures
 from tests.streams.builders import CLUSTER, metric, node, pod, request, tick
 from tests.streams.world import World

@@ -27,16 +27,16 @@ def go(moves: Moves, owner: str, source: str, target: str, seconds: float) -> No
 def test_a_pod_is_kept_away_while_the_node_is_hot_or_cooling() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=2)
     moves.record_departure("web", "a", at(0), "cpu 90 % over 70 %")
-    assert moves.find_avoided_by_owner("web", at(0)) == {"a"}
-    assert moves.find_avoided_by_owner("other", at(0)) == frozenset()
+    assert moves.find_avoided("web", at(0)) == {"a"}
+    assert moves.find_avoided("other", at(0)) == frozenset()
     # Time alone does not cool it, nor do metrics from before.
     moves.record_metric("a", at(-10))
-    assert moves.find_avoided_by_owner("web", at(200)) == {"a"}
+    assert moves.find_avoided("web", at(200)) == {"a"}
     moves.record_metric("a", at(60))
     moves.record_metric("a", at(60))
-    assert moves.find_avoided_by_owner("web", at(200)) == {"a"}
+    assert moves.find_avoided("web", at(200)) == {"a"}
     moves.record_metric("a", at(120))
-    assert moves.find_avoided_by_owner("web", at(200)) == frozenset()
+    assert moves.find_avoided("web", at(200)) == frozenset()
 
 
 def test_metrics_alone_do_not_cool_a_node_before_its_time() -> None:
@@ -44,8 +44,8 @@ def test_metrics_alone_do_not_cool_a_node_before_its_time() -> None:
     moves.record_departure("web", "a", at(0), "")
     for seconds in (10, 20, 30):
         moves.record_metric("a", at(seconds))
-    assert moves.find_avoided_by_owner("web", at(99)) == {"a"}
-    assert moves.find_avoided_by_owner("web", at(100)) == frozenset()
+    assert moves.find_avoided("web", at(99)) == {"a"}
+    assert moves.find_avoided("web", at(100)) == frozenset()
 
 
 def test_a_hot_round_restarts_the_cooldown() -> None:
@@ -53,15 +53,15 @@ def test_a_hot_round_restarts_the_cooldown() -> None:
     moves.record_departure("web", "a", at(0), "")
     moves.record_hot_nodes({"a", "b"}, at(90))
     assert list(moves.cooldown.rows) == ["a"]
-    assert moves.find_avoided_by_owner("web", at(189)) == {"a"}
-    assert moves.find_avoided_by_owner("web", at(190)) == frozenset()
+    assert moves.find_avoided("web", at(189)) == {"a"}
+    assert moves.find_avoided("web", at(190)) == frozenset()
 
 
 def test_a_removed_node_is_not_avoided() -> None:
     moves = remembered()
     moves.record_departure("web", "a", at(0), "")
     moves.remove_node("a")
-    assert moves.find_avoided_by_owner("web", at(1)) == frozenset()
+    assert moves.find_avoided("web", at(1)) == frozenset()
 
 
 def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
@@ -70,7 +70,7 @@ def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
     for seconds in range(0, 400, 20):
         moves.record_hot_nodes({"a"}, at(seconds))
         moves.tick(at(seconds))
-        assert moves.find_avoided_by_owner("web", at(seconds)) == {"a"}
+        assert moves.find_avoided("web", at(seconds)) == {"a"}
     moves.tick(at(380 + 51))
     assert not moves.rows
     assert not moves.cooldown.rows
@@ -110,7 +110,7 @@ def test_more_moves_than_allowed_freeze_the_owner() -> None:
     # The pod was not evicted in the end, so it was no move.
     moves.cancel_departure("web", "d", at(201))
     assert moves.explain_freeze("web", at(201)) is None
-    assert moves.find_avoided_by_owner("web", at(201)) == {"a", "b", "c"}
+    assert moves.find_avoided("web", at(201)) == {"a", "b", "c"}
 
 
 def test_a_move_that_did_not_happen_ends_its_freeze() -> None:
@@ -163,7 +163,7 @@ def test_dry_moves_freeze_and_exclude_nothing() -> None:
     moves.record_departure("web", "a", at(0), "", dry_run=True)
     moves.record_departure("web", "a", at(60), "", dry_run=True)
     assert moves.explain_freeze("web", at(61)) is not None
-    assert moves.find_avoided_by_owner("web", at(61)) == frozenset()
+    assert moves.find_avoided("web", at(61)) == frozenset()
     moves.record_arrival("web", "a", at(62))
     assert moves.rows["web"].moves[0].target is None
     moves.set_policy(moves_policy("enforce", maxMovesPerOwner=1))
@@ -175,7 +175,7 @@ def test_dry_moves_freeze_and_exclude_nothing() -> None:
 def test_moves_are_not_remembered_when_disabled(document: str) -> None:
     moves = Moves(CLUSTER, read_policy(document))
     go(moves, "web", "a", "a", 0)
-    assert moves.find_avoided_by_owner("web", at(10)) == frozenset()
+    assert moves.find_avoided("web", at(10)) == frozenset()
     assert moves.explain_freeze("web", at(10)) is None
     assert not moves.rows
 

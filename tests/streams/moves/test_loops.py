@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.moves import RecentMove
-from streams.moves.loops import find_loop
+from streams.moves.history import find_loop
 from tests.streams.builders import recent_moves
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
-from streams.placement.exclusions import ExcludedNodes
+from streams.placement.placer import ExcludedNodes
 from streams.pods.kind import kind_of
 from tests.streams.builders import (
     at,

@@ -1,7 +1,7 @@
 import pytest
 
 from schemas.messages.nodes import Taint
-from streams.cluster.statistics import compute_figures
+from streams.cluster.stage import compute_figures
 from streams.placement.explain import REASONS_MAX
 from streams.stage.cause import Cause, build_as_of
 from tests.streams.builders import (

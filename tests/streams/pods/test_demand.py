@@ -3,7 +3,7 @@ from hypothesis import given
 
 from schemas.base.quantities import parse_nanos, round_amount
 from schemas.messages.pods import Container, HostPort, Pod
-from streams.pods.demand import compute_demand
+from streams.pods.kind import compute_demand
 from tests.streams.builders import container, pod
 from tests.streams.strategies import pods
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from streams.pods.demand import (
+from streams.pods.kind import (
     PRIORITY_CLASS_LABEL,
     QOS_CLASS_LABEL,
     PriorityClass,

@@ -17,7 +17,7 @@ from schemas.storage.tables import kind_of_key, parse_row_key, row_key
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
 from streams.moves.history import Moves
-from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Exclusions
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, RoundRules
 from streams.rebalance.outcome import HotNodeOutcome, PoolOutcome, RoundOutcome

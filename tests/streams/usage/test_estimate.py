@@ -5,8 +5,7 @@ from hypothesis import given
 
 from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.pods.demand import PRIORITY_CLASS_LABEL, PriorityClass
-from streams.pods.kind import kind_of
+from streams.pods.kind import PRIORITY_CLASS_LABEL, PriorityClass, kind_of
 from streams.usage.estimate import Estimator
 from tests.streams.builders import (
     AFTER_INITIALIZED,

@@ -2,7 +2,7 @@
 
 from schemas.messages.decisions import PlacementDecision
 from schemas.policy import read_policy
-from streams.usage.moving_thresholds import compute_filter_thresholds
+from streams.usage.thresholds import compute_filter_thresholds
 from tests.streams.builders import START_MS, metric, node, pod, policy_record, request, tick
 from tests.streams.world import World
 

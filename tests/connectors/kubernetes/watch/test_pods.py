@@ -28,7 +28,7 @@ from schemas.messages.pods import (
     VolumeClaim,
 )
 from schemas.topics.codec import decode_as, encode
-from streams.pods.demand import compute_demand
+from streams.pods.kind import compute_demand
 from tests.connectors.kubernetes.watch.documents import POD, Object, changed
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -8,8 +8,7 @@ from schemas.messages.pods import Pod
 from streams.inventory.node import Node
 from streams.placement.filters import fit
 from streams.placement.filters.fit import NodeResourcesFit, requests_of
-from streams.pods.demand import compute_demand
-from streams.pods.kind import Kind, kind_of
+from streams.pods.kind import Kind, compute_demand, kind_of
 from tests.streams.builders import bare_node, bare_pod, container, hold, inventory_node
 from tests.streams.placement.plugins import Follower, check_history, reason
 from tests.streams.strategies import Event, Placed, histories, wanted

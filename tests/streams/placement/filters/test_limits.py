@@ -6,7 +6,7 @@ from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSele
 from streams.placement.columns import Interned
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.labels import OneOf
-from streams.pods.demand import RESOURCES_PER_POD_MAX, find_exceeded_limit
+from streams.placement.filters.unsupported import RESOURCES_PER_POD_MAX, find_exceeded_limit
 from tests.streams.builders import big_pod, lifecycle, node, pod, request, tick
 from tests.streams.world import World, count_calls, only
 
