@@ -55,6 +55,8 @@ class Columns:
         """Shape (nodes,): time of the metric, -1 without one."""
         self.known: BoolArray
         """Shape (resources, nodes): the metric has the resource, or the node's capacity is 0."""
+        self.memory_is: NDArray[np.object_]
+        """Shape (nodes,): definition of memory usage of the metric, None if unknown."""
         self.schedulable: BoolArray
         self.members: BoolArray
         """Shape (pools, nodes): the pool's selector selects the node."""
@@ -96,6 +98,7 @@ class Columns:
         self.pending[:, rows] = np.array([node.pending for node in nodes], dtype=np.int64).T
         self.known[:, rows] = np.array([node.known for node in nodes], dtype=np.bool_).T
         self.updated_ms[rows] = [node.updated_ms for node in nodes]
+        self.memory_is[rows] = [node.metric and node.metric.memory_is for node in nodes]
 
     def _take(self, row: int, node: Node) -> None:
         figures = self.nodes[row]
@@ -146,7 +149,7 @@ class Columns:
         self.taints.relayout(source)
         self.free.relayout(source)
 
-    def arrays(self) -> tuple[IntArray | BoolArray, ...]:
+    def arrays(self) -> tuple[IntArray | BoolArray | NDArray[np.object_], ...]:
         return (
             self.capacity,
             self.usage,
@@ -154,6 +157,7 @@ class Columns:
             self.pending,
             self.known,
             self.updated_ms,
+            self.memory_is,
             self.schedulable,
             self.members,
             self.included,
@@ -167,6 +171,7 @@ class Columns:
         self.pending = np.zeros((resources, size), dtype=np.int64)
         self.known = np.ones((resources, size), dtype=np.bool_)
         self.updated_ms = np.full(size, -1, dtype=np.int64)
+        self.memory_is = np.full(size, None, dtype=np.object_)
         self.schedulable = np.zeros(size, dtype=np.bool_)
         self.members = np.zeros((len(self._selectors) - 1, size), dtype=np.bool_)
         self.included = np.zeros(size, dtype=np.bool_)

@@ -100,9 +100,8 @@ class PoolRound:
 
     def _count_definitions(self) -> dict[str, int]:
         """Count nodes by their definition of memory usage; empty if there is only one."""
-        nodes = self.inputs.columns.nodes
-        metrics = [nodes[row].metric for row in self.nodes.rows.tolist()]
-        counts = Counter([metric.memory_is for metric in metrics if metric and metric.memory_is])
+        definitions = self.inputs.columns.memory_is[self.nodes.rows].tolist()
+        counts = Counter(filter(None, definitions))
         return dict(sorted(counts.items())) if len(counts) > 1 else {}
 
     # --- figures ----------------------------------------------------------------------------------
