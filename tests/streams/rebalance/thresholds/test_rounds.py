@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
 from tests.streams.builders import CLUSTER, container
-from tests.streams.rebalance.rounds import PERCENT, Rounds, hot_world
+from tests.streams.world import PERCENT, RoundWorld, hot_world
 
 _POLICY = """
 compat: {compat}
@@ -78,8 +78,8 @@ def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -
     return Cluster(document, nodes, pods, loads)
 
 
-def made(cluster: Cluster, *, backwards: bool = False) -> Rounds:
-    world = Rounds(cluster.document)
+def made(cluster: Cluster, *, backwards: bool = False) -> RoundWorld:
+    world = RoundWorld(cluster.document)
     for name, fields in cluster.nodes[:: -1 if backwards else 1]:
         world.node(name, system=5, **fields)
     for uid, name, fields in cluster.pods[:: -1 if backwards else 1]:
@@ -87,7 +87,7 @@ def made(cluster: Cluster, *, backwards: bool = False) -> Rounds:
     return world
 
 
-def load(world: Rounds, cluster: Cluster, number: int, *, backwards: bool = False) -> None:
+def load(world: RoundWorld, cluster: Cluster, number: int, *, backwards: bool = False) -> None:
     """Pods that are still there use what the round says."""
     for uid, (cpu, memory) in list(cluster.loads[number].items())[:: -1 if backwards else 1]:
         name = world.inventory.node_of_pod[uid]
@@ -198,7 +198,7 @@ def test_updated_columns_equal_new_ones(cluster: Cluster, data: st.DataObject) -
             world.node(name, system=5, **fields)
         load(world, cluster, number)
         world.round()
-        fresh = Rounds(cluster.document)
+        fresh = RoundWorld(cluster.document)
         fresh.inventory = world.inventory
         world.inventory.touched.update(dict.fromkeys(world.inventory.nodes))
         columns = fresh.balancer.columns
@@ -270,7 +270,7 @@ def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while
 
 
 def test_a_metric_without_pods_does_not_make_its_node_calm_for_prod_pods() -> None:
-    world = Rounds(
+    world = RoundWorld(
         """
 rebalance:
   highThresholds: {cpu: 90}
