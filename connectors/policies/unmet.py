@@ -33,7 +33,7 @@ def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy
     looked = SearchProgress()
     objects = PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(looked)
     outcomes = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX)
-    yield from list_unmet_requirements(policy, objects, outcomes.newest(SearchProgress()), looked)
+    yield from list_unmet_requirements(policy, objects, outcomes.newest(), looked)
 
 
 def list_unmet_requirements(

@@ -45,18 +45,12 @@ def read_evidence(
 ) -> Evidence:
     """Return the records for an answer about a cluster, a node or a pod. Raises BrokerUnavailable.
 
-    Args:
-        connection: to the brokers.
-        cluster: name of the cluster.
-        now_ms: time on this machine.
-        node: name of the node in question.
-        pod: namespace and name of the pod in question.
-        back_ms: how long before the newest round rounds are read.
+    `now_ms` is the time on this machine, and `pod` a namespace and a name. Rounds are read for `back_ms`
+    before the newest round.
     """
 
     def newest(topic: str, looked: SearchProgress | None = None) -> Iterator[Any]:
-        past = PastMessages(connection, topic, cluster, RECORDS_MAX)
-        return past.newest(looked or SearchProgress())
+        return PastMessages(connection, topic, cluster, RECORDS_MAX).newest(looked)
 
     evidence = Evidence(cluster, now_ms, last_tick_ms(connection, cluster))
     entry = newest_entry(connection, cluster)

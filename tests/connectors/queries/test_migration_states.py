@@ -75,10 +75,9 @@ DRAIN = {"action": "drain", "node": "worker-9"}
 
 
 def requested(**fields: Any) -> MigrationRequest:
-    named = {} if "pod" in fields or "node" in fields else {"migration_id": "migration-2"}
-    return MigrationRequest(
-        request_id=REQUESTED, cluster="blue", requested_at_ms=NOW_MS, **named, **fields
-    )
+    if "pod" not in fields and "node" not in fields:
+        fields["migration_id"] = "migration-2"
+    return MigrationRequest(request_id=REQUESTED, cluster="blue", requested_at_ms=NOW_MS, **fields)
 
 
 def asked_for(phase: Any) -> Any:
