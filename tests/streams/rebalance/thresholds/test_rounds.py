@@ -30,8 +30,8 @@ _MEMORY = 32 * 2**30
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """What a world is made of, in an order that can be changed."""
+class RoundInputs:
+    """Nodes, pods and usage, in an order that can be changed."""
 
     document: str
     nodes: list[tuple[str, dict[str, Any]]]
@@ -41,7 +41,7 @@ class Cluster:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -> Cluster:
+def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -> RoundInputs:
     """A few nodes in two pools with pods of all classes."""
     document = _POLICY.format(
         compat=compat,
@@ -75,10 +75,10 @@ def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -
         {uid: (draw(percent), draw(percent)) for uid, _, _ in pods}
         for _ in range(draw(st.integers(1, max_rounds)))
     ]
-    return Cluster(document, nodes, pods, loads)
+    return RoundInputs(document, nodes, pods, loads)
 
 
-def made(cluster: Cluster, *, backwards: bool = False) -> RoundWorld:
+def made(cluster: RoundInputs, *, backwards: bool = False) -> RoundWorld:
     world = RoundWorld(cluster.document)
     for name, fields in cluster.nodes[:: -1 if backwards else 1]:
         world.node(name, system=5, **fields)
@@ -87,7 +87,7 @@ def made(cluster: Cluster, *, backwards: bool = False) -> RoundWorld:
     return world
 
 
-def load(world: RoundWorld, cluster: Cluster, number: int, *, backwards: bool = False) -> None:
+def load(world: RoundWorld, cluster: RoundInputs, number: int, *, backwards: bool = False) -> None:
     """Pods that are still there use what the round says."""
     for uid, (cpu, memory) in list(cluster.loads[number].items())[:: -1 if backwards else 1]:
         name = world.inventory.node_of_pod[uid]
@@ -116,7 +116,7 @@ def content(outcome: RoundOutcome) -> list[Any]:
 
 
 @given(clusters())
-def test_the_order_of_nodes_and_pods_does_not_matter(cluster: Cluster) -> None:
+def test_the_order_of_nodes_and_pods_does_not_matter(cluster: RoundInputs) -> None:
     forwards, backwards = made(cluster), made(cluster, backwards=True)
     for number in range(len(cluster.loads)):
         load(forwards, cluster, number)
@@ -127,7 +127,7 @@ def test_the_order_of_nodes_and_pods_does_not_matter(cluster: Cluster) -> None:
 
 
 @given(clusters())
-def test_no_target_passes_a_high_threshold_by_the_plan(cluster: Cluster) -> None:
+def test_no_target_passes_a_high_threshold_by_the_plan(cluster: RoundInputs) -> None:
     world = made(cluster)
     for number in range(len(cluster.loads)):
         load(world, cluster, number)
@@ -151,7 +151,7 @@ def test_no_target_passes_a_high_threshold_by_the_plan(cluster: Cluster) -> None
 
 
 @given(clusters())
-def test_pods_leave_only_while_their_node_is_over(cluster: Cluster) -> None:
+def test_pods_leave_only_while_their_node_is_over(cluster: RoundInputs) -> None:
     world = made(cluster)
     for number in range(len(cluster.loads)):
         load(world, cluster, number)
@@ -173,7 +173,9 @@ def test_pods_leave_only_while_their_node_is_over(cluster: Cluster) -> None:
 
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.integers(1, 3))
-def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(cluster: Cluster, most: int) -> None:
+def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(
+    cluster: RoundInputs, most: int
+) -> None:
     at_once, bit_by_bit = made(cluster), made(cluster)
     for number in range(len(cluster.loads)):
         load(at_once, cluster, number)
@@ -187,7 +189,7 @@ def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(cluster: Cluster,
 
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.data())
-def test_updated_columns_equal_new_ones(cluster: Cluster, data: st.DataObject) -> None:
+def test_updated_columns_equal_new_ones(cluster: RoundInputs, data: st.DataObject) -> None:
     world = made(cluster)
     for number in range(len(cluster.loads)):
         name, fields = data.draw(st.sampled_from(cluster.nodes))
