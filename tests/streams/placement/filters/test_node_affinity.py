@@ -110,6 +110,13 @@ def test_nodes_match_as_in_kubernetes(asking: Kind, passing: str) -> None:
     }
 
 
+def test_changed_labels_count_at_once() -> None:
+    nodes = three_nodes()
+    assert nodes.passing(kind(None, disk="ssd")) == ["n1", "n2"]
+    nodes.send(bare_node("n3", labels={"disk": "ssd"}), bare_node("n1", labels={}))
+    assert nodes.passing(kind(None, disk="ssd")) == ["n2", "n3"]
+
+
 def test_more_labels_than_columns_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_affinity, "COLUMNS_MAX", 1)
     nodes = three_nodes()

@@ -6,7 +6,7 @@ from hypothesis import given
 from schemas.messages.pods import Container, HostPort, Pod
 from streams.inventory.node import Node
 from streams.pods.kind import Kind, kind_of
-from tests.streams.builders import bare_node, bare_pod
+from tests.streams.builders import bare_node, bare_pod, lifecycle
 from tests.streams.cluster.oracle import check_filter
 from tests.streams.strategies import Event, histories, wanted
 from tests.streams.world import CoreWorld, filter_world
@@ -54,6 +54,15 @@ def test_ports_collide_as_in_kubernetes(taken: HostPort, asked: HostPort, free: 
     kind = kind_of(taking(asked))
     assert nodes.passing(kind) == (["a", "b"] if free else ["b"])
     assert nodes.reasons(kind) == {"a": None if free else REFUSED, "b": None}
+
+
+def test_ports_that_are_taken_and_released_count_at_once() -> None:
+    nodes, asking = nodes_with(), kind_of(taking(port(80)))
+    assert nodes.passing(asking) == ["a", "b"]
+    nodes.hold("a", taking(port(80), uid="on-a"))
+    assert nodes.passing(asking) == ["b"]
+    nodes.send(lifecycle("deleted", bare_pod("on-a")))
+    assert nodes.passing(asking) == ["a", "b"]
 
 
 def test_a_sidecar_takes_ports_and_an_init_container_does_not() -> None:
