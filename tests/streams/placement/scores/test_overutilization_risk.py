@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.messages.pods import Pod
+from schemas.messages.pods import Pod, Toleration
 from streams.placement.scores.overutilization_risk import OverutilizationRiskScore
 from tests.streams.builders import RAW_ALLOCATABLE, at, metric, node, pod, pod_metric
 from tests.streams.cluster.oracle import scores
@@ -76,10 +76,10 @@ def test_cached_scores_of_a_request_follow_the_nodes() -> None:
     for number in range(80):
         world.send(node(f"node-{number:02}"))
     for name in ("first", "second"):  # increases are cached when they are needed again
-        assert world.rank(pod(name, labels={"app": name})).best() == 0
+        assert world.rank(pod(name, tolerations=(Toleration(key=name),))).best() == 0
     world.hold("node-00", pod("large", cpu="4"))
     # Another kind that requests the same, and was never asked about before.
-    later = pod("later", labels={"app": "other"})
+    later = pod("later", tolerations=(Toleration(key="later"),))
     expected = list(raw_scores(world, later).values())
     assert world.rank(later).totals.tolist() == expected
     assert world.rank(later).best() == 1
