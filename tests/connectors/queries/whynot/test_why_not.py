@@ -208,12 +208,12 @@ def test_the_answer_says_that_older_rounds_were_not_read(monkeypatch: pytest.Mon
 
 
 def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate() -> None:
-    said = ask_node(*story()[:3])
+    text = ask_node(*story()[:3])
     for part in (
         "LowNodeLoad in pool web", "cpu 12.8 of 16 (80.0 %, at most 70.0 %)", "cpu 45 %", "cpu 70 %",
         "hot for 2 rounds in a row; 3 are needed", "hot for 2 of 3 rounds in a row",
     ):  # fmt: skip
-        assert part in said
+        assert part in text
 
 
 def sized(cpu: str = "16", **fields: Any) -> NodeState:
@@ -227,18 +227,18 @@ def measured(cpu: int, at_ms: int = NOW_MS) -> NodeMetric:
 
 
 def test_the_answer_for_a_cooled_node_has_its_last_hot_round_and_current_usage() -> None:
-    said = ask_node(*story(), a_round(8), a_round(9), sized(), measured(4_000))
+    text = ask_node(*story(), a_round(8), a_round(9), sized(), measured(4_000))
     for part in (
         "n1 is unknown: its metric is 7m30s old, at most 3m",
         "last hot at 2026-11-18 11:13:40.000 (30s ago), 2 rounds before the newest",
         "cpu 4, of its capacity cpu 25.0 %",
         "1 node of pool web",
     ):
-        assert part in said
+        assert part in text
 
 
 @pytest.mark.parametrize(
-    ("newest", "said"),
+    ("newest", "text"),
     [
         (
             {"updated_at_ms": ASKED_MS - 12 * MINUTE_MS, "usage": {"cpu": 1}, "source": "kubelet"},
@@ -252,12 +252,12 @@ def test_the_answer_for_a_cooled_node_has_its_last_hot_round_and_current_usage()
     ],
 )
 def test_the_answer_for_a_node_gives_the_source_of_its_usage_or_why_that_is_unknown(
-    newest: dict[str, Any] | None, said: str
+    newest: dict[str, Any] | None, text: str
 ) -> None:
     metric = {"cluster": BLUE, "node": "n1"}
     metrics = [] if newest is None else [NodeMetric.model_validate(metric | newest)]
     answer = ask_node(a_round(0), sized(), *metrics)
-    assert said in answer
+    assert text in answer
     assert "n1 is unknown" in answer
 
 
@@ -266,9 +266,9 @@ def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations() -> N
         cluster=BLUE, node="n1", phase="Draining", pods_left=2, pods_protected=0,
         request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
     )  # fmt: skip
-    said = ask_node(a_round(0), drain, migration("Running", 1))
-    assert "node n1 draining: 2 pods left, 0 protected" in said
-    assert "migration migration-1 of pod shop/web-1 from n1: Running" in said
+    text = ask_node(a_round(0), drain, migration("Running", 1))
+    assert "node n1 draining: 2 pods left, 0 protected" in text
+    assert "migration migration-1 of pod shop/web-1 from n1: Running" in text
 
 
 @pytest.mark.parametrize("ask", [ask, ask_node])
@@ -299,14 +299,14 @@ def migration(phase: Any, minutes: int) -> MigrationStatus:
 
 
 def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_when() -> None:
-    said = ask_pod(*story()[:6])
+    text = ask_pod(*story()[:6])
     for part in (
         "on node n1, judged by LowNodeLoad in pool web: hot for 5 rounds in a row; 3 are needed",
         "5 migrations of ReplicaSet shop/web with 9 replicas are under way",
         # Another gate stopped it in the rounds before.
         "for 3 rounds, since 2026-11-18 11:09:40.000 (4m 30s ago)",
     ):
-        assert part in said
+        assert part in text
 
 
 def test_a_pod_moved_by_risk_is_not_reported_as_stopped() -> None:
@@ -332,10 +332,10 @@ def test_the_answer_for_a_migrating_pod_has_its_state_and_outcome() -> None:
         pod=WEB, owner="rs-1", source_node="n1", source_hot_before=True, source_hot_after=True,
         evicted_at_ms=NOW_MS, ended_at_ms=NOW_MS + MINUTE_MS, as_of=AS_OF,
     )  # fmt: skip
-    said = ask_pod(*story(), migration("Pending", 1), migration("Succeeded", 2), move)
-    assert "Succeeded: waits for its turn" in said
-    assert "Pending" not in said
-    assert "n1 was hot before, hot after; no replacement came" in said
+    text = ask_pod(*story(), migration("Pending", 1), migration("Succeeded", 2), move)
+    assert "Succeeded: waits for its turn" in text
+    assert "Pending" not in text
+    assert "n1 was hot before, hot after; no replacement came" in text
 
 
 def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so() -> None:
@@ -348,8 +348,8 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so() -> None:
 
 
 def test_the_answer_for_a_pod_that_waits_for_a_node_says_so() -> None:
-    said = ask_pod(a_round(0), waits())
-    assert "2026-11-18 11:06:40.000 (7m 30s ago) the decision was waiting: 3 nodes full" in said
+    text = ask_pod(a_round(0), waits())
+    assert "2026-11-18 11:06:40.000 (7m 30s ago) the decision was waiting: 3 nodes full" in text
 
 
 def test_an_unknown_pod_is_reported_as_unknown() -> None:
@@ -393,10 +393,10 @@ def test_a_pod_that_left_its_node_is_reported_in_the_past(
 
 def test_a_pod_that_is_gone_is_on_no_node() -> None:
     answer = answer_pod(a_round(0), metric_of_web(), seen_pod("finished"))
-    said = " ".join(answer.sentences)
+    text = " ".join(answer.sentences)
     assert answer.known
-    assert "no longer exists" in said
-    assert "It is on node" not in said
+    assert "no longer exists" in text
+    assert "It is on node" not in text
 
 
 @pytest.mark.parametrize("newest", [seen_pod("deleted", "u0"), seen_pod("seen", node=None), None])
@@ -404,10 +404,10 @@ def test_a_waiting_pod_is_not_confused_with_an_earlier_pod_of_its_name(
     newest: PodLifecycle | None,
 ) -> None:
     events = [] if newest is None else [newest]
-    said = ask_pod(a_round(0), metric_of_web(), *events, waits())
-    assert "the decision was waiting: 3 nodes full" in said
-    assert "It is on node n1" not in said
-    assert "no longer exists" not in said
+    text = ask_pod(a_round(0), metric_of_web(), *events, waits())
+    assert "the decision was waiting: 3 nodes full" in text
+    assert "It is on node n1" not in text
+    assert "no longer exists" not in text
 
 
 @pytest.mark.parametrize(
@@ -424,11 +424,11 @@ def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
     document = "rebalance: {nodeMetricExpirationSeconds: 600}"
     policy = PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS, paused=paused)
     metric = measured(12_000, NOW_MS + minutes * MINUTE_MS)
-    said = ask_node(a_round(0), sized(), metric, policy=policy)
-    assert "of its capacity cpu 75.0 %" in said
-    assert "above cpu 70 %" in said
-    assert why in said
-    assert "do not count" not in said, "no migration is under way"
+    text = ask_node(a_round(0), sized(), metric, policy=policy)
+    assert "of its capacity cpu 75.0 %" in text
+    assert "above cpu 70 %" in text
+    assert why in text
+    assert "do not count" not in text, "no migration is under way"
 
 
 @pytest.mark.parametrize(
@@ -440,13 +440,13 @@ def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
 )  # fmt: skip
 def test_a_refused_metric_is_not_shown_as_usage(state: dict[str, Any], refused: str) -> None:
     node = sized(**state)
-    said = ask_node(a_round(0), node, measured(154_000, ASKED_MS - 1))
-    assert said.startswith(f"n1 is unknown: its metric was refused, {refused}")
+    text = ask_node(a_round(0), node, measured(154_000, ASKED_MS - 1))
+    assert text.startswith(f"n1 is unknown: its metric was refused, {refused}")
     if "capacity" in state:
         metrics = measured(400, ASKED_MS - MINUTE_MS), measured(154_000, ASKED_MS)
-        said = ask_node(a_round(0), node, *metrics)
-        assert "it uses cpu 0.4" in said
-        assert f"A newer metric was refused: {refused}" in said
+        text = ask_node(a_round(0), node, *metrics)
+        assert "it uses cpu 0.4" in text
+        assert f"A newer metric was refused: {refused}" in text
 
 
 @pytest.mark.parametrize(
