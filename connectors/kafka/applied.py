@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from connectors.kafka.client import BrokerUnavailable, Connection
-from connectors.kafka.cluster_records import Arrivals, PastMessages, SearchProgress
+from connectors.kafka.cluster_records import Arrivals, PastMessages
 from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal
@@ -49,7 +49,7 @@ class AppliedRecords:
         self._next = self._find_next_offsets()
         # The key of a dead letter is its source topic, which therefore serves as cluster name here.
         past = PastMessages(connection, LETTERS, topic, LETTERS_MAX)
-        for letter in past.newest(SearchProgress(), any_cluster=True):
+        for letter in past.newest(any_cluster=True):
             self._note(letter)
 
     def refresh(self) -> None:

@@ -45,12 +45,14 @@ class PastMessages:
     records_max: int
     """Most records to read per partition, including those of other clusters."""
 
-    def newest(self, looked: SearchProgress, *, any_cluster: bool = False) -> Iterator[Any]:
+    def newest(
+        self, looked: SearchProgress | None = None, *, any_cluster: bool = False
+    ) -> Iterator[Any]:
         """Yield messages, newest first; unreadable records are skipped.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
-        for record in self.records(looked):
+        for record in self.records(looked or SearchProgress()):
             message = decode(self.topic, record.value or b"")
             named = getattr(message, "cluster", self.cluster)
             if isinstance(message, Refusal):

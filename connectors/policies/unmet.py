@@ -5,7 +5,8 @@ Until they are met, the pods concerned stay on their nodes.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
@@ -29,12 +30,21 @@ _DEFAULT = "default-scheduler"
 
 def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
     """Yield a warning for each requirement that the newest records do not meet. Raises BrokerUnavailable."""
+    looked = SearchProgress()
+    objects = PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(looked)
+    outcomes = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX)
+    yield from list_unmet_requirements(policy, objects, outcomes.newest(), looked)
+
+
+def list_unmet_requirements(
+    policy: Policy, objects: Iterable[Any], outcomes: Iterable[Any], looked: SearchProgress
+) -> Iterator[str]:
+    """See `find_unmet_requirements`. Messages are newest first; `looked` is the search of `objects`."""
     schedulers: dict[str, str | None] = {}
     classes: dict[str, bool] = {}
     namespaces: dict[str, bool] = {}
     budgets: dict[str, bool] = {}
-    looked = SearchProgress()
-    for message in PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(looked):
+    for message in objects:
         if isinstance(message, PodLifecycle):
             gone = message.event in ("finished", "deleted")
             named = None if gone else message.pod.scheduler or _DEFAULT
@@ -49,7 +59,7 @@ def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy
     yield from _schedulers(policy, Counter(each for each in schedulers.values() if each))
     yield from _namespaces(policy, [name for name, is_there in namespaces.items() if is_there])
     yield from _budgets(policy, sorted(name for name, blocks in budgets.items() if blocks))
-    yield from _evictor(connection, cluster, policy)
+    yield from _evictor(policy, outcomes)
     where, unless = "on pod-lifecycle", ""
     if not looked.whole:
         where = f"among the newest {looked.records} on pod-lifecycle"
@@ -104,13 +114,10 @@ def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
         )
 
 
-def _evictor(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
+def _evictor(policy: Policy, outcomes: Iterable[Any]) -> Iterator[str]:
     """Yield a warning if no evictor seems to run; an evictor also reports on dry commands."""
     if policy.is_dry_for("request"):
         return
-    outcomes = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX).newest(
-        SearchProgress()
-    )
     if not any(isinstance(each, CommandOutcome) and each.command == "evict" for each in outcomes):
         yield (
             "mode is enforce, but no evictor has reported on a command so far: pods are evicted only "

@@ -188,7 +188,7 @@ def list_clusters(connection: Connection, kafka: KafkaState) -> list[str]:
     unreadable = {topic for topic, _ in kafka.leaderless}
     for topic in _NAMING_TOPICS - unreadable:
         past = PastMessages(connection, topic, None, 1_000)
-        names.update(message.cluster for message in past.newest(SearchProgress()))
+        names.update(message.cluster for message in past.newest())
     return sorted(names)
 
 
@@ -202,7 +202,7 @@ def _newest_of(connection: Connection, records: ClusterRecords) -> _Newest:
         if topic in records.unreadable:
             return
         past = PastMessages(connection, topic, records.cluster, RECORDS_MAX[topic])
-        for message in past.newest(looked or SearchProgress()):
+        for message in past.newest(looked):
             if isinstance(message, classes):
                 yield message
 

@@ -1,7 +1,9 @@
 """The newest state of a cluster's migrations and drains, from the end of topic `status`."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
@@ -23,7 +25,7 @@ class MigrationStates:
     """The newest record of each migration and of each drain."""
 
     back_ms: int
-    looked: SearchProgress = field(default_factory=SearchProgress)
+    looked: SearchProgress
     migrations: dict[str, MigrationStatus] = field(default_factory=dict)
     """By id, newest first."""
     drains: dict[str, DrainStatus] = field(default_factory=dict)
@@ -108,9 +110,18 @@ def read_states(connection: Connection, cluster: str, back_ms: int) -> Migration
 
     Raises BrokerUnavailable if the topic does not exist or no broker answers.
     """
-    states = MigrationStates(back_ms)
+    looked = SearchProgress()
+    past = PastMessages(connection, "status", cluster, RECORDS_MAX)
+    return collect_states(past.newest(looked), looked, back_ms)
+
+
+def collect_states(
+    messages: Iterable[Any], looked: SearchProgress, back_ms: int
+) -> MigrationStates:
+    """See `read_states`. Messages of `status` are newest first."""
+    states = MigrationStates(back_ms, looked)
     newest_ms: int | None = None
-    for message in PastMessages(connection, "status", cluster, RECORDS_MAX).newest(states.looked):
+    for message in messages:
         if not isinstance(message, Status):
             continue
         if newest_ms is None:

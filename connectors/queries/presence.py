@@ -32,7 +32,7 @@ _ABOUT_NODES = ("node-state", "node-metrics")
 
 def last_tick_ms(connection: Connection, cluster: str) -> int | None:
     """Return the newest tick of the cluster's clock; None: it has never ticked."""
-    tick = next(PastMessages(connection, "clock", cluster, 1_000).newest(SearchProgress()), None)
+    tick = next(PastMessages(connection, "clock", cluster, 1_000).newest(), None)
     return None if tick is None else tick.now_ms
 
 
@@ -126,7 +126,7 @@ def _seek(
 
 def _clusters(connection: Connection) -> Iterator[str]:
     for topic in _ABOUT_CLUSTERS:
-        for message in PastMessages(connection, topic, None, _NAMES_FROM).newest(SearchProgress()):
+        for message in PastMessages(connection, topic, None, _NAMES_FROM).newest():
             yield message.cluster
 
 

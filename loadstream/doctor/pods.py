@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import PastMessages, SearchProgress
+from connectors.kafka.cluster_records import PastMessages
 from loadstream.doctor.findings import Finding, ok, warning
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.placement.filters.unsupported import list_requirements
@@ -18,9 +18,7 @@ _BOUND_TO_NODE = ("DaemonSet", "Node")
 def read_pods(connection: Connection, cluster: str) -> list[Pod]:
     """Return the pods of a cluster by its newest records. Raises BrokerUnavailable."""
     pods: dict[str, PodLifecycle] = {}
-    for message in PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(
-        SearchProgress()
-    ):
+    for message in PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest():
         if isinstance(message, PodLifecycle):
             pods.setdefault(message.pod.uid, message)
     return [each.pod for each in pods.values() if each.event not in ("finished", "deleted")]

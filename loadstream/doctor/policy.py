@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from connectors.kafka.applied import APPLIED, AppliedRecords
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import PastMessages, SearchProgress
+from connectors.kafka.cluster_records import PastMessages
 from connectors.policies.entries import TOPIC, newest_entry
 from connectors.policies.unmet import find_unmet_requirements
 from connectors.queries.cluster_reading import ClusterRecords
@@ -157,9 +157,8 @@ def check_low_thresholds(records: ClusterRecords, policy: Policy) -> Iterator[Fi
 def check_memory(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:
     """Find nodes whose memory is measured by another definition than that of others, or by two."""
     definitions: defaultdict[str, set[str]] = defaultdict(set)
-    for metric in PastMessages(connection, "node-metrics", records.cluster, METRICS_MAX).newest(
-        SearchProgress()
-    ):
+    past = PastMessages(connection, "node-metrics", records.cluster, METRICS_MAX)
+    for metric in past.newest():
         if metric.node in records.nodes and metric.usage is not None:
             definitions[metric.node].add(metric.memory_is or "unknown")
     counts = Counter(" and ".join(sorted(names)) for names in definitions.values())

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from connectors.kafka.admin import Group
 from connectors.kafka.client import Connection
-from connectors.kafka.cluster_records import PastMessages, SearchProgress
+from connectors.kafka.cluster_records import PastMessages
 from connectors.process import wall_clock
 from connectors.queries.cluster_reading import DUTIES, ClusterRecords
 from connectors.queries.presence import SILENT_AFTER_MS, describe_silence
@@ -148,15 +148,10 @@ def _is_fresh(records: ClusterRecords, policy: Policy, node: str) -> bool:
 
 def check_commands(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:
     """Find evictions that expired without an outcome."""
-    done = {
-        each.command_id
-        for each in PastMessages(
-            connection, "command-outcomes", records.cluster, 2 * _COMMANDS_MAX
-        ).newest(SearchProgress())
-        if isinstance(each, CommandOutcome)
-    }
+    outcomes = PastMessages(connection, "command-outcomes", records.cluster, 2 * _COMMANDS_MAX)
+    done = {each.command_id for each in outcomes.newest() if isinstance(each, CommandOutcome)}
     past = PastMessages(connection, "eviction-commands", records.cluster, _COMMANDS_MAX)
-    commands = [each for each in past.newest(SearchProgress()) if isinstance(each, EvictionCommand)]
+    commands = [each for each in past.newest() if isinstance(each, EvictionCommand)]
     until_ms = wall_clock.now_ms() - _GRACE_MS
     lost = [
         each for each in commands if each.expires_at_ms < until_ms and each.command_id not in done

@@ -1,9 +1,6 @@
 """What keeps a benchmark from printing a figure that is none."""
 
-import pytest
-
 from benchmarks import messages
-from benchmarks.__main__ import benchmarks, main
 from benchmarks.rig import Receiver, Sender, encoded
 from tests.conftest import RunningBroker
 
@@ -17,10 +14,3 @@ def test_what_is_sent_is_read_once_and_to_the_end(broker: RunningBroker) -> None
             came += (each.value for each in live.arrivals(5.0))
     with Receiver(broker.settings, ["scheduling-requests"], from_beginning=True) as late:
         assert [each.value for each in late.whole()] == came == [each.value for each in records]
-
-
-def test_benchmarks_are_listed_and_unknown_ones_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list"]) == 0
-    assert capsys.readouterr().out.split() == list(benchmarks())
-    assert main(["nonsense"]) == 2
-    assert "no benchmark nonsense; there are: " in capsys.readouterr().err

@@ -19,8 +19,3 @@ from tests.cases.load import CASES
 )
 def test_a_situation_from_the_field_has_its_right_outcome(case: Case) -> None:
     assert case.run() == case.right, case.input
-
-
-def test_each_situation_has_a_number_of_its_own() -> None:
-    numbers = [case.number for case in CASES]
-    assert len(numbers) == len(set(numbers))

@@ -13,21 +13,15 @@ from schemas.policy import read_policy
 from streams import placement
 from streams.placement import filters, registry
 from streams.usage.estimate import Estimator
-from tests.streams.builders import bare_kind, bare_node, inventory_node
-from tests.streams.placement.plugins import Follower
+from tests.streams.builders import bare_node, bare_pod, inventory_node
+from tests.streams.cluster.oracle import reason
 
 
 def test_it_refuses_a_node_under_maintenance() -> None:
-    nodes = Follower(
-        UnderMaintenance(),
-        inventory_node(bare_node("a", labels={"maintenance": "true"})),
-        inventory_node(bare_node("b", labels={"maintenance": "false"})),
-        inventory_node(bare_node("c")),
-    )
-    assert nodes.passing(bare_kind()) == ["b", "c"]
-    assert nodes.reasons(bare_kind())["a"] == "node(s) were under maintenance"
-    nodes.apply(bare_node("a"))
-    assert nodes.passing(bare_kind()) == ["a", "b", "c"]
+    refused = "node(s) were under maintenance"
+    for labels, expected in (({"maintenance": "true"}, refused), ({"maintenance": "false"}, None)):
+        node = inventory_node(bare_node("a", labels=labels))
+        assert reason(UnderMaintenance(), bare_pod(), node) == expected
 
 
 def test_a_policy_names_it_once_it_is_in_the_folder_of_filters(

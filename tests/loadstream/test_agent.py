@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors.kafka.client import connect
-from connectors.kafka.cluster_records import PastMessages, SearchProgress
+from connectors.kafka.cluster_records import PastMessages
 from connectors.process.local_ports import find_free_port
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.agent.trees import MIB, UID_A, NodeFiles
@@ -68,10 +68,8 @@ def test_samples_go_to_the_broker_until_it_is_ended(
     )  # fmt: skip
     try:
         samples = PastMessages(connect(embedded.settings), "node-usage", None, 10)
-        assert eventually(lambda: any(samples.newest(SearchProgress())))
-        (sample, *_) = PastMessages(connect(embedded.settings), "node-usage", None, 10).newest(
-            SearchProgress()
-        )
+        assert eventually(lambda: any(samples.newest()))
+        (sample, *_) = samples.newest()
         assert [pod.name for pod in sample.pods] == ["web-1"]
 
         def shown() -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any
@@ -17,7 +17,12 @@ from connectors.kafka.produce import produce_messages
 from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.sources.prometheus import PrometheusSettings
 from connectors.process import wall_clock
+from connectors.queries.cluster_reading import ClusterRecords
 from loadstream.commands import app
+from loadstream.doctor.findings import Finding
+from loadstream.doctor.pods import check_pods
+from loadstream.doctor.policy import check_low_thresholds, check_pools, check_windows
+from loadstream.doctor.processes import check_processes
 from loadstream.doctor.queries import check_source
 from schemas.base.message import Message
 from schemas.messages.clock import ClockTick
@@ -26,6 +31,7 @@ from schemas.messages.metrics import AggregatedUsage, NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import OwnerReference, Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
+from schemas.policy import Policy, read_policy
 from schemas.policy.validation import build_model
 from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.topics.catalog import TOPIC_OF
@@ -113,28 +119,54 @@ def test_a_sound_installation_has_no_error_and_no_warning(kafka_settings: KafkaS
     assert {"brokers", "topics", "clock", "worker", "measurements", "memory", "pods"} <= {
         each["check"] for each in findings
     }
+    write(kafka_settings, metric("n2", memory_is="notAvailable"))
+    write(kafka_settings, pod("refused", unsupported=("topology spread",)))
+    memory, pods = warnings(CLUSTER)
+    assert memory.startswith("memory: ")
+    assert "notAvailable and workingSet on 1, workingSet on 1" in memory
+    assert pods.startswith("pods: 1 of 2")
 
 
-def test_doctor_names_a_missing_worker(kafka_settings: KafkaSettings) -> None:
-    write_sound_cluster(kafka_settings)
-    write(kafka_settings, tick(kafka_settings, ahead_ms=-3_600_000))
-    assert "No worker has written for 1h" in errors(CLUSTER)["worker"]
+def records(**fields: Any) -> ClusterRecords:
+    """What doctor has read of a cluster of two measured nodes with a worker."""
+    now_ms = wall_clock.now_ms()
+    found = ClusterRecords(CLUSTER, now_ms, tick_ms=now_ms)
+    labels = {"pool": "web"}
+    found.nodes = {
+        name: NodeState(
+            cluster=CLUSTER, node=name, event="added", labels=labels,
+            allocatable={"cpu": "4", "memory": "4Gi"},
+        )
+        for name in NODES
+    }  # fmt: skip
+    found.metrics = {name: metric(name, **fields) for name in NODES}
+    return found
 
 
-def test_nodes_that_nothing_measures_are_named(kafka_settings: KafkaSettings) -> None:
-    write(kafka_settings, tick(kafka_settings))
-    assert f"no record names a node of cluster {CLUSTER}" in errors(CLUSTER)["nodes"]
-    write_sound_cluster(kafka_settings, updated_at_ms=wall_clock.now_ms() - 3_600_000)
-    assert errors(CLUSTER)["measurements"].startswith("0 of 2 nodes have a fresh metric")
-    write(kafka_settings, metric("n1"))
-    (found,) = warnings(CLUSTER)
-    assert found == "measurements: 1 of 2 nodes have a fresh metric; n2 has none"
+def texts(findings: Iterable[Finding], grade: str) -> dict[str, str]:
+    return {each.check: each.text for each in findings if each.grade == grade}
 
 
-def test_a_clock_that_is_off_is_named(kafka_settings: KafkaSettings) -> None:
-    write_sound_cluster(kafka_settings)
-    write(kafka_settings, tick(kafka_settings, ahead_ms=630_000))
-    assert errors(CLUSTER)["clock"].startswith("the worker's clock is 10m")
+def test_a_missing_worker_and_a_clock_that_is_off_are_named() -> None:
+    found = records()
+    assert texts(check_processes(found, Policy()), "error") == {}
+    found.tick_ms = found.now_ms - 3_600_000
+    assert (
+        "No worker has written for 1h" in texts(check_processes(found, Policy()), "error")["worker"]
+    )
+    found.tick_ms = found.now_ms + 630_000
+    assert "clock is 10m" in texts(check_processes(found, Policy()), "error")["clock"]
+
+
+def test_nodes_that_nothing_measures_are_named() -> None:
+    found = records(updated_at_ms=wall_clock.now_ms() - 3_600_000)
+    assert "0 of 2 nodes" in texts(check_processes(found, Policy()), "error")["measurements"]
+    found.metrics["n1"] = metric("n1")
+    half = texts(check_processes(found, Policy()), "warning")["measurements"]
+    assert "1 of 2 nodes" in half
+    assert "n2" in half
+    found.nodes.clear()
+    assert CLUSTER in texts(check_processes(found, Policy()), "error")["nodes"]
 
 
 def test_a_broker_that_is_away_is_named() -> None:
@@ -251,77 +283,55 @@ def test_doctor_names_evictions_that_are_not_executed(kafka_settings: KafkaSetti
     assert errors(CLUSTER)["commands"].startswith("1 of the newest 2 evictions expired")
 
 
-def test_pools_windows_and_memory_that_do_not_fit_the_nodes_are_named(
-    kafka_settings: KafkaSettings,
-) -> None:
-    document = """
+def test_pools_and_windows_that_do_not_fit_the_nodes_are_named() -> None:
+    policy = read_policy(
+        """
 loadAware: {aggregated: {usageThresholds: {cpu: 70}, usageAggregationType: p95, usageAggregatedDuration: 30m}}
 rebalance:
   highThresholds: {cpu: 70}
   lowThresholds: {cpu: 40}
   nodePools: [{name: gpu, nodeSelector: {matchLabels: {pool: gpu}}}]
 """
-    short = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 900}})
-    write_sound_cluster(kafka_settings, aggregated=(short,))
-    write(kafka_settings, metric("n2", aggregated=(short,), memory_is="notAvailable"))
-    write(
-        kafka_settings,
-        PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=wall_clock.now_ms()),
     )
-    found = warnings(CLUSTER)
-    assert (
-        "policy: rebalance.nodePools[gpu].nodeSelector selects none of 2 nodes; label pool has the "
-        "values web (2)"
-    ) in found
-    assert (
-        "windows: loadAware.aggregated.usageAggregatedDuration: 0 of 2 nodes report p95 over 30m; "
-        "reported windows: 5m"
-    ) in found
-    assert (
-        "memory: nodes are measured by several definitions: notAvailable and workingSet on 1, workingSet on 1"
-    ) in found
+    short = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 900}})
+    found = records(aggregated=(short,))
+    pool = texts(check_pools(found, policy), "warning")["policy"]
+    assert "rebalance.nodePools[gpu].nodeSelector selects none of 2 nodes" in pool
+    assert "web (2)" in pool
+    window = texts(check_windows(found, policy), "warning")["windows"]
+    assert "usageAggregatedDuration: 0 of 2 nodes report p95 over 30m" in window
+    assert window.endswith("5m")
 
 
-def test_low_thresholds_and_windows_that_no_node_meets_are_named(
-    kafka_settings: KafkaSettings,
-) -> None:
-    document = """
+def test_low_thresholds_and_windows_that_no_node_meets_are_named() -> None:
+    policy = read_policy(
+        """
 plugins: {balance: [LowNodeLoad]}
 collect: {metricAggregatePolicy: {durations: [5m, 2h]}}
 rebalance: {lowThresholds: {cpu: 20, memory: 40}, highThresholds: {cpu: 70, memory: 80}}
 """
+    )
     window = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 900}})
-    write_sound_cluster(kafka_settings, aggregated=(window,), samples=9)
-    capacity = {"cpu": "4", "memory": "4Gi"}
-    for node in NODES:
-        state = NodeState(cluster=CLUSTER, node=node, event="added", allocatable=capacity)
-        write(kafka_settings, state)
-    now_ms = wall_clock.now_ms()
-    write(kafka_settings, PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=now_ms))
-    found = warnings(CLUSTER)
-    assert (
-        "windows: collect.metricAggregatePolicy: no node reports a window of 2h; reported windows: 5m"
-    ) in found
-    (low,) = [each for each in found if "low thresholds" in each]
+    found = records(aggregated=(window,), samples=9)
+    collected = texts(check_windows(found, policy), "warning")["windows"]
+    assert "collect.metricAggregatePolicy" in collected
+    assert "2h" in collected
+    low = texts(check_low_thresholds(found, policy), "warning")["policy"]
     assert "cpu 20 % and memory 40 %; the lowest is n1 with cpu 25 % and memory 25 %" in low
 
 
-def test_pods_that_would_be_refused_are_counted_by_requirement(
-    kafka_settings: KafkaSettings,
-) -> None:
-    write_sound_cluster(kafka_settings)
+def test_pods_that_would_be_refused_are_counted_by_requirement() -> None:
     daemon = OwnerReference(kind="DaemonSet", name="agent", uid="uid-agent", controller=True)
-    write(
-        kafka_settings,
+    pods = [
         pod("a", unsupported=("topology spread",)),
         pod("b", unsupported=("required pod anti-affinity", "topology spread")),
         pod("c"),
         pod("agent-1", unsupported=("topology spread",), owners=(daemon,)),
-    )
-    (found,) = warnings(CLUSTER)
-    assert found == (
-        "pods: 2 of 3 pods would be refused: topology spread 2, required pod anti-affinity 1"
-    )
+    ]
+    (found,) = check_pods(each.pod for each in pods)
+    assert found.grade == "warning"
+    assert found.text.startswith("2 of 3 pods")
+    assert found.text.endswith("topology spread 2, required pod anti-affinity 1")
 
 
 async def test_a_query_that_is_about_no_node_is_named_with_the_label_that_would_match() -> None:

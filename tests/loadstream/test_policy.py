@@ -17,20 +17,16 @@ from connectors.kafka.topics import changelog_name
 from connectors.process import wall_clock
 from loadstream.commands import app
 from loadstream.policy import records as policy_records
-from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
-from schemas.messages.commands import CommandOutcome
 from schemas.messages.dead_letters import build_dead_letter
 from schemas.messages.nodes import NodeState
-from schemas.messages.objects import DisruptionBudget, NamespaceState, PriorityClassState
-from schemas.messages.pods import Pod, PodLifecycle, PodRef
 from schemas.messages.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import FailedClusterRow
 from schemas.storage.tables import row_key
-from schemas.topics.catalog import TOPIC_BY_NAME, TOPIC_OF
+from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
@@ -174,13 +170,14 @@ def test_apply_writes_the_document_as_it_was_written(
     assert "observe: evictions are marked dry" in result.stdout
     (record,) = records(policies, "east")
     assert (record.document, record.reason, record.paused) == (DOCUMENT, "night shift", False)
-
-
-def test_apply_writes_no_record_for_a_file_with_errors(
-    policies: KafkaSettings, tmp_path: Path
-) -> None:
     assert run("apply", "east", policy_file(tmp_path, "mode: enforced")).exit_code == 1
-    assert records(policies, "east") == []
+    assert records(policies, "east") == [record]
+    run("pause", "east")
+    applied = json.loads(run("apply", "east", policy_file(tmp_path, DOCUMENT), "--json").stdout)
+    assert (applied["digest"], applied["paused"], applied["applied"]) == (
+        read_policy(DOCUMENT).digest, True, False,
+    )  # fmt: skip
+    assert records(policies, "east")[-1].paused
 
 
 def test_pause_and_resume_repeat_the_newest_document(
@@ -230,13 +227,6 @@ def test_resuming_a_cluster_that_is_set_apart_repeats_its_policy(
     assert run("resume", "east").stdout.endswith("is already running; nothing was written\n")
 
 
-def test_a_new_policy_does_not_end_a_pause(policies: KafkaSettings, tmp_path: Path) -> None:
-    run("pause", "east")
-    result = run("apply", "east", policy_file(tmp_path, DOCUMENT))
-    assert "stays paused" in result.stdout
-    assert [r.paused for r in records(policies, "east")] == [True, True]
-
-
 def test_history_shows_each_policy_of_the_cluster_oldest_first(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
@@ -256,16 +246,21 @@ def test_history_shows_each_policy_of_the_cluster_oldest_first(
     assert [(each["digest"], each["paused"]) for each in whole] == [(digest, False), (digest, True)]
 
 
-def test_history_says_what_was_applied_and_what_was_refused(
-    policies: KafkaSettings, tmp_path: Path
+def test_clusters_that_are_unknown_or_have_a_silent_worker_are_reported(
+    policies: KafkaSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for _ in range(3):
-        run("apply", "east", policy_file(tmp_path, DOCUMENT))
-    applied_up_to(policies, 2)
-    write_dead_letter(policies, 1, "the policy was not applied")
-    lines = run("history", "east").stdout.splitlines()
-    states = [line.split("running  ")[1].split("  by ")[0] for line in lines]
-    assert states == ["applied", "refused: the policy was not applied", "not applied yet"]
+    for arguments in (["apply", "eats", policy_file(tmp_path, DOCUMENT)], ["history", "eats"]):
+        result = run(*arguments)
+        assert result.exit_code == 3
+        assert "Did you mean east?" in result.stderr
+    assert records(policies, "eats") == []
+    assert run("pause", "eats", "--new").exit_code == 0
+    assert len(records(policies, "eats")) == 1
+    now_ms = wall_clock.now_ms()
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms + 7_200_000)
+    result = run("history", "east")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: No worker has written for 2h")
 
 
 def test_apply_waits_until_a_worker_has_applied_the_policy(
@@ -295,169 +290,16 @@ def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: P
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
 
 
-def sent(settings: KafkaSettings, *messages: Message) -> None:
-    """Records of cluster east."""
-    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
-    home = partition_for(b"east", settings.partitions)
-    for message in messages:
-        topic = TOPIC_OF[type(message)]
-        producer.produce(topic, encode(message), key=b"east", partition=home)
-    assert producer.flush(60) == 0
-
-
-def seen_pods(settings: KafkaSettings, *schedulers: str) -> None:
-    """Pods of cluster east, each of a scheduler."""
-    for number, scheduler in enumerate(schedulers):
-        pod = Pod(namespace="a", name=f"p{number}", uid=f"u{number}", scheduler=scheduler)
-        sent(settings, PodLifecycle(cluster="east", event="running", pod=pod))
-
-
-REBALANCING = "rebalance: {lowThresholds: {cpu: 40}, highThresholds: {cpu: 70}}\n"
-
-
-@pytest.mark.parametrize("document", ["", REBALANCING + "plugins: {balance: [LowNodeLoad]}\n"])
-def test_a_warning_names_schedulers_that_rebalancing_does_not_reach(
-    policies: KafkaSettings, tmp_path: Path, document: str
+def test_check_and_apply_warn_of_requirements_that_the_cluster_does_not_meet(
+    policies: KafkaSettings, tmp_path: Path
 ) -> None:
-    seen_pods(policies, "default-scheduler", "", "volcano")
-    file = policy_file(tmp_path, document)
+    file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n")
     for arguments in (("check", file, "--cluster", "east"), ("apply", "east", file)):
         result = run(*arguments)
         assert result.exit_code == 0
-        assert (
-            "none of 3 pods has a scheduler of migration.schedulerNames (loadstream, koord-scheduler); their schedulers: "
-            "default-scheduler (2), volcano (1)" in result.stderr
-        )
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        "plugins: {balance: [LowNodeLoad]}\n",
-        "plugins: {balance: []}\n",
-        REBALANCING + "otherSchedulers: evictDirectly\n",
-        REBALANCING + "migration: {schedulerNames: [volcano]}\n",
-        REBALANCING + "migration: {defaultJobMode: EvictDirectly}\n",
-    ],
-)
-def test_no_warning_is_given_for_a_policy_that_reaches_pods_or_moves_none(
-    policies: KafkaSettings, tmp_path: Path, document: str
-) -> None:
-    seen_pods(policies, "default-scheduler", "volcano")
-    result = run("check", policy_file(tmp_path, document), "--cluster", "east")
-    assert (result.exit_code, result.stderr) == (0, "")
-
-
-def test_a_warning_names_records_that_no_producer_has_sent(
-    policies: KafkaSettings, tmp_path: Path
-) -> None:
-    text = (
-        "evictor: {namespaceLabelSelector: {matchLabels: {a: b}}, priorityThreshold: {name: high}}\n"
-        "migration: {priorityThreshold: {name: system-cluster-critical}}\n"
-    )
-    file = policy_file(tmp_path, text)
-    for arguments in (("check", file, "--cluster", "east"), ("apply", "east", file)):
-        result = run(*arguments)
-        assert result.exit_code == 0
-        assert "no record of kind namespace on pod-lifecycle" in result.stderr
-        assert "evictor.priorityThreshold names class high, and no record" in result.stderr
-        assert "system-cluster-critical" not in result.stderr
-        said = json.loads(run(*arguments, "--json").stdout)["warnings"]
-        assert [f"warning: {each}" for each in said] == result.stderr.splitlines()
-    sent(
-        policies,
-        NamespaceState(cluster="east", name="shop", labels={"a": "b"}),
-        PriorityClassState(cluster="east", name="high", value=5),
-    )
-    assert run("check", file, "--cluster", "east").stderr == ""
-
-
-def test_warnings_name_contradictions_between_policy_and_cluster(
-    policies: KafkaSettings, tmp_path: Path
-) -> None:
-    def warned(text: str) -> list[str]:
-        result = run("check", policy_file(tmp_path, REBALANCING + text), "--cluster", "east")
-        return [line.removeprefix("warning: ") for line in result.stderr.splitlines()]
-
-    seen_pods(policies, "loadstream")
-    blocked = DisruptionBudget(
-        cluster="east", namespace="shop", name="web", expected_pods=3, desired_healthy=3
-    )
-    sent(
-        policies,
-        blocked,
-        blocked.model_copy(update={"name": "open", "desired_healthy": 2}),
-        NamespaceState(cluster="east", name="shop"),
-    )
-    of_budgets = (
-        "evictions are forbidden by 1 disruption budget, because all pods must be healthy: "
-        "shop/web; pods that they cover stay on hot nodes"
-    )
-    assert warned("") == [of_budgets]
-    assert warned("migration: {schedulerNames: [loadstream, volcano]}") == [
-        "migration.schedulerNames names volcano, and no pod has this scheduler", of_budgets,
-    ]  # fmt: skip
-    assert warned("migration: {namespaces: {include: [shop, shp]}}") == [
-        "migration.namespaces.include names shp, and the cluster has no namespace of that name",
-        of_budgets,
-    ]
-    (_, no_evictor) = warned("mode: enforce")
-    assert no_evictor.startswith("mode is enforce, but no evictor has reported on a command so far")
-    pod = PodRef(namespace="a", name="p0", uid="u0")
-    outcome = CommandOutcome(
-        command_id="e-12345678",
-        cluster="east",
-        command="evict",
-        pod=pod,
-        result="dry",
-        happened_at_ms=wall_clock.now_ms(),
-    )
-    sent(policies, outcome)
-    assert warned("mode: enforce") == [of_budgets]
-
-
-def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path) -> None:
-    file = policy_file(tmp_path, DOCUMENT)
-    digest = read_policy(DOCUMENT).digest
-    checked = json.loads(run("check", file, "--json").stdout)
-    assert (checked["digest"], checked["warnings"]) == (digest, [])
-    applied = json.loads(run("apply", "east", file, "--json").stdout)
-    assert (applied["cluster"], applied["digest"], applied["applied"]) == ("east", digest, False)
-
-
-@pytest.mark.parametrize("command", ["apply", "pause", "resume"])
-def test_an_unknown_cluster_needs_the_option_new(
-    policies: KafkaSettings, tmp_path: Path, command: str
-) -> None:
-    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
-    assert run("pause", "eats", "--new").exit_code == 0
-    assert run(command, "eats", *file).stderr.endswith("use --new for a new cluster\n")
-    assert len(records(policies, "eats")) == 1
-    assert run(command, "eats", *file, "--new").exit_code == 0
-
-
-@pytest.mark.parametrize("command", ["apply", "history", "pause"])
-def test_an_unknown_cluster_has_its_own_exit_code(
-    policies: KafkaSettings, tmp_path: Path, command: str
-) -> None:
-    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
-    result = run(command, "eats", *file)
-    assert result.exit_code == 3
-    assert "Cluster eats has never been seen: no producer names it. Did you mean east?" in (
-        result.stderr
-    )
-
-
-@pytest.mark.parametrize("command", ["apply", "history", "resume"])
-def test_a_silent_worker_is_reported_first(
-    policies: KafkaSettings, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_ms = wall_clock.now_ms()
-    monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms + 7_200_000)
-    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
-    result = run(command, "east", *file)
-    assert result.exit_code == 0
-    assert result.stderr.startswith("warning: No worker has written for 2h")
+        assert "evictor.priorityThreshold names class high" in result.stderr
+        (said,) = json.loads(run(*arguments, "--json").stdout)["warnings"]
+        assert result.stderr == f"warning: {said}\n"
 
 
 def test_records_that_a_worker_refuses_are_ignored(policies: KafkaSettings, tmp_path: Path) -> None:
@@ -512,22 +354,29 @@ def test_a_pause_does_not_repeat_a_refused_policy(policies: KafkaSettings, tmp_p
     assert records(policies, "east")[-1].document == DOCUMENT
 
 
-def test_a_warning_names_line_and_field(policies: KafkaSettings, tmp_path: Path) -> None:
+def test_check_names_line_and_field_of_a_warning(tmp_path: Path) -> None:
     asks = (
         "loadAware: {aggregated: {usageThresholds: {cpu: 70}, usageAggregationType: p95, "
         "usageAggregatedDuration: 15m}}\n"
     )
-    file = policy_file(tmp_path, asks)
-    for arguments in (("check", file), ("apply", "east", file)):
-        result = run(*arguments)
-        assert result.exit_code == 0
-        place = "line 1: loadAware.aggregated.usageAggregatedDuration: found 15m"
-        assert f"warning: {place}" in result.stderr
-        (said,) = json.loads(run(*arguments, "--json").stdout)["warnings"]
-        assert said.startswith(place)
-    collected = asks + "collect: {metricAggregatePolicy: {durations: [15m]}}\n"
-    result = run("check", policy_file(tmp_path, collected))
-    assert (result.exit_code, result.stderr) == (0, "")
+    result = run("check", policy_file(tmp_path, asks))
+    assert result.exit_code == 0
+    assert "line 1: loadAware.aggregated.usageAggregatedDuration: found 15m" in result.stderr
+    checked = json.loads(run("check", policy_file(tmp_path, DOCUMENT), "--json").stdout)
+    assert (checked["digest"], checked["warnings"]) == (read_policy(DOCUMENT).digest, [])
+
+
+def test_the_author_is_the_service_account_of_the_pod_or_user_and_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "ana")
+    assert policy_records.find_author() == f"ana@{socket.gethostname()}"
+    token = tmp_path / "token"
+    name = "system:serviceaccount:loadstream:policies"
+    claims = urlsafe_b64encode(json.dumps({"sub": name}).encode()).decode().rstrip("=")
+    token.write_text(f"head.{claims}.signature")
+    monkeypatch.setattr(policy_records, "SERVICE_TOKEN", token)
+    assert policy_records.find_author() == name
 
 
 def apply_document(tmp_path: Path, document: str, *options: str) -> None:
@@ -554,30 +403,11 @@ def test_show_prints_the_policy_its_digest_its_author_and_the_reason(
 
 
 @pytest.mark.usefixtures("policies")
-def test_show_prints_the_default_policy_without_a_record() -> None:
-    result = run("show", "east")
-    assert (result.exit_code, read_policy("").digest in result.stdout) == (0, True)
-
-
-def test_a_record_names_user_and_host_or_the_service_account_of_the_pod(
-    policies: KafkaSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: "ana")
-    apply_document(tmp_path, DOCUMENT)
-    token = tmp_path / "token"
-    name = "system:serviceaccount:loadstream:policies"
-    claims = urlsafe_b64encode(json.dumps({"sub": name}).encode()).decode().rstrip("=")
-    token.write_text(f"head.{claims}.signature")
-    monkeypatch.setattr(policy_records, "SERVICE_TOKEN", token)
-    run("pause", "east")
-    assert [record.applied_by for record in records(policies, "east")] == [
-        f"ana@{socket.gethostname()}", name,
-    ]  # fmt: skip
-
-
-@pytest.mark.usefixtures("policies")
 def test_rollback_applies_the_policy_before_the_present_one_again(tmp_path: Path) -> None:
+    assert read_policy("").digest in run("show", "east").stdout
     apply_document(tmp_path, "mode: enforce\n")
+    for command in (["rollback", "east"], ["diff", "east"]):
+        assert run(*command).exit_code == 1
     apply_document(tmp_path, DOCUMENT)
     run("pause", "east")
     result = run("rollback", "east", "--by", "ana")
@@ -586,14 +416,6 @@ def test_rollback_applies_the_policy_before_the_present_one_again(tmp_path: Path
     assert (told["policy"], told["paused"], told["applied_by"]) == ("mode: enforce\n", True, "ana")
     run("rollback", "east")
     assert json.loads(run("show", "east", "--json").stdout)["policy"] == DOCUMENT
-
-
-@pytest.mark.usefixtures("policies")
-def test_rollback_and_diff_without_an_earlier_policy_fail(tmp_path: Path) -> None:
-    apply_document(tmp_path, DOCUMENT)
-    for command in (["rollback", "east"], ["diff", "east"]):
-        result = run(*command)
-        assert (result.exit_code, "policy history east" in result.stderr) == (1, True)
 
 
 @pytest.mark.usefixtures("policies")

@@ -8,8 +8,10 @@ from typing import Any
 import orjson
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner
 
 from connectors.kafka.client import connect
+from loadstream.commands import app
 from schemas.messages.clock import ClockTick
 from schemas.messages.journal import JournalRecord
 from schemas.topics.codec import decode_as, encode
@@ -140,22 +142,17 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     assert "retention.ms" in done.output
 
 
+def test_a_partition_that_is_not_there_is_an_error(embedded: RunningBroker) -> None:
+    elsewhere = str((HOME + 1) % 4)
+    for arguments in (("--partition", "4"), ("--cluster", CLUSTER, "--partition", elsewhere)):
+        assert replay(embedded, *arguments).exit_code == 2
+
+
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--partition", "4"], "the journal has the partitions 0 to 3"),
-        (
-            ["--cluster", CLUSTER, "--partition", str((HOME + 1) % 4)],
-            f"is in partition {HOME} of 4",
-        ),
-        (["--from", "yesterday"], "found 'yesterday'; expected an age such as 15m"),
-        (["--to", "end"], "expected an age"),
-        (["--from", "1h", "--to", "2h"], "found 2h, which is before --from 1h"),
-    ],
+    "arguments", [("--from", "yesterday"), ("--to", "end"), ("--from", "1h", "--to", "2h")]
 )
-def test_wrong_options_are_errors(
-    embedded: RunningBroker, arguments: list[str], words: str
-) -> None:
-    done = replay(embedded, *arguments)
+def test_wrong_times_are_errors(arguments: tuple[str, ...]) -> None:
+    nowhere = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    done = CliRunner().invoke(app, ["replay", "verify", *arguments], env=nowhere)
     assert done.exit_code == 2
-    assert words in " ".join(done.output.replace("│", " ").split())
+    assert arguments[-1] in done.output

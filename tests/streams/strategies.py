@@ -5,7 +5,6 @@ expressions, odd amounts and broken annotations are among them, because people s
 """
 
 import json
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from schemas.messages.pods import (
     NodeRequirement,
     NodeSelectorTerm,
     Pod,
+    PodLifecycle,
     Toleration,
 )
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args
@@ -40,6 +40,8 @@ from tests.streams.builders import (
     THRESHOLDS,
     at,
     bare_pod,
+    lifecycle,
+    removed_node,
 )
 
 NODE_NAMES = tuple(f"node-{i}" for i in range(6))
@@ -458,39 +460,28 @@ def policies() -> SearchStrategy[Policy]:
 # --- histories ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Removed:
-    """A node goes, with the pods on it."""
-
-    node: str
+Event = NodeState | PodLifecycle
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A pod takes room on a node, if that is there."""
-
-    pod: Pod
-    node: str
+def held_pods(pods: SearchStrategy[Pod]) -> SearchStrategy[PodLifecycle]:
+    """Pods that take room on nodes."""
+    return st.builds(lifecycle, st.just("seen"), pods, node_names())
 
 
-@dataclass(frozen=True)
-class Gone:
-    """A pod leaves the node that holds it, if any does."""
-
-    uid: str
-
-
-Event = NodeState | Removed | Placed | Gone
+def gone_pods() -> SearchStrategy[PodLifecycle]:
+    """Pods that leave the nodes that hold them, if any does."""
+    return st.sampled_from(UIDS).map(lambda uid: lifecycle("deleted", bare_pod(uid)))
 
 
 def histories() -> SearchStrategy[list[Event]]:
     """Nodes that appear, then a few events, mostly pods that take room."""
+    placed = held_pods(pods())
     event: SearchStrategy[Event] = st.one_of(
         node_states(),
-        st.builds(Placed, pods(), node_names()),
-        st.builds(Placed, pods(), node_names()),
-        st.builds(Removed, node_names()),
-        st.builds(Gone, st.sampled_from(UIDS)),
+        placed,
+        placed,
+        node_names().map(removed_node),
+        gone_pods(),
     )
     appear: SearchStrategy[list[Event]] = st.lists(node_states(), min_size=1, max_size=5)
     return st.tuples(appear, st.lists(event, max_size=10)).map(lambda parts: parts[0] + parts[1])

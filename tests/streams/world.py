@@ -1,12 +1,14 @@
-"""One partition on a real stage, fed with messages, with the rows that a worker around it keeps.
+"""Small worlds that tests feed with messages.
 
-`World` has the cluster stage, `SampleWorld` the aggregate stage.
+`World` has the cluster stage of one partition and `SampleWorld` the aggregate stage, each with the rows
+that a worker keeps. `CoreWorld` has an inventory and a placer without a stage; `RoundWorld` adds a balancer.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Self
 
+import numpy as np
 import orjson
 import pytest
 
@@ -15,12 +17,14 @@ from schemas.messages.commands import EvictionCommand
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.lists import ListBegin, ListEnd
-from schemas.messages.metrics import NodeMetric
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
-from schemas.messages.pods import Pod
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.rounds import RebalanceRound
-from schemas.storage.tables import is_of_cluster, kind_of_key
+from schemas.policy import Policy, read_policy
+from schemas.storage.tables import is_of_cluster, kind_of_key, row_key
 from schemas.topics.catalog import TOPIC_OF, key_of
 from schemas.topics.codec import decode, encode, encode_fields
 from streams.aggregate.collect import AggregateLimits, PoolRules
@@ -28,17 +32,39 @@ from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
-from streams.rebalance.candidates import Candidate, Gate
+from streams.inventory.inventory import Inventory
+from streams.inventory.node import Node
+from streams.inventory.pod_events import apply_lifecycle
+from streams.moves.history import Moves
+from streams.placement.placer import Exclusions, Placer
+from streams.placement.plugin import Filter
+from streams.placement.ranking import Ranking
+from streams.pods.kind import Kind, kind_of
+from streams.rebalance.balancer import Balancer
+from streams.rebalance.candidates import Candidate, Gate, RoundRules
+from streams.rebalance.outcome import HotNodeOutcome, PoolOutcome, RoundOutcome
 from streams.stage.cause import Cause
 from streams.stage.packing import apply_changes
-from streams.stage.records import InputRecord, OutputMessage, OutputRecord, StageResult, read_row
+from streams.stage.records import (
+    InputRecord,
+    OutputMessage,
+    OutputRecord,
+    RowChange,
+    StageResult,
+    read_row,
+)
 from tests.streams.builders import (
     AS_OF,
+    BY_THRESHOLDS,
     CLUSTER,
+    MINUTE,
     NO_LIMITS,
     QUICK_COLLECTING,
     START_MS,
     at,
+    bare_pod,
+    container,
+    controlled_by,
     lifecycle,
     metric,
     node,
@@ -46,6 +72,9 @@ from tests.streams.builders import (
     policy_record,
     tick,
 )
+
+#: Millicores of one percent of a node in a `RoundWorld`.
+PERCENT = 100
 
 
 def read_message(output: OutputMessage) -> Any:
@@ -284,6 +313,248 @@ class SampleWorld:
         result = self.stage.apply(records)
         apply_changes(self.table, result.rows)
         return result
+
+
+class CoreWorld:
+    """An inventory and its placer, without a stage."""
+
+    def __init__(self, policy: Policy | str = "", *messages: Any, now_ms: int = START_MS) -> None:
+        self.policy = read_policy(policy) if isinstance(policy, str) else policy
+        self.inventory = Inventory(self.policy)
+        self.inventory.advance(now_ms)
+        self.placer = Placer(self.inventory)
+        self.send(*messages)
+
+    def send(self, *messages: Any) -> None:
+        """Apply node states, metrics, pod lifecycles and policies."""
+        for message in messages:
+            match message:
+                case NodeState():
+                    self.inventory.apply_node(message)
+                case NodeMetric():
+                    self.inventory.apply_metric(message)
+                case PodLifecycle():
+                    apply_lifecycle(self.inventory, message)
+                case Policy():
+                    self.policy = message
+                    self.inventory.set_policy(message)
+                case _:
+                    raise TypeError(message)
+
+    def hold(self, name: str, *pods: Pod) -> None:
+        """Let pods take room on a node."""
+        self.send(*(lifecycle("seen", pod, name) for pod in pods))
+
+    def later(self, seconds: float) -> None:
+        """Let time pass."""
+        self.inventory.advance(self.inventory.now_ms + round(seconds * 1000))
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Nodes that may be placed on, by row."""
+        return self.inventory.lay_out().nodes
+
+    def rank(self, pod: Pod) -> Ranking:
+        return self.placer.rank(kind_of(pod))
+
+    # --- the policy's first filter ----------------------------------------------------------------
+
+    @property
+    def filter(self) -> Filter:
+        """The first filter, up to date."""
+        self.inventory.lay_out()
+        self.placer.refresh()
+        return self.placer.filters[0]
+
+    def passing(self, kind: Kind) -> list[str]:
+        """Names of the nodes that pass, by the mask."""
+        mask = self.filter.mask(self.filter.prepare(kind))
+        return [node.name for row, node in enumerate(self.nodes) if mask is None or mask[row]]
+
+    def reasons(self, kind: Kind) -> dict[str, str | None]:
+        """Why the filter refuses each node."""
+        prepared = self.filter.prepare(kind)
+        return {node.name: self.filter.reason(prepared, i) for i, node in enumerate(self.nodes)}
+
+
+def filter_world(name: str, *states: NodeState) -> CoreWorld:
+    """Nodes under a policy with one filter."""
+    return CoreWorld(f"plugins: {{filter: [{name}]}}", *states)
+
+
+class RoundWorld(CoreWorld):
+    """A balancer over nodes of ten cores; usage of pods and nodes is in percent of a node."""
+
+    def __init__(self, document: str = BY_THRESHOLDS, *, now_ms: int = START_MS) -> None:
+        # Pods move by thresholds alone unless the policy names plugins.
+        if "plugins:" not in document and "compat: koordinator" not in document:
+            document += "\nplugins: {balance: [LowNodeLoad]}\n"
+        super().__init__(document, now_ms=now_ms)
+        self.now_ms = now_ms
+        self.moves = Moves(CLUSTER, self.policy)
+        self.balancer = self._build_balancer()
+        self.rows: dict[str, bytes] = {}
+        self.used: dict[str, dict[str, dict[str, int]]] = {}
+        """Usage by node and pod."""
+        self.system: dict[str, dict[str, int]] = {}
+        self.hosts: dict[str, dict[str, int]] = {}
+        """cpu of host applications in percent, by node and name."""
+        self.stale: set[str] = set()
+        """Nodes that send no metrics."""
+        self.outcome = RoundOutcome(0)
+
+    def _build_balancer(self) -> Balancer:
+        return Balancer(CLUSTER, self.inventory, Exclusions(self.moves, self.inventory))
+
+    def node(self, name: str, system: int = 0, **fields: Any) -> None:
+        """Add a node whose system part uses a share."""
+        self.send(node(name, **{"cpu": "10", **fields}))
+        self.used.setdefault(name, {})
+        self.system[name] = {"cpu": system * PERCENT, "memory": 0}
+
+    def pod(self, uid: str, name: str, cpu: int | None = 10, **fields: Any) -> None:
+        """Add a pod of a ReplicaSet that uses a share of a node; None: it is not measured."""
+        usage = fields.pop("usage", None)
+        if usage is None and cpu is not None:
+            usage = {"cpu": cpu * PERCENT, "memory": 0}
+        defaults = {
+            "phase": "Running",
+            "owners": controlled_by("web"),
+            "containers": (container({"cpu": "100m"}),),
+            "created_at_ms": START_MS,
+            # Long ago: the pod's measured usage counts, not its estimate.
+            "scheduled_at_ms": START_MS - 86_400_000,
+        }
+        self.hold(name, bare_pod(uid, **{**defaults, **fields}))
+        if usage is not None:
+            self.used[name][uid] = usage
+
+    def gone(self, uid: str, *, reported: bool = False) -> None:
+        """Remove a pod; its node may still report it."""
+        self.inventory.release(uid)
+        for pods in self.used.values() if not reported else ():
+            pods.pop(uid, None)
+
+    def avoid(self, names: Iterable[str], owner: str = "web") -> None:
+        """Record that pods of an owner have just left nodes that were hot."""
+        for name in names:
+            self.moves.record_departure(owner, name, self.now_ms, "hot")
+
+    def measure(self) -> None:
+        """Send a metric of every node that is not stale."""
+        for name, used in self.used.items():
+            if name in self.stale:
+                continue
+            hosts = self.hosts.get(name, {}).items()
+            self.send(
+                NodeMetric(
+                    cluster=CLUSTER,
+                    node=name,
+                    updated_at_ms=self.now_ms,
+                    report_interval_ms=MINUTE,
+                    usage={"cpu": 1},
+                    system_usage=self.system[name],
+                    pods=tuple(pod_metric(uid, "", **use) for uid, use in used.items()),
+                    host_applications=tuple(
+                        HostApplicationMetric(name=host, usage={"cpu": cpu * PERCENT})
+                        for host, cpu in hosts
+                    ),
+                )
+            )
+
+    def settle(self, minutes: int = 20) -> Self:
+        """Measure the pods every minute, so that their own usage counts."""
+        for _ in range(minutes):
+            self.now_ms += MINUTE
+            self.inventory.advance(self.now_ms)
+            self.measure()
+        return self
+
+    def round(self, gate: Any = None, leaving: Collection[str] = (), **functions: Any) -> list[str]:
+        """Make a round a minute later; return "pod node->target" of each move.
+
+        Functions of `RoundRules` that are not given let every pod leave. A gate may return a text alone.
+        """
+
+        def propose(candidate: Candidate) -> Gate | None:
+            stopped = None if gate is None else gate(candidate)
+            return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
+
+        defaults = {
+            "explain_protection": lambda _: None,
+            "find_refusing_nodes": lambda _: np.zeros(len(self.inventory.nodes), np.bool_),
+            "hold_back": lambda *_: None,
+        }
+        self.settle(1)
+        rules = RoundRules(leaving=leaving, propose=propose, **{**defaults, **functions})
+        self.outcome = self.balancer.round(self.now_ms, rules)
+        self.write()
+        return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
+
+    def write(self) -> None:
+        """Write the rows that have changed."""
+        for table in self.balancer.tracked_rows:
+            for name, row in table.changed_rows():
+                apply_changes(self.rows, [RowChange(row_key(0, CLUSTER, table.kind, name), row)])
+
+    def restart(self) -> None:
+        """Restore the balancer from its rows; nodes and pods stay."""
+        self.balancer = self._build_balancer()
+        self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
+        for table in self.balancer.tracked_rows:
+            keys = sorted(key for key in self.rows if kind_of_key(key) == table.kind)
+            table.restore(read_row(key, self.rows[key]) for key in keys)
+
+    # --- the last round ---------------------------------------------------------------------------
+
+    @property
+    def pool(self) -> PoolOutcome:
+        """The only pool."""
+        (pool,) = self.outcome.pools
+        return pool
+
+    def hot(self, name: str) -> HotNodeOutcome:
+        """A hot node."""
+        return next(hot for pool in self.outcome.pools for hot in pool.hot if hot.name == name)
+
+    def gates(self, name: str) -> dict[str, str]:
+        """The gate of each pod of a hot node that was checked; empty: it leaves."""
+        return {verdict.pod.uid: verdict.gate for verdict in self.hot(name).pods}
+
+
+def hot_world(document: str = BY_THRESHOLDS) -> RoundWorld:
+    """One hot node with a pod that just covers the excess, and one target."""
+    world = RoundWorld(document)
+    world.node("hot", system=60)
+    world.pod("a", "hot", 15)
+    add_targets(world, ["calm"])
+    return world
+
+
+def add_targets(world: RoundWorld, names: Iterable[str], system: int = 10) -> None:
+    """Add calm nodes."""
+    for name in names:
+        world.node(name, system)
+
+
+def acting_rounds(world: RoundWorld, hot: list[bool], interval_ms: int = 10_000) -> list[int]:
+    """Numbers of the rounds, from 1, in which a pod left; `hot` says in which the node "hot" is."""
+    acted = []
+    for number, over in enumerate(hot, 1):
+        world.system["hot"] = {"cpu": (70 if over else 45) * PERCENT, "memory": 0}
+        world.now_ms += interval_ms - MINUTE
+        if world.round():
+            acted.append(number)
+    return acted
+
+
+def counted_world(document: str) -> RoundWorld:
+    """A node whose one pod covers any excess, and a target."""
+    world = RoundWorld(document)
+    world.node("hot", system=70)
+    world.pod("a", "hot", 10)
+    world.node("calm")
+    return world
 
 
 def aggregate_stage(

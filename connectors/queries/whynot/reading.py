@@ -21,6 +21,7 @@ from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
 from schemas.policy import PolicyError, read_policy
 
@@ -29,7 +30,8 @@ RECORDS_MAX = 20_000
 #: Most rounds and most reports of each kind that are kept.
 ROUNDS_MAX, REPORTS_MAX = 1_000, 20
 
-_Newest = Callable[..., Iterator[Any]]
+#: Yields the messages of a topic, newest first; the second argument is the progress of the search.
+Newest = Callable[..., Iterator[Any]]
 
 
 def read_evidence(
@@ -43,43 +45,51 @@ def read_evidence(
 ) -> Evidence:
     """Return the records for an answer about a cluster, a node or a pod. Raises BrokerUnavailable.
 
-    Args:
-        connection: to the brokers.
-        cluster: name of the cluster.
-        now_ms: time on this machine.
-        node: name of the node in question.
-        pod: namespace and name of the pod in question.
-        back_ms: how long before the newest round rounds are read.
+    `now_ms` is the time on this machine, and `pod` a namespace and a name. Rounds are read for `back_ms`
+    before the newest round.
     """
 
     def newest(topic: str, looked: SearchProgress | None = None) -> Iterator[Any]:
-        past = PastMessages(connection, topic, cluster, RECORDS_MAX)
-        return past.newest(looked or SearchProgress())
+        return PastMessages(connection, topic, cluster, RECORDS_MAX).newest(looked)
 
-    evidence = Evidence(cluster, now_ms)
-    _read_rounds(evidence, back_ms, newest)
-    evidence.tick_ms = last_tick_ms(connection, cluster)
+    evidence = Evidence(cluster, now_ms, last_tick_ms(connection, cluster))
+    entry = newest_entry(connection, cluster)
+    if entry is not None:
+        set_policy(evidence, entry.record)
+    read_records(evidence, newest, node=node, pod=pod, back_ms=back_ms)
     # A policy of a mistyped cluster name causes rounds without nodes.
     if not evidence.rounds or not any(
         sum(pool.nodes.values()) for pool in evidence.rounds[0].pools
     ):
         evidence.unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
-    entry = newest_entry(connection, cluster)
-    if entry is not None:
-        record = entry.record
-        evidence.paused = record.paused
-        reason = f" ({record.reason})" if record.reason else ""
-        evidence.policy_text = f"that of {time_text(record.applied_at_ms)}{reason}"
-        with suppress(PolicyError):  # no worker has read it yet
-            evidence.policy = read_policy(record.document)
+    return evidence
+
+
+def set_policy(evidence: Evidence, record: PolicyRecord) -> None:
+    evidence.paused = record.paused
+    reason = f" ({record.reason})" if record.reason else ""
+    evidence.policy_text = f"that of {time_text(record.applied_at_ms)}{reason}"
+    with suppress(PolicyError):  # no worker has read it yet
+        evidence.policy = read_policy(record.document)
+
+
+def read_records(
+    evidence: Evidence,
+    newest: Newest,
+    *,
+    node: str | None = None,
+    pod: tuple[str, str] | None = None,
+    back_ms: int = 3_600_000,
+) -> None:
+    """Read rounds and the records about a node or a pod; see `read_evidence`."""
+    _read_rounds(evidence, back_ms, newest)
     if node is not None:
         _read_node(evidence, node, newest)
     if pod is not None:
         _read_pod(evidence, *pod, newest)
-    return evidence
 
 
-def _read_rounds(evidence: Evidence, back_ms: int, newest: _Newest) -> None:
+def _read_rounds(evidence: Evidence, back_ms: int, newest: Newest) -> None:
     looked = SearchProgress()
     rounds: dict[str, RebalanceRound] = {}
     since_ms = 0
@@ -98,7 +108,7 @@ def _read_rounds(evidence: Evidence, back_ms: int, newest: _Newest) -> None:
     evidence.records, evidence.whole = looked.records, looked.whole
 
 
-def _read_reports(evidence: Evidence, newest: _Newest, concerns: Callable[[Any], bool]) -> None:
+def _read_reports(evidence: Evidence, newest: Newest, concerns: Callable[[Any], bool]) -> None:
     """Read the newest drain, migrations and outcomes of moves that concern a node or a pod."""
     drains: list[DrainStatus] = []
     migrations: list[MigrationStatus] = []
@@ -114,7 +124,7 @@ def _read_reports(evidence: Evidence, newest: _Newest, concerns: Callable[[Any],
     evidence.migrations, evidence.moves = tuple(migrations), tuple(moves)
 
 
-def _read_node(evidence: Evidence, node: str, newest: _Newest) -> None:
+def _read_node(evidence: Evidence, node: str, newest: Newest) -> None:
     looked = SearchProgress()
     for state in newest("node-state", looked):
         if getattr(state, "node", None) == node:
@@ -130,7 +140,7 @@ def _read_node(evidence: Evidence, node: str, newest: _Newest) -> None:
     _read_reports(evidence, newest, concerns)
 
 
-def _read_metric(evidence: Evidence, node: str, newest: _Newest) -> None:
+def _read_metric(evidence: Evidence, node: str, newest: Newest) -> None:
     """Read the newest metric that the cluster accepted, and why it refused a newer one."""
     state = evidence.nodes.get(node)
     for metric in newest("node-metrics"):
@@ -152,7 +162,7 @@ def _find_refusal(metric: NodeMetric, state: NodeState) -> str | None:
     return find_impossible(metric.usage or {}, parse_amounts(state.capacity))
 
 
-def _read_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -> None:
+def _read_pod(evidence: Evidence, namespace: str, name: str, newest: Newest) -> None:
     for metric in newest("node-metrics"):
         evidence.metrics.setdefault(metric.node, metric)
         if evidence.node_of(namespace, name) is not None:

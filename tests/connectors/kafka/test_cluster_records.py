@@ -3,8 +3,10 @@
 from confluent_kafka import Producer
 
 from connectors.kafka.client import connect
-from connectors.kafka.cluster_records import read_rows
+from connectors.kafka.cluster_records import PastMessages, SearchProgress, read_rows
+from connectors.kafka.produce import produce_messages
 from connectors.kafka.topics import changelog_name
+from schemas.messages.nodes import NodeState
 from schemas.storage.rows import FailedClusterRow
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
@@ -30,3 +32,19 @@ def test_the_newest_rows_of_a_cluster_are_read_and_no_others(embedded: RunningBr
     assert producer.flush(60) == 0
     connection = connect(embedded.settings)
     assert read_rows(connection, "failed_clusters", "blue", FailedClusterRow) == [apart]
+
+
+def test_a_search_reads_from_the_end_and_only_as_far_as_it_may(embedded: RunningBroker) -> None:
+    count = 1_000
+    states = [NodeState(cluster="blue", node=f"n{n}", event="added") for n in range(count)]
+    connection = connect(embedded.settings)
+    assert produce_messages(connection, "node-state", states)[1] == []
+    looked = SearchProgress()
+    newest = PastMessages(connection, "node-state", "blue", 10_000).newest(looked)
+    assert next(newest) == states[-1]
+    assert looked.records == 1
+    assert list(newest) == states[-2::-1]
+    assert looked.whole
+    bounded = SearchProgress()
+    found = list(PastMessages(connection, "node-state", "blue", 150).newest(bounded))
+    assert (len(found), bounded.records, bounded.whole) == (150, 150, False)

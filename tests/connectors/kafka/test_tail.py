@@ -15,14 +15,15 @@ from typer.testing import CliRunner
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Gap
-from connectors.kafka.tail import Entry, format_json, parse_start, read_entries
+from connectors.kafka.tail import Entry, Selection, format_json, parse_start, read_entries
 from loadstream.commands import app
 from schemas.base.refusals import Refusal
+from schemas.messages.usage import PodUsage
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import decode, encode
 from tests.conftest import RunningBroker
-from tests.connectors.kafka.messages import NOW_MS, usage
+from tests.connectors.kafka.messages import NOW_MS, decision, usage
 
 USAGE = TOPIC_BY_NAME["node-usage"]
 CLOCK = TOPIC_BY_NAME["clock"]
@@ -156,6 +157,20 @@ def test_a_start_is_read_as_people_write_it(text: str, start: Any) -> None:
 
 def _entry(value: bytes | None, key: bytes | None = b"blue/n1") -> Entry:
     return Entry("node-usage", 1, 7, NOW_MS, key, value, decode("node-usage", value))
+
+
+def test_records_are_selected_by_their_pods() -> None:
+    pods = tuple(
+        PodUsage(namespace="web", name=name, uid=name, usage={"cpu": 1}) for name in ("a", "b")
+    )
+    entries = [_entry(encode(usage(pods=each))) for each in (pods, pods[:1])]
+    for pod, matching in ((("web", "a"), 2), (("web", "b"), 1), (("shop", "a"), 0)):
+        selection = Selection.of(USAGE, None, pod, None)
+        assert sum(map(selection.matches, entries)) == matching
+    placed = decision()
+    entry = Entry("placement-decisions", 1, 7, NOW_MS, b"blue", encode(placed), placed)
+    topic = TOPIC_BY_NAME["placement-decisions"]
+    assert Selection.of(topic, None, ("web", "front-1"), None).matches(entry)
 
 
 def test_json_keeps_fields_that_are_new_and_fits_on_a_line() -> None:

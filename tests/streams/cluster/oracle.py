@@ -1,24 +1,28 @@
-"""What a ranking must say, worked out the plain way.
+"""What plugins and rankings must say, worked out the plain way.
 
-Plugins are made anew, given every node once, and asked about one node at a time; totals, bounds and counts
+For a ranking, plugins are made anew, given every node once, and asked about one node at a time; totals, bounds and counts
 are then put together in loops. Nothing is kept from one answer to the next.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod, PodLifecycle
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.plugin import Plugin
+from streams.placement.plugin import Filter, Plugin, Score
 from streams.placement.ranking import REFUSED, Ranking
 from streams.placement.registry import build_filters, build_scores
-from streams.pods.kind import Kind
+from streams.pods.kind import Kind, kind_of
 from streams.usage.estimate import Estimator
+from tests.streams.builders import START_MS
+from tests.streams.world import filter_world
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,47 @@ def refresh_all(plugin: Plugin, nodes: Sequence[Node], now_ms: int) -> None:
     plugin.relayout(np.full(len(nodes), -1, dtype=np.int64))
     for row, node in enumerate(nodes):
         plugin.refresh(row, node, now_ms)
+
+
+def scores(plugin: Score, asks: Pod, *nodes: Node, now_ms: int = START_MS) -> list[float]:
+    """Scores of a new plugin, which scores one node and all nodes in the same way."""
+    refresh_all(plugin, nodes, now_ms)
+    prepared = plugin.prepare(kind_of(asks))
+    scores: list[float] = plugin.scores(prepared).tolist()
+    assert scores == [plugin.score(prepared, row) for row in range(len(nodes))]
+    return scores
+
+
+def reason(plugin: Filter, asks: Pod, node: Node, now_ms: int = START_MS) -> str | None:
+    """Why a new filter refuses a node; its mask agrees."""
+    refresh_all(plugin, [node], now_ms)
+    prepared = plugin.prepare(kind_of(asks))
+    reason = plugin.reason(prepared, 0)
+    mask = plugin.mask(prepared)
+    assert (mask is None or bool(mask[0])) == (reason is None)
+    return reason
+
+
+def check_filter(
+    name: str,
+    history: Sequence[NodeState | PodLifecycle],
+    kinds: Sequence[Kind],
+    accepts: Callable[[Pod, Node], bool],
+) -> None:
+    """After every event, the filter's mask and reasons accept the nodes that `accepts` does."""
+    world = filter_world(name)
+    for event in history:
+        world.send(event)
+        for kind in kinds:
+            mask = world.filter.mask(world.filter.prepare(kind))
+            if mask is not None:
+                assert mask.shape == (len(world.nodes),)
+                assert mask.dtype == np.bool_
+                mask[:] = ~mask  # the caller's copy
+            accepted = [node.name for node in world.nodes if accepts(kind.pod, node)]
+            assert world.passing(kind) == accepted
+            reasons = world.reasons(kind)
+            assert [name for name, reason in reasons.items() if reason is None] == accepted
 
 
 def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:

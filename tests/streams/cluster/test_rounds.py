@@ -11,8 +11,7 @@ from streams.cluster.rounds import build_round
 from streams.rebalance.outcome import HotNodeOutcome, RoundOutcome, Verdict
 from streams.stage.cause import Cause, build_as_of
 from tests.streams.builders import CLUSTER
-from tests.streams.rebalance.rounds import Rounds
-from tests.streams.world import read_message
+from tests.streams.world import RoundWorld, read_message
 
 THRESHOLDS = """
 compat: {compat}
@@ -33,9 +32,9 @@ def recorded(outcome: RoundOutcome) -> RebalanceRound:
     return made
 
 
-def judged(document: str) -> Rounds:
+def judged(document: str) -> RoundWorld:
     """A cluster with a node that uses much, after a round."""
-    world = Rounds(document)
+    world = RoundWorld(document)
     world.node("hot", system=80)
     world.pod("a", "hot", 15)
     world.node("calm", system=10)

@@ -7,68 +7,49 @@ from hypothesis.strategies import SearchStrategy
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
-from schemas.messages.pods import Pod
+from schemas.messages.pods import PodLifecycle
 from schemas.policy import Policy, read_policy
 from streams.inventory import node_index
-from streams.inventory.inventory import Inventory
 from streams.placement import placer
-from streams.placement.placer import Placer
-from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
-from tests.streams.builders import GI, at, container, metric, node, pod, removed_node
+from tests.streams.builders import GI, container, lifecycle, metric, node, pod, removed_node
 from tests.streams.cluster.oracle import check, verdict
 from tests.streams.strategies import (
     UIDS,
     annotated_nodes,
+    gone_pods,
+    held_pods,
     loading_pods,
     metrics,
     node_names,
     policies,
 )
+from tests.streams.world import CoreWorld
 
-#: A node goes; a pod is held on a node; a pod leaves; it is later; the policy is another one.
-Event = NodeState | NodeMetric | tuple[Pod, str] | str | int | Policy
+#: A message, seconds that pass, or another policy.
+Event = NodeState | NodeMetric | PodLifecycle | int | Policy
 
 
-class Cluster:
-    """An inventory and the policy that it goes by."""
+def apply(world: CoreWorld, event: Event) -> None:
+    if isinstance(event, int):
+        world.later(event)
+    else:
+        world.send(event)
 
-    def __init__(self, by: Policy | None = None) -> None:
-        self.policy = by or Policy()
-        self.inventory = Inventory(self.policy)
-        self.placer = Placer(self.inventory)
-        self.inventory.advance(at(0))
 
-    def apply(self, event: Event) -> None:
-        inventory = self.inventory
-        match event:
-            case NodeState():
-                inventory.apply_node(event)
-            case NodeMetric():
-                inventory.apply_metric(event)
-            case (Pod() as held, str() as name):
-                if inventory.find_held(held.uid) is None:
-                    taken = HeldPod(held, kind_of(held), assigned_at_ms=inventory.now_ms)
-                    inventory.hold(name, taken, first_seen=True)
-            case str():
-                inventory.release(event)
-            case int():
-                inventory.advance(inventory.now_ms + event * 1000)
-            case Policy():
-                self.policy = event
-                inventory.set_policy(event)
+def check_rankings(world: CoreWorld, kinds: list[Kind]) -> None:
+    for kind in kinds:
+        check(world.placer.rank(kind), verdict(world.policy, world.inventory, kind))
 
-    def check(self, kind: Kind) -> None:
-        check(self.placer.rank(kind), verdict(self.policy, self.inventory, kind))
 
-    def follow(
-        self, nodes: list[NodeState], history: list[tuple[Event, bool]], kinds: list[Kind]
-    ) -> None:
-        """Apply events; check the rankings after some of them and at the end."""
-        for event, ask in [*((state, False) for state in nodes), *history, (0, True)]:
-            self.apply(event)
-            for kind in kinds if ask else ():
-                self.check(kind)
+def follow(
+    world: CoreWorld, nodes: list[NodeState], history: list[tuple[Event, bool]], kinds: list[Kind]
+) -> None:
+    """Apply events; check the rankings after some of them and at the end."""
+    world.send(*nodes)
+    for event, ask in [*history, (0, True)]:
+        apply(world, event)
+        check_rankings(world, kinds if ask else [])
 
 
 def events() -> SearchStrategy[Event]:
@@ -77,9 +58,9 @@ def events() -> SearchStrategy[Event]:
         node_names().map(removed_node),
         metrics(),
         metrics(),
-        st.tuples(loading_pods(), node_names()),
-        st.tuples(loading_pods(), node_names()),
-        st.sampled_from(UIDS),
+        held_pods(loading_pods()),
+        held_pods(loading_pods()),
+        gone_pods(),
         st.sampled_from((1, 50, 170)),
         policies(),
     )
@@ -99,7 +80,7 @@ kinds = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 def test_an_updated_ranking_equals_a_new_one(
     by: Policy, nodes: list[NodeState], history: list[tuple[Event, bool]], asked: list[Kind]
 ) -> None:
-    Cluster(by).follow(nodes, history, asked)
+    follow(CoreWorld(by), nodes, history, asked)
 
 
 _NAMES = st.sampled_from("abcde")
@@ -126,8 +107,8 @@ def ordinary_events() -> SearchStrategy[Event]:
         st.sampled_from(("16", "32")),
         st.booleans(),
     )
-    held = st.tuples(_SMALL_PODS, _NAMES)
-    return st.one_of(usage, usage, held, held, st.sampled_from(UIDS), change)
+    held = st.builds(lifecycle, st.just("seen"), _SMALL_PODS, _NAMES)
+    return st.one_of(usage, usage, held, held, gone_pods(), change)
 
 
 @given(
@@ -140,15 +121,13 @@ def test_every_small_change_of_an_ordinary_cluster_is_followed(
     weight: int, usage: list[int], history: list[Event]
 ) -> None:
     by = read_policy(f"plugins: {{score: [{{name: LoadAwareScheduling, weight: {weight}}}, NodeResourceLimitsAware]}}")  # fmt: skip
-    cluster = Cluster(by)
+    world = CoreWorld(by)
     for name, cpu in zip("abcde", usage, strict=True):
-        cluster.apply(node(name, cpu="32", memory="64Gi"))
-        cluster.apply(metric(name, cpu=cpu))
+        world.send(node(name, cpu="32", memory="64Gi"), metric(name, cpu=cpu))
     asked = [kind_of(pod(cpu="1")), kind_of(pod(cpu="6"))]
     for event in history:
-        cluster.apply(event)
-        for kind in asked:
-            cluster.check(kind)
+        apply(world, event)
+        check_rankings(world, asked)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +145,4 @@ def test_small_memories_change_no_answer(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, limit, amount)
-        Cluster().follow(nodes, history, asked)
+        follow(CoreWorld(), nodes, history, asked)

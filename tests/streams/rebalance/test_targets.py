@@ -8,15 +8,15 @@ from schemas.messages.nodes import Taint
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.stage.arrays import IntArray
 from tests.streams.builders import BY_THRESHOLDS, GI, container
-from tests.streams.rebalance.rounds import PERCENT, Rounds, hot_world, targets
+from tests.streams.world import PERCENT, RoundWorld, add_targets, hot_world
 
 
 def test_moves_of_one_round_do_not_pile_up_on_a_target() -> None:
-    world = Rounds()
+    world = RoundWorld()
     for number in range(4):
         world.node(f"hot-{number}", system=50)
         world.pod(f"p{number}", f"hot-{number}", 25)
-    targets(world, ["calm-a", "calm-b"], system=20)
+    add_targets(world, ["calm-a", "calm-b"], system=20)
     assert world.round() == [
         "p0 hot-0->calm-a", "p1 hot-1->calm-b", "p2 hot-2->calm-a", "p3 hot-3->calm-b",
     ]  # fmt: skip
@@ -49,7 +49,7 @@ def test_with_node_fit_a_pod_goes_only_where_it_could_run(
     fields: dict[str, Any], calm: dict[str, Any]
 ) -> None:
     for node_fit in (True, False):
-        world = Rounds(BY_THRESHOLDS + f"  nodeFit: {str(node_fit).lower()}")
+        world = RoundWorld(BY_THRESHOLDS + f"  nodeFit: {str(node_fit).lower()}")
         world.node("hot", system=60)
         world.pod("a", "hot", 15, **fields)
         world.node("calm", **calm)
@@ -67,7 +67,7 @@ def test_with_node_fit_a_pod_goes_only_where_it_could_run(
 def test_unknown_usage_of_a_pod_counts_on_the_target_by_its_estimate(
     usage: dict[str, int], memory: str, *, moved: bool
 ) -> None:
-    world = Rounds(
+    world = RoundWorld(
         "rebalance: {highThresholds: {cpu: 70, memory: 50}, lowThresholds: {cpu: 30, memory: 50}, "
         "anomalyCondition: {consecutiveAbnormalities: 1}}"
     )
@@ -87,11 +87,11 @@ def test_resources_that_no_node_has_cost_nothing_per_node(monkeypatch: pytest.Mo
         return build(plugin, name)
 
     monkeypatch.setattr(NodeResourcesFit, "_build", count)
-    rounds = Rounds("compat: koordinator\n" + BY_THRESHOLDS)
+    rounds = RoundWorld("compat: koordinator\n" + BY_THRESHOLDS)
     rounds.node("hot", system=60)
     invented = container({"cpu": "100m", **{f"example.com/r{number}": "0" for number in range(50)}})
     rounds.pod("a", "hot", 15, containers=(invented,))
-    targets(rounds, ["calm"])
+    add_targets(rounds, ["calm"])
     assert rounds.round() == ["a hot->None"]
     assert built == ["cpu"]
 
@@ -100,7 +100,7 @@ def test_resources_that_no_node_has_cost_nothing_per_node(monkeypatch: pytest.Mo
 def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
     short: str,
 ) -> None:
-    world = Rounds(
+    world = RoundWorld(
         BY_THRESHOLDS + "  prodHighThresholds: {memory: 50}\n  prodLowThresholds: {memory: 40}"
     )
     world.node("hot", system=20)
@@ -133,7 +133,7 @@ def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
 def test_a_pod_moves_only_to_targets_of_its_own_phase(
     of_class: str, hot: tuple[int, int], other: tuple[int, int], other_is: str, whose: str
 ) -> None:
-    world = Rounds(
+    world = RoundWorld(
         BY_THRESHOLDS + "  prodHighThresholds: {cpu: 50}\n  prodLowThresholds: {cpu: 10}"
     )
     for name, (system, used) in (("hot", hot), ("other", other)):
@@ -182,7 +182,7 @@ def test_many_avoided_targets_do_not_hide_the_remaining_one() -> None:
     world.gone("a")
     world.pod("a", "hot", 15)
     best = [f"better-{number:02}" for number in range(30)]
-    targets(world, best, system=0)
+    add_targets(world, best, system=0)
     world.node("calm", system=30)
     assert world.round() == ["a hot->better-00"]
     world.avoid(best)

@@ -9,9 +9,10 @@ from streams.inventory.node import Node
 from streams.placement.filters import fit
 from streams.placement.filters.fit import NodeResourcesFit, requests_of
 from streams.pods.kind import Kind, compute_demand, kind_of
-from tests.streams.builders import bare_node, bare_pod, container, hold, inventory_node
-from tests.streams.placement.plugins import Follower, check_history, reason
-from tests.streams.strategies import Event, Placed, histories, wanted
+from tests.streams.builders import bare_node, bare_pod, container, inventory_node
+from tests.streams.cluster.oracle import check_filter, reason
+from tests.streams.strategies import Event, histories, wanted
+from tests.streams.world import filter_world
 
 
 def requesting(uid: str = "p", **requests: str) -> Pod:
@@ -66,22 +67,21 @@ def test_sums_beyond_64_bits_are_compared_all_the_same() -> None:
     offer = {"memory": "8Ei", "pods": "9"}
     assert refused(offer, {"memory": "8Ei"}) is None
     assert refused(offer, {"memory": "1"}, *huge) == "Insufficient memory"
-    nodes = Follower(NodeResourcesFit(), inventory_node(bare_node("a", allocatable=offer)))
+    nodes = filter_world("NodeResourcesFit", bare_node("a", allocatable=offer))
     assert nodes.passing(kind_of(requesting(memory="1"))) == ["a"]
-    hold(nodes.nodes[0], *huge[1:])
-    nodes.apply(Placed(huge[0], "a"))
+    nodes.hold("a", *huge)
     assert nodes.passing(kind_of(requesting(memory="1"))) == []
 
 
 def test_more_resources_than_columns_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "COLUMNS_MAX", 2)
     offer = {"pods": "9", **{f"example.com/{i}": str(i) for i in range(6)}}
-    nodes = Follower(NodeResourcesFit(), inventory_node(bare_node("a", allocatable=offer)))
+    nodes = filter_world("NodeResourcesFit", bare_node("a", allocatable=offer))
     for i in range(6):
         assert nodes.passing(kind_of(requesting(**{f"example.com/{i}": "3"}))) == (
             ["a"] if i >= 3 else []
         )
-        nodes.apply(Placed(requesting("q", **{f"example.com/{i}": "1"}), "a"))
+        nodes.hold("a", requesting(f"q-{i}", **{f"example.com/{i}": "1"}))
 
 
 @given(histories(), wanted())
@@ -96,4 +96,4 @@ def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[
             for name, amount in compute_demand(pod).requests.items()
         )
 
-    check_history(NodeResourcesFit(), history, kinds, accepts)
+    check_filter("NodeResourcesFit", history, kinds, accepts)

@@ -19,7 +19,7 @@ from tests.streams.builders import (
     node,
     pod,
 )
-from tests.streams.placement.plugins import reason, scores
+from tests.streams.cluster.oracle import reason, scores
 
 CPU = "node(s) cpu usage exceed threshold"
 MEMORY = "node(s) memory usage exceed threshold"
@@ -48,13 +48,13 @@ def world(
 def refused(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float = 0) -> str | None:
     """Why the node refuses a pod."""
     estimator, here = in_world
-    return reason(LoadAwareFilter(estimator), of, here, seconds)
+    return reason(LoadAwareFilter(estimator), of, here, at(seconds))
 
 
 def scored(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float = 0) -> float:
     """What the node scores."""
     estimator, here = in_world
-    return scores(LoadAwareScore(estimator), of, here, seconds=seconds)[0]
+    return scores(LoadAwareScore(estimator), of, here, now_ms=at(seconds))[0]
 
 
 # --- filter -------------------------------------------------------------------------------------

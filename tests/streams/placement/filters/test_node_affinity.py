@@ -8,11 +8,11 @@ from hypothesis import given
 from schemas.messages.pods import NodeRequirement, NodeSelectorTerm, Pod
 from streams.inventory.node import Node
 from streams.placement.filters import node_affinity
-from streams.placement.filters.node_affinity import NodeAffinity
 from streams.pods.kind import Kind
-from tests.streams.builders import bare_kind, bare_node, inventory_node, node_requirement
-from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.builders import bare_kind, bare_node, node_requirement
+from tests.streams.cluster.oracle import check_filter
 from tests.streams.strategies import Event, histories, wanted
+from tests.streams.world import CoreWorld, filter_world
 
 REFUSED = "node(s) didn't match Pod's node affinity/selector"
 
@@ -31,13 +31,13 @@ def kind(*terms: NodeSelectorTerm | None, **selector: str) -> Kind:
     return bare_kind(node_selector=selector, required_node_affinity=affinity)
 
 
-def three_nodes() -> Follower:
+def three_nodes() -> CoreWorld:
     states = (
         bare_node("n1", labels={"zone": "a", "disk": "ssd", "cores": "8"}),
         bare_node("n2", labels={"zone": "b", "disk": "ssd", "cores": "16"}),
         bare_node("n3", labels={"zone": "a", "cores": "many"}),
     )
-    return Follower(NodeAffinity(), *map(inventory_node, states))
+    return filter_world("NodeAffinity", *states)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,13 @@ def test_nodes_match_as_in_kubernetes(asking: Kind, passing: str) -> None:
     }
 
 
+def test_changed_labels_count_at_once() -> None:
+    nodes = three_nodes()
+    assert nodes.passing(kind(None, disk="ssd")) == ["n1", "n2"]
+    nodes.send(bare_node("n3", labels={"disk": "ssd"}), bare_node("n1", labels={}))
+    assert nodes.passing(kind(None, disk="ssd")) == ["n2", "n3"]
+
+
 def test_more_labels_than_columns_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_affinity, "COLUMNS_MAX", 1)
     nodes = three_nodes()
@@ -175,4 +182,4 @@ def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[
             terms is None or any(matches(term, labels, node.name) for term in terms)
         )
 
-    check_history(NodeAffinity(), history, kinds, accepts)
+    check_filter("NodeAffinity", history, kinds, accepts)

@@ -4,15 +4,15 @@ from hypothesis import given
 
 from schemas.messages.pods import Pod
 from streams.inventory.node import Node
-from streams.placement.filters.node_name import NodeName
 from streams.pods.kind import Kind
-from tests.streams.builders import bare_kind, bare_node, inventory_node
-from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.builders import bare_kind, bare_node
+from tests.streams.cluster.oracle import check_filter
 from tests.streams.strategies import Event, histories, wanted
+from tests.streams.world import CoreWorld, filter_world
 
 
-def follower(*names: str) -> Follower:
-    return Follower(NodeName(), *(inventory_node(bare_node(name)) for name in names))
+def follower(*names: str) -> CoreWorld:
+    return filter_world("NodeName", *(bare_node(name) for name in names))
 
 
 def test_a_pod_that_requires_a_node_gets_no_other() -> None:
@@ -35,4 +35,4 @@ def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[
     def accepts(pod: Pod, node: Node) -> bool:
         return pod.required_node in (None, node.name)
 
-    check_history(NodeName(), history, kinds, accepts)
+    check_filter("NodeName", history, kinds, accepts)

@@ -5,11 +5,11 @@ from hypothesis import given
 
 from schemas.messages.pods import Container, HostPort, Pod
 from streams.inventory.node import Node
-from streams.placement.filters.ports import NodePorts
 from streams.pods.kind import Kind, kind_of
-from tests.streams.builders import bare_node, bare_pod, inventory_node
-from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.builders import bare_node, bare_pod, lifecycle
+from tests.streams.cluster.oracle import check_filter
 from tests.streams.strategies import Event, histories, wanted
+from tests.streams.world import CoreWorld, filter_world
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 REFUSED = "node(s) didn't have free ports for the requested pod ports"
@@ -24,9 +24,12 @@ def taking(*ports: HostPort, uid: str = "p") -> Pod:
     return bare_pod(uid, containers=(Container(host_ports=ports),))
 
 
-def node(name: str, *taken: HostPort) -> Node:
-    held = [taking(*taken, uid=f"on-{name}")] if taken else []
-    return inventory_node(bare_node(name), *held)
+def nodes_with(**taken: HostPort) -> CoreWorld:
+    """Nodes a and b, where these ports are taken."""
+    world = filter_world("NodePorts", bare_node("a"), bare_node("b"))
+    for name, port in taken.items():
+        world.hold(name, taking(port, uid=f"on-{name}"))
+    return world
 
 
 @pytest.mark.parametrize(
@@ -47,17 +50,26 @@ def node(name: str, *taken: HostPort) -> Node:
     ],
 )
 def test_ports_collide_as_in_kubernetes(taken: HostPort, asked: HostPort, free: bool) -> None:
-    nodes = Follower(NodePorts(), node("a", taken), node("b"))
+    nodes = nodes_with(a=taken)
     kind = kind_of(taking(asked))
     assert nodes.passing(kind) == (["a", "b"] if free else ["b"])
     assert nodes.reasons(kind) == {"a": None if free else REFUSED, "b": None}
+
+
+def test_ports_that_are_taken_and_released_count_at_once() -> None:
+    nodes, asking = nodes_with(), kind_of(taking(port(80)))
+    assert nodes.passing(asking) == ["a", "b"]
+    nodes.hold("a", taking(port(80), uid="on-a"))
+    assert nodes.passing(asking) == ["b"]
+    nodes.send(lifecycle("deleted", bare_pod("on-a")))
+    assert nodes.passing(asking) == ["a", "b"]
 
 
 def test_a_sidecar_takes_ports_and_an_init_container_does_not() -> None:
     sidecar = Container(host_ports=(port(80),), restart_policy="Always")
     ended = Container(host_ports=(port(81),))
     asking = bare_pod(init_containers=(sidecar, ended))
-    nodes = Follower(NodePorts(), node("a", port(80)), node("b", port(81)))
+    nodes = nodes_with(a=port(80), b=port(81))
     assert nodes.passing(kind_of(asking)) == ["b"]
 
 
@@ -83,4 +95,4 @@ def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[
         taken = [port for held in node.held.values() for port in ports_of(held.pod)]
         return not any(collide(one, other) for one in ports_of(pod) for other in taken)
 
-    check_history(NodePorts(), history, kinds, accepts)
+    check_filter("NodePorts", history, kinds, accepts)

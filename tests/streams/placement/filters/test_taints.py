@@ -6,11 +6,12 @@ from hypothesis import given
 from schemas.messages.nodes import Taint
 from schemas.messages.pods import Pod, Toleration
 from streams.inventory.node import Node
-from streams.placement.filters.taints import TaintToleration, Tolerations
+from streams.placement.filters.taints import Tolerations
 from streams.pods.kind import Kind
-from tests.streams.builders import bare_kind, bare_node, inventory_node
-from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.builders import bare_kind, bare_node
+from tests.streams.cluster.oracle import check_filter
 from tests.streams.strategies import Event, histories, wanted
+from tests.streams.world import filter_world
 
 GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
 DRAIN = Taint(key="drain", effect="NoExecute")
@@ -43,11 +44,11 @@ def test_a_toleration_covers_a_taint_as_in_kubernetes(
 
 
 def test_the_reason_names_the_first_untolerated_taint_of_the_node() -> None:
-    nodes = Follower(
-        TaintToleration(),
-        inventory_node(bare_node("a", taints=(WISH, GPU, DRAIN))),
-        inventory_node(bare_node("b", taints=(DRAIN, GPU))),
-        inventory_node(bare_node("c")),
+    nodes = filter_world(
+        "TaintToleration",
+        bare_node("a", taints=(WISH, GPU, DRAIN)),
+        bare_node("b", taints=(DRAIN, GPU)),
+        bare_node("c"),
     )
     assert nodes.reasons(bare_kind()) == {
         "a": "node(s) had untolerated taint {gpu: a100}",
@@ -60,25 +61,24 @@ def test_the_reason_names_the_first_untolerated_taint_of_the_node() -> None:
 
 
 def test_without_taints_in_the_cluster_nothing_is_computed() -> None:
-    nodes = Follower(
-        TaintToleration(),
-        inventory_node(bare_node("a", taints=(GPU,))),
-        inventory_node(bare_node("b")),
+    nodes = filter_world(
+        "TaintToleration",
+        bare_node("a", taints=(GPU,)),
+        bare_node("b"),
     )
     assert nodes.passing(bare_kind()) == ["b"]
-    nodes.apply(bare_node("a", event="changed"))
-    assert nodes.plugin.mask(nodes.plugin.prepare(bare_kind())) is None
+    nodes.send(bare_node("a", event="changed"))
+    assert nodes.filter.mask(nodes.filter.prepare(bare_kind())) is None
 
 
 def test_the_cost_counts_taints_and_not_only_the_nodes_that_have_them() -> None:
     def units(count: int) -> int:
         taints = tuple(Taint(key=f"k{at}", effect="NoSchedule") for at in range(count))
-        plugin = TaintToleration()
         lists = [(*taints, Taint(key=f"own-{at}", effect="NoSchedule")) for at in range(50)]
-        Follower(
-            plugin, *(inventory_node(bare_node(f"n{at}", taints=of)) for at, of in enumerate(lists))
+        nodes = filter_world(
+            "TaintToleration", *(bare_node(f"n{at}", taints=of) for at, of in enumerate(lists))
         )
-        return plugin.count_units(plugin.prepare(bare_kind()))
+        return nodes.filter.count_units(nodes.filter.prepare(bare_kind()))
 
     assert units(200) > 20 * units(1)
 
@@ -101,4 +101,4 @@ def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[
             for taint in node.state.taints
         )
 
-    check_history(TaintToleration(), history, kinds, accepts)
+    check_filter("TaintToleration", history, kinds, accepts)

@@ -5,11 +5,11 @@ from hypothesis import given
 
 from schemas.messages.pods import Pod, Toleration
 from streams.inventory.node import Node
-from streams.placement.filters.unschedulable import NodeUnschedulable
 from streams.pods.kind import Kind
-from tests.streams.builders import bare_kind, bare_node, inventory_node
-from tests.streams.placement.plugins import Follower, check_history
+from tests.streams.builders import bare_kind, bare_node
+from tests.streams.cluster.oracle import check_filter
 from tests.streams.strategies import Event, histories, wanted
+from tests.streams.world import filter_world
 
 KEY = "node.kubernetes.io/unschedulable"
 
@@ -29,7 +29,7 @@ KEY = "node.kubernetes.io/unschedulable"
 def test_only_a_toleration_of_the_cordon_taint_lifts_the_cordon(
     toleration: Toleration, accepted: bool
 ) -> None:
-    nodes = Follower(NodeUnschedulable(), inventory_node(bare_node("a", unschedulable=True)))
+    nodes = filter_world("NodeUnschedulable", bare_node("a", unschedulable=True))
     assert nodes.passing(bare_kind(tolerations=(toleration,))) == (["a"] if accepted else [])
 
 
@@ -45,4 +45,4 @@ def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[
         )
         return tolerated or not node.state.unschedulable
 
-    check_history(NodeUnschedulable(), history, kinds, accepts)
+    check_filter("NodeUnschedulable", history, kinds, accepts)

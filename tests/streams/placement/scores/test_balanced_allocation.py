@@ -17,8 +17,7 @@ from streams.placement.scores.least_allocated import ALWAYS
 from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
 from tests.streams.builders import amounts, at, offering_node, requesting_pod
-from tests.streams.cluster.oracle import refresh_all
-from tests.streams.placement.plugins import scores
+from tests.streams.cluster.oracle import refresh_all, scores
 from tests.streams.strategies import balanced_arguments, loading_pods, node_states
 
 

@@ -12,7 +12,7 @@ from streams.inventory.node import Node
 from streams.placement.scores.least_allocated import ALWAYS, LeastAllocatedScore
 from streams.pods.kind import kind_of
 from tests.streams.builders import amounts, offering_node, pod, requesting_pod
-from tests.streams.placement.plugins import scores
+from tests.streams.cluster.oracle import scores
 from tests.streams.strategies import loading_pods, node_states, scoring_strategies
 
 

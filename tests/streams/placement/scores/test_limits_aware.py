@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from schemas.messages.pods import Pod
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
 from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
-from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.placer import Placer
 from streams.placement.scores.limits_aware import LimitsAwareScore
-from streams.pods.held import HeldPod
 from streams.pods.kind import Kind, kind_of
 from tests.streams.builders import container, inventory_node, node, pod
-from tests.streams.placement.plugins import scores
+from tests.streams.cluster.oracle import scores
 from tests.streams.strategies import limits_aware_arguments, loading_pods, node_states
+from tests.streams.world import CoreWorld
 
 
 def arguments(
@@ -36,22 +34,16 @@ def limited(uid: str, cpu: str | None, **limits: str) -> Pod:
 
 def test_scores_are_those_of_the_example_in_kep_217() -> None:
     """Nodes of 8 CPUs with limits of 10 and 5; the pod's limit is 4."""
-    policy = Policy(
-        plugins=PluginChoice(
-            filter=(EnabledPlugin(name="NodeName"),),
-            score=(ScorePlugin(name=LimitsAwareScore.name),),
-        ),
-        resource_limits=arguments(),
+    plugins = PluginChoice(
+        filter=(EnabledPlugin(name="NodeName"),), score=(ScorePlugin(name=LimitsAwareScore.name),)
     )
-    inventory = Inventory(policy)
+    world = CoreWorld(Policy(plugins=plugins, resource_limits=arguments()))
     for name, limit in (("node-1", "10"), ("node-2", "5")):
-        inventory.apply_node(node(name))
-        held = limited(f"on-{name}", limit)
-        inventory.hold(name, HeldPod(held, kind_of(held), assigned_at_ms=0), first_seen=True)
+        world.send(node(name))
+        world.hold(name, limited(f"on-{name}", limit))
     coming = limited("coming", "4")
-    nodes = [inventory.nodes[name] for name in ("node-1", "node-2")]
-    assert scores(LimitsAwareScore(arguments()), coming, *nodes) == [-75.0, -12.5]
-    ranking = Placer(inventory).rank(kind_of(coming))
+    assert scores(LimitsAwareScore(arguments()), coming, *world.nodes) == [-75.0, -12.5]
+    ranking = world.rank(coming)
     assert [ranking.total(row) for row in (0, 1)] == [0, 100]
     assert ranking.best() == 1
 

@@ -1,5 +1,7 @@
 """Moves by risk: the pod whose move lowers the sum of costs most, if by a gain."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +13,27 @@ from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import HORIZON_MINUTES
 from streams.stage.arrays import BoolArray
 from tests.streams.builders import BY_RISK, RAW_ALLOCATABLE, container, controlled_by
-from tests.streams.rebalance.rounds import Rounds, costs, risky, settled
+from tests.streams.world import RoundWorld
 
 POOL = "OverutilizationRisk"
+
+
+def risky(document: str = BY_RISK, **fields: Any) -> RoundWorld:
+    """A node that is hot by three pods, and two that are calm; all nodes have `fields`."""
+    world = RoundWorld(document)
+    for name in ("calm-1", "calm-2", "risky"):
+        world.node(name, system=5, **fields)
+    for uid in ("a", "b", "c"):
+        world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
+    world.pod("d", "calm-1", 20, containers=(container({"cpu": "2500m"}),))
+    return world.settle()
+
+
+def costs(world: RoundWorld) -> list[float]:
+    """What each node costs."""
+    nodes = [world.inventory.nodes[name] for name in sorted(world.inventory.nodes)]
+    costs: list[float] = RiskNodes(world.policy.overutilization_risk, nodes).costs.tolist()
+    return costs
 
 
 def test_the_pod_whose_move_lowers_the_sum_of_costs_most_goes_where_it_grows_least() -> None:
@@ -55,13 +75,13 @@ def test_a_move_that_gains_too_little_is_not_made() -> None:
 
 
 def test_a_move_that_only_shifts_the_risk_is_not_made() -> None:
-    world = Rounds(BY_RISK)
+    world = RoundWorld(BY_RISK)
     for name in ("one", "two"):
         world.node(name, system=5)
         for number in range(3):
             big = (container({"cpu": "2500m"}),)
             world.pod(f"{name}-{number}", name, 28, containers=big)
-    assert settled(world).round() == []
+    assert world.settle().round() == []
     assert set(world.gates("one").values()) == {"gain"}
     assert "lowers the sum of costs by" in world.hot("one").pods[0].message
 
@@ -112,7 +132,7 @@ def test_a_pod_rests_after_a_move_for_as_long_as_the_policy_says(minutes: int, r
     world.pod("m", "risky", 28, containers=big, owners=owner, scheduled_at_ms=world.now_ms)
     world.moves.record_departure("moved", "elsewhere", world.now_ms, "hot")
     world.moves.record_arrival("moved", "risky", world.now_ms)
-    settled(world).round()
+    world.settle().round()
     assert (world.gates("risky").get("m") == "resting") == rests
 
 
@@ -124,14 +144,14 @@ def test_a_recently_placed_pod_stays() -> None:
 
 def test_a_round_moves_no_more_pods_than_the_policy_says() -> None:
     for most in (1, 2):
-        world = Rounds(BY_RISK.replace("maxMovesPerRound: 3", f"maxMovesPerRound: {most}"))
+        world = RoundWorld(BY_RISK.replace("maxMovesPerRound: 3", f"maxMovesPerRound: {most}"))
         for number in range(3):
             world.node(f"calm-{number}", system=5)
             world.node(f"risky-{number}", system=20)
             for pod in range(3):
                 big = (container({"cpu": "2500m"}),)
                 world.pod(f"{number}-{pod}", f"risky-{number}", 25, containers=big)
-        assert len(settled(world).round()) == most
+        assert len(world.settle().round()) == most
         assert f"maxMovesPerRound is {most}" in str([hot.ended for hot in world.pool.hot])
 
 
@@ -141,7 +161,7 @@ def test_immovable_pods_do_not_block_the_comparison_of_others(
     """A round compares four pods; four that may go nowhere save more than all others."""
     monkeypatch.setattr(risk_moves, "COMPARED_MIN", 4)
     monkeypatch.setattr(risk_moves, "COSTS_MAX", 1)
-    world = Rounds(BY_RISK.replace("minSavedMinutes: 9", "minSavedMinutes: 3"))
+    world = RoundWorld(BY_RISK.replace("minSavedMinutes: 9", "minSavedMinutes: 3"))
     world.node("pinned", system=2, labels={"pool": "own"})
     for number in range(4):
         pinned = {"node_selector": {"pool": "own"}, "containers": (container({"cpu": "2400m"}),)}
@@ -151,7 +171,7 @@ def test_immovable_pods_do_not_block_the_comparison_of_others(
     for number in range(24):
         small = (container({"cpu": "390m"}),)
         world.pod(f"small-{number}", "risky", 3, containers=small)
-    settled(world)
+    world.settle()
     moved = {left for _ in range(8) for left in world.round()}
     assert {left.split()[1] for left in moved} == {"risky->calm"}
     assert len(moved) > 3
@@ -178,7 +198,7 @@ def test_a_gate_can_end_the_node_or_the_round() -> None:
 
 
 def test_moves_of_a_round_are_planned_together() -> None:
-    world = Rounds(BY_RISK)
+    world = RoundWorld(BY_RISK)
     for name in ("calm", "risky-1", "risky-2"):
         world.node(name, system=5)
     big = (container({"cpu": "2500m"}),)
@@ -187,7 +207,7 @@ def test_moves_of_a_round_are_planned_together() -> None:
         for number in range(3):
             world.pod(f"{name}-{number}", name, 29, containers=big)
     # Each of both gains enough by itself; after one of them the target is as risky.
-    assert len(settled(world).round()) == 1
+    assert len(world.settle().round()) == 1
 
 
 def test_moves_by_risk_follow_those_by_thresholds_and_count_them() -> None:
@@ -201,13 +221,13 @@ def test_moves_by_risk_follow_those_by_thresholds_and_count_them() -> None:
     assert not world.outcome.pools[-1].moves
 
 
-def beside_low_node_load(system: dict[str, int], *, high: str, low: str) -> Rounds:
+def beside_low_node_load(system: dict[str, int], *, high: str, low: str) -> RoundWorld:
     """Nodes, rounds by thresholds before those by risk, and pods of a node at risk."""
     both = BY_RISK.replace("[OverutilizationRisk]", "[LowNodeLoad, OverutilizationRisk]") + (
         f"rebalance: {{highThresholds: {{{high}}}, lowThresholds: {{{low}}}, "
         "anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}}\n"
     )
-    world = Rounds(both)
+    world = RoundWorld(both)
     for name, share in system.items():
         world.node(name, system=share)
     return world
@@ -222,7 +242,7 @@ def test_no_pod_leaves_a_target_of_a_move_by_thresholds() -> None:
         world.pod(f"third-{number}", "third", 1)
     for uid in ("a", "b", "c"):
         world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
-    assert settled(world).round() == ["small-0 crowded->risky"]
+    assert world.settle().round() == ["small-0 crowded->risky"]
     assert world.hot("risky").ended == "a pod moves to this node in this round"
 
 
@@ -235,7 +255,7 @@ def test_no_pod_moves_to_a_source_of_a_move_by_thresholds() -> None:
     world.pod("full", "empty", 1, containers=(container({"cpu": "9"}),))
     for uid in ("a", "b", "c"):
         world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
-    assert settled(world).round() == ["small-0 crowded->empty"]
+    assert world.settle().round() == ["small-0 crowded->empty"]
     assert set(world.gates("risky").values()) == {"fit"}
 
 
@@ -246,7 +266,7 @@ def test_moves_by_thresholds_use_room_before_moves_by_risk() -> None:
     world.pod("there", "calm", 1, containers=(container({"cpu": "3"}),))
     for uid in ("a", "b"):
         world.pod(uid, "risky", 35, containers=(container({"cpu": "4"}),))
-    assert settled(world).round() == ["h hot->calm"]
+    assert world.settle().round() == ["h hot->calm"]
     assert set(world.gates("risky").values()) == {"fit"}
 
 
@@ -258,10 +278,10 @@ def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Rounds:
+def clusters(draw: st.DrawFn) -> RoundWorld:
     """Some nodes with some pods that have been measured for a while."""
     saved = draw(st.sampled_from(["1.2", "9", "30"]))
-    world = Rounds(BY_RISK.replace("minSavedMinutes: 9", f"minSavedMinutes: {saved}"))
+    world = RoundWorld(BY_RISK.replace("minSavedMinutes: 9", f"minSavedMinutes: {saved}"))
     for number in range(draw(st.integers(2, 5))):
         name = f"n{number}"
         world.node(name, system=draw(st.integers(0, 20)))
@@ -270,11 +290,11 @@ def clusters(draw: st.DrawFn) -> Rounds:
             cpu = draw(st.integers(1, 40))
             containers = (container({"cpu": f"{request}m"}),)
             world.pod(f"{name}-{pod}", name, cpu, containers=containers)
-    return settled(world, draw(st.integers(0, 3)))
+    return world.settle(5 * draw(st.integers(0, 3)))
 
 
 @given(clusters())
-def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Rounds) -> None:
+def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: RoundWorld) -> None:
     world.round()
     world.balancer.refresh()
     names = sorted(world.inventory.nodes)

@@ -3,9 +3,10 @@
 import pytest
 
 from streams.rebalance import balancer
+from streams.rebalance.candidates import Candidate
 from streams.rebalance.thresholds.evictions import CHECKED_MAX, LATER
 from tests.streams.builders import BY_THRESHOLDS
-from tests.streams.rebalance.rounds import Rounds, asked_in, busy
+from tests.streams.world import RoundWorld
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
@@ -13,10 +14,23 @@ def test_rounds_check_a_limited_number_of_pods_and_reach_every_hot_node(
     compat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(balancer, "PODS_PER_ROUND_MAX", 12)
-    world = busy(10, koordinator=compat == "koordinator")
+    world = RoundWorld(f"{BY_THRESHOLDS}compat: {compat}\n")
+    for number in range(10):
+        world.node(f"hot-{number:02}", system=60)
+        for pod in range(3):
+            world.pod(f"p-{number:02}-{pod}", f"hot-{number:02}")
+    for number in range(3):
+        world.node(f"calm-{number}", system=10)
+    asked: list[str] = []
+
+    def refuse(candidate: Candidate) -> str:
+        asked.append(candidate.node)
+        return "no"
+
     seen: set[str] = set()
     for _ in range(60):
-        asked = asked_in(world)
+        asked.clear()
+        world.round(gate=refuse)
         assert 6 <= len(asked) <= 12
         assert asked[:6] == ["hot-00"] * 3 + ["hot-01"] * 3
         seen.update(asked)
@@ -31,7 +45,7 @@ def test_rounds_check_fewer_pods_against_many_selectors(monkeypatch: pytest.Monk
     checked = []
     for count in (1, 300):
         selectors = ", ".join(f"{{selector: {{matchLabels: {{app: a{n}}}}}}}" for n in range(count))
-        world = Rounds(f"{BY_THRESHOLDS}  podSelectors: [{selectors}]")
+        world = RoundWorld(f"{BY_THRESHOLDS}  podSelectors: [{selectors}]")
         world.node("hot", system=60)
         for number in range(12):
             world.pod(f"p{number:02}", "hot", 3)

@@ -5,17 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import read_policy
+from schemas.storage.tables import row_key
 from streams.rebalance.differences import LOADSTREAM
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.pools import Pools
-from tests.streams.rebalance.rounds import (
-    acting_rounds,
-    change_policy,
-    counted_world,
-    counter_rows,
-)
+from tests.streams.builders import CLUSTER
+from tests.streams.world import RoundWorld, acting_rounds, counted_world
 
 _INTERVAL_MS = 60_000
+HOT_ROW = row_key(0, CLUSTER, "hotspot_counters", "hot")
 
 
 def counting_policy(
@@ -32,6 +30,13 @@ rebalance:
     {{timeout: 1m, consecutiveAbnormalities: {abnormalities}, consecutiveNormalities: {normalities}}}
 descheduling: {{deschedulingInterval: {interval}}}
 """
+
+
+def change_policy(world: RoundWorld, section: str = "rebalance", **fields: object) -> None:
+    part = getattr(world.policy, section).model_copy(update=fields)
+    world.policy = world.policy.model_copy(update={section: part})
+    world.balancer.set_policy(world.policy)
+    world.write()
 
 
 def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() -> None:
@@ -69,9 +74,9 @@ def test_counts_of_unmeasured_nodes_expire() -> None:
 def test_only_nodes_that_are_or_were_hot_have_a_row() -> None:
     made = counted_world(counting_policy(2, 2))
     acting_rounds(made, [True, True])
-    assert made.names("hotspot_counters") == ["hot"]
+    assert list(made.rows) == [HOT_ROW]
     acting_rounds(made, [False])
-    assert made.names("hotspot_counters") == ["hot"]
+    assert list(made.rows) == [HOT_ROW]
     acting_rounds(made, [False])
     assert made.rows == {}
 
@@ -80,11 +85,11 @@ def test_only_nodes_that_are_or_were_hot_have_a_row() -> None:
 def test_a_policy_that_changes_rebalancing_starts_the_counts_again(compat: str) -> None:
     made = counted_world(counting_policy(2, compat=compat))
     acting_rounds(made, [True])
-    before = counter_rows(made)
+    before = made.rows[HOT_ROW]
     change_policy(made, "load_aware", score_according_prod_usage=True)
-    assert counter_rows(made) == before != {}
+    assert made.rows[HOT_ROW] == before
     change_policy(made, high_thresholds={"cpu": 69.0})
-    assert counter_rows(made) == {}
+    assert HOT_ROW not in made.rows
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])

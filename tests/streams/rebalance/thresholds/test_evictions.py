@@ -8,7 +8,7 @@ from streams.pods.held import HeldPod
 from streams.pods.kind import kind_of
 from streams.rebalance.candidates import Gate
 from tests.streams.builders import BY_THRESHOLDS, pod
-from tests.streams.rebalance.rounds import PERCENT, Rounds, hot_world, targets
+from tests.streams.world import PERCENT, RoundWorld, add_targets, hot_world
 
 
 def test_a_pod_moves_from_a_hot_node_to_a_calm_one_with_a_reason() -> None:
@@ -39,12 +39,12 @@ def test_a_pod_moves_from_a_hot_node_to_a_calm_one_with_a_reason() -> None:
 def test_pods_leave_in_the_order_of_their_keys(
     first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    world = Rounds()
+    world = RoundWorld()
     world.node("hot", system=45)
     # The other one comes first and is measured first, and uses as much.
     world.pod("b", "hot", 15, **second)
     world.pod("a", "hot", 15, **first)
-    targets(world, ["calm"])
+    add_targets(world, ["calm"])
     assert world.round() == ["a hot->calm"]
 
 
@@ -65,11 +65,11 @@ def test_pods_that_cannot_help_or_are_unmeasured_stay() -> None:
 
 
 def test_a_pod_that_leaves_already_counts_as_gone() -> None:
-    world = Rounds()
+    world = RoundWorld()
     world.node("hot", system=60)
     world.pod("a", "hot", 15)
     world.pod("b", "hot", 15)
-    targets(world, ["calm"])
+    add_targets(world, ["calm"])
     assert world.round(leaving=["b"]) == ["a hot->calm"]
     world.pod("c", "hot", 0)
     world.system["hot"] = {"cpu": 50 * PERCENT, "memory": 0}
@@ -81,7 +81,7 @@ def test_a_pod_that_leaves_already_counts_as_gone() -> None:
 
 
 def test_reservations_are_not_counted_as_prod_pods() -> None:
-    world = Rounds(
+    world = RoundWorld(
         BY_THRESHOLDS + "  prodHighThresholds: {pods: 4}\n  prodLowThresholds: {pods: 3}"
     )
     world.node("few", system=5)
@@ -151,12 +151,12 @@ def test_a_pod_moves_to_the_best_target_that_its_owner_does_not_avoid() -> None:
 
 
 def test_a_gate_may_end_the_node_or_the_round() -> None:
-    world = Rounds()
+    world = RoundWorld()
     for name in ("a", "b"):
         world.node(name, system=50)
         for number in range(3):
             world.pod(f"{name}{number}", name, 15)
-    targets(world, ["calm"], system=0)
+    add_targets(world, ["calm"], system=0)
     assert world.round(gate=lambda candidate: Gate("Any", "enough of it", "node")) == []
     assert [(hot.checked, hot.ended) for hot in world.pool.hot] == [(1, "enough of it")] * 2
     assert world.round(gate=lambda candidate: Gate("Any", "enough", "round")) == []
@@ -166,9 +166,9 @@ def test_a_gate_may_end_the_node_or_the_round() -> None:
 def test_pods_that_prefer_no_eviction_leave_last() -> None:
     reluctant = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": "true"}}
     for policy, first in (("Preferred", "b"), ("Mandatory", "a")):
-        world = Rounds(f"{BY_THRESHOLDS}\nevictor: {{noEvictionPolicy: {policy}}}\n")
+        world = RoundWorld(f"{BY_THRESHOLDS}\nevictor: {{noEvictionPolicy: {policy}}}\n")
         world.node("hot", system=45)
         world.pod("a", "hot", 15, priority=5_500, **reluctant)
         world.pod("b", "hot", 15, priority=9_500)
-        targets(world, ["calm"])
+        add_targets(world, ["calm"])
         assert world.round() == [f"{first} hot->calm"]

@@ -5,7 +5,7 @@ import pytest
 from schemas.policy import read_policy
 from streams.rebalance.differences import KOORDINATOR
 from streams.rebalance.thresholds.pools import Pools
-from tests.streams.rebalance.rounds import Rounds, acting_rounds, counted_world
+from tests.streams.world import RoundWorld, acting_rounds, counted_world
 
 _SHARED = """
 compat: koordinator
@@ -62,8 +62,8 @@ rebalance:
     assert (second.prod_low, second.prod_high) == ({"cpu": 20, "memory": 100}, {})
 
 
-def _filled_world() -> Rounds:
-    world = Rounds(
+def _filled_world() -> RoundWorld:
+    world = RoundWorld(
         """
 compat: koordinator
 rebalance:
@@ -90,7 +90,7 @@ def test_filled_defaults_survive_a_restart() -> None:
     assert classes[0] == classes[1] == {"n": "prodHigh"}
 
 
-class _Twice(Rounds):
+class _Twice(RoundWorld):
     """Metrics name every pod two times."""
 
     def measure(self) -> None:
@@ -132,7 +132,7 @@ rebalance:
   anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
 """
     for weight, first in (("1", "a"), ("100", "b")):
-        world = Rounds(document.replace("WEIGHT", weight))
+        world = RoundWorld(document.replace("WEIGHT", weight))
         allocatable = {"cpu": "10", "memory": "32Gi", "pods": "10"}
         for name, cpu, pods in (("a", 90, 1), ("b", 60, 5)):
             world.node(name, allocatable=allocatable)
@@ -146,7 +146,7 @@ rebalance:
 def test_node_fit_takes_room_for_pods_that_never_leave() -> None:
     """X19: three pods fit one after the other, so the next node finds the target full."""
     for compat, moves in (("koordinator", 1), ("loadstream", 2)):
-        world = Rounds(
+        world = RoundWorld(
             f"""
 compat: {compat}
 rebalance:
@@ -197,8 +197,8 @@ rebalance:
 """
 
 
-def _one_name() -> Rounds:
-    world = Rounds(_ONE_NAME)
+def _one_name() -> RoundWorld:
+    world = RoundWorld(_ONE_NAME)
     world.node("hot", system=60, labels={"zone": "a"})
     world.node("calm", labels={"zone": "a"})
     world.pod("p", "hot", 30)

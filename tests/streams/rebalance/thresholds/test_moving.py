@@ -4,7 +4,7 @@ import pytest
 
 from schemas.base.message import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
-from tests.streams.rebalance.rounds import PERCENT, Rounds, targets
+from tests.streams.world import PERCENT, RoundWorld, add_targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
 MONDAY_MS = 1_794_787_200_000
@@ -36,17 +36,17 @@ movingThresholds:
 def test_the_open_window_applies_and_is_reported(
     hour: int, leaves: bool, high: int, source: str
 ) -> None:
-    world = Rounds(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world = RoundWorld(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
     world.node("hot", system=60)
     world.pod("a", "hot", 15)
-    targets(world, ["calm"])
+    add_targets(world, ["calm"])
     assert bool(world.round()) == leaves
     assert world.pool.thresholds.high == {"cpu": high}
     assert world.pool.thresholds.source == source
 
 
 def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
-    world = Rounds()
+    world = RoundWorld()
     world.node("a")
     for number in range(9):
         world.pod(f"pod-{number}", "a", usage={"cpu": 2**60, "memory": 2**62})
@@ -58,7 +58,7 @@ def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
 
 def test_a_round_by_deviation_reports_its_percentages() -> None:
     for compat in ("loadstream", "koordinator"):
-        world = Rounds(
+        world = RoundWorld(
             f"""
 compat: {compat}
 rebalance:
@@ -120,13 +120,13 @@ movingThresholds:
 """
 
 
-def _peak(hour: int, document: str = _PEAK) -> Rounds:
+def _peak(hour: int, document: str = _PEAK) -> RoundWorld:
     """A node at 90 % by a pod of each class; no other node is a target."""
-    world = Rounds(document, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world = RoundWorld(document, now_ms=MONDAY_MS + hour * HOUR_MS)
     world.node("hot", system=30)
     for uid, priority in (("free", 3_500), ("batch", 5_500), ("mid", 7_500), ("prod", 9_500)):
         world.pod(uid, "hot", 15, priority=priority)
-    targets(world, ["busy"], system=40)
+    add_targets(world, ["busy"], system=40)
     return world
 
 
@@ -162,7 +162,7 @@ def test_prod_and_mid_pods_stay_at_the_peak() -> None:
 
 def test_at_the_peak_targets_are_preferred_and_gates_apply() -> None:
     world = _peak(21)
-    targets(world, ["calm"], system=0)
+    add_targets(world, ["calm"], system=0)
     assert world.round() == ["free hot->calm", "batch hot->calm"]
     assert {move.mode for move in world.outcome.moves} == {None}
     world = _peak(21)
@@ -171,7 +171,7 @@ def test_at_the_peak_targets_are_preferred_and_gates_apply() -> None:
 
 
 def test_a_window_moves_thresholds_of_prod_pods_by_themselves() -> None:
-    world = Rounds(
+    world = RoundWorld(
         """
 rebalance:
   highThresholds: {cpu: 90}
@@ -188,7 +188,7 @@ movingThresholds:
     world.node("hot", system=10)
     for uid in ("a", "b"):
         world.pod(uid, "hot", 30, priority=9_500)
-    targets(world, ["calm"], system=0)
+    add_targets(world, ["calm"], system=0)
     assert world.round() == ["a hot->calm"]
     assert world.pool.thresholds.prod_high == {"cpu": 50}
     assert world.pool.thresholds.prod_low == {"cpu": 20}

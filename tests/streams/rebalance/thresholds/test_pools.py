@@ -3,7 +3,7 @@
 import pytest
 
 from tests.streams.builders import BY_THRESHOLDS
-from tests.streams.rebalance.rounds import Rounds, hot_world, targets
+from tests.streams.world import RoundWorld, add_targets, hot_world
 
 KOORDINATOR = "compat: koordinator\n" + BY_THRESHOLDS
 
@@ -58,12 +58,12 @@ def test_a_node_without_a_fresh_metric_is_skipped() -> None:
 )
 def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[str]) -> None:
     """docs/reference/upstream.md X17."""
-    world = Rounds(compat)
+    world = RoundWorld(compat)
     world.node("hot", system=50)
     world.pod("a", "hot", 15)
     world.pod("gone", "hot", 15)
     world.gone("gone", reported=True)
-    targets(world, ["calm"])
+    add_targets(world, ["calm"])
     assert world.round() == leaves
 
 
@@ -72,18 +72,18 @@ def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[st
 )
 def test_usage_of_host_applications_counts(compat: str, leaves: list[str]) -> None:
     """docs/reference/upstream.md X17."""
-    world = Rounds(compat)
+    world = RoundWorld(compat)
     world.node("hot", system=40)
     world.hosts["hot"] = {"nginx": 20}
     world.pod("a", "hot", 15)
-    targets(world, ["calm"])
+    add_targets(world, ["calm"])
     assert world.round() == leaves
 
 
 @pytest.mark.parametrize(("compat", "hot"), [("", ["hot"]), ("compat: koordinator\n", [])])
 def test_a_deviation_of_zero_is_a_threshold(compat: str, hot: list[str]) -> None:
     """docs/reference/upstream.md X15: below the mean is low, ten points above it is hot."""
-    world = Rounds(
+    world = RoundWorld(
         compat
         + """
 rebalance:
@@ -95,7 +95,7 @@ rebalance:
     )
     world.node("hot", system=30)
     world.pod("a", "hot", 20)
-    targets(world, ["calm-a", "calm-b"], system=20)
+    add_targets(world, ["calm-a", "calm-b"], system=20)
     world.round()
     assert [each.name for each in world.pool.hot] == hot
     if hot:
@@ -128,27 +128,27 @@ def test_a_node_belongs_to_the_first_pool_that_selects_it(
     compat: str, pools: dict[str, list[str]]
 ) -> None:
     """X18: 80 % is not hot for the pool, and nobody else judges its nodes."""
-    world = Rounds(compat + _POOLS)
+    world = RoundWorld(compat + _POOLS)
     world.node("web", system=60, labels={"pool": "web"})
     world.pod("a", "web", 20)
-    targets(world, ["calm"])
+    add_targets(world, ["calm"])
     moves = world.round()
     assert {pool.name: pool.names for pool in world.outcome.pools} == pools
     assert bool(moves) == bool(compat)
 
 
 def test_pods_stay_within_their_pool() -> None:
-    world = Rounds(_POOLS)
+    world = RoundWorld(_POOLS)
     world.node("web", system=80, labels={"pool": "web"})
     world.pod("a", "web", 20)
-    targets(world, ["calm"])
+    add_targets(world, ["calm"])
     assert world.round() == []
     world.node("web-calm", 45, labels={"pool": "web"})
     assert world.round() == ["a web->web-calm"]
 
 
 def test_a_pool_without_thresholds_says_so() -> None:
-    world = Rounds("mode: observe")
+    world = RoundWorld("mode: observe")
     world.node("n", system=99)
     assert world.round() == []
     assert world.pool.ended == "the pool has no thresholds"
@@ -157,7 +157,9 @@ def test_a_pool_without_thresholds_says_so() -> None:
 def test_metrics_without_a_resource_of_the_pool_are_not_called_too_old() -> None:
     of_gpus = "rebalance: {lowThresholds: {cpu: 40, nvidia.com/gpu: 40}, highThresholds: {cpu: 50, nvidia.com/gpu: 50}}"
     risk = "overutilizationRisk: {resources: [{name: nvidia.com/gpu}]}"
-    world = Rounds(f"{of_gpus}\n{risk}\nplugins: {{balance: [LowNodeLoad, OverutilizationRisk]}}")
+    world = RoundWorld(
+        f"{of_gpus}\n{risk}\nplugins: {{balance: [LowNodeLoad, OverutilizationRisk]}}"
+    )
     world.node("n", system=99, allocatable={"nvidia.com/gpu": "2"})
     assert world.round() == []
     assert (
@@ -177,7 +179,7 @@ rebalance:
   highThresholds: {cpu: 50, nvidia.com/gpu: 50}
   anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
 """
-    world = Rounds(of_gpus)
+    world = RoundWorld(of_gpus)
     world.node("hot", allocatable={"cpu": "10", "nvidia.com/gpu": gpus})
     world.node("calm", allocatable={"cpu": "10", "nvidia.com/gpu": gpus})
     world.pod("a", "hot", usage={"cpu": 4_500, **uses})

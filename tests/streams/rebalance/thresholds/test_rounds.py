@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
 from tests.streams.builders import CLUSTER, container
-from tests.streams.rebalance.rounds import PERCENT, Rounds, hot_world
+from tests.streams.world import PERCENT, RoundWorld, hot_world
 
 _POLICY = """
 compat: {compat}
@@ -30,8 +30,8 @@ _MEMORY = 32 * 2**30
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """What a world is made of, in an order that can be changed."""
+class RoundInputs:
+    """Nodes, pods and usage, in an order that can be changed."""
 
     document: str
     nodes: list[tuple[str, dict[str, Any]]]
@@ -41,7 +41,7 @@ class Cluster:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -> Cluster:
+def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -> RoundInputs:
     """A few nodes in two pools with pods of all classes."""
     document = _POLICY.format(
         compat=compat,
@@ -75,11 +75,11 @@ def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -
         {uid: (draw(percent), draw(percent)) for uid, _, _ in pods}
         for _ in range(draw(st.integers(1, max_rounds)))
     ]
-    return Cluster(document, nodes, pods, loads)
+    return RoundInputs(document, nodes, pods, loads)
 
 
-def made(cluster: Cluster, *, backwards: bool = False) -> Rounds:
-    world = Rounds(cluster.document)
+def made(cluster: RoundInputs, *, backwards: bool = False) -> RoundWorld:
+    world = RoundWorld(cluster.document)
     for name, fields in cluster.nodes[:: -1 if backwards else 1]:
         world.node(name, system=5, **fields)
     for uid, name, fields in cluster.pods[:: -1 if backwards else 1]:
@@ -87,7 +87,7 @@ def made(cluster: Cluster, *, backwards: bool = False) -> Rounds:
     return world
 
 
-def load(world: Rounds, cluster: Cluster, number: int, *, backwards: bool = False) -> None:
+def load(world: RoundWorld, cluster: RoundInputs, number: int, *, backwards: bool = False) -> None:
     """Pods that are still there use what the round says."""
     for uid, (cpu, memory) in list(cluster.loads[number].items())[:: -1 if backwards else 1]:
         name = world.inventory.node_of_pod[uid]
@@ -116,7 +116,7 @@ def content(outcome: RoundOutcome) -> list[Any]:
 
 
 @given(clusters())
-def test_the_order_of_nodes_and_pods_does_not_matter(cluster: Cluster) -> None:
+def test_the_order_of_nodes_and_pods_does_not_matter(cluster: RoundInputs) -> None:
     forwards, backwards = made(cluster), made(cluster, backwards=True)
     for number in range(len(cluster.loads)):
         load(forwards, cluster, number)
@@ -127,7 +127,7 @@ def test_the_order_of_nodes_and_pods_does_not_matter(cluster: Cluster) -> None:
 
 
 @given(clusters())
-def test_no_target_passes_a_high_threshold_by_the_plan(cluster: Cluster) -> None:
+def test_no_target_passes_a_high_threshold_by_the_plan(cluster: RoundInputs) -> None:
     world = made(cluster)
     for number in range(len(cluster.loads)):
         load(world, cluster, number)
@@ -151,7 +151,7 @@ def test_no_target_passes_a_high_threshold_by_the_plan(cluster: Cluster) -> None
 
 
 @given(clusters())
-def test_pods_leave_only_while_their_node_is_over(cluster: Cluster) -> None:
+def test_pods_leave_only_while_their_node_is_over(cluster: RoundInputs) -> None:
     world = made(cluster)
     for number in range(len(cluster.loads)):
         load(world, cluster, number)
@@ -173,7 +173,9 @@ def test_pods_leave_only_while_their_node_is_over(cluster: Cluster) -> None:
 
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.integers(1, 3))
-def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(cluster: Cluster, most: int) -> None:
+def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(
+    cluster: RoundInputs, most: int
+) -> None:
     at_once, bit_by_bit = made(cluster), made(cluster)
     for number in range(len(cluster.loads)):
         load(at_once, cluster, number)
@@ -187,7 +189,7 @@ def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(cluster: Cluster,
 
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.data())
-def test_updated_columns_equal_new_ones(cluster: Cluster, data: st.DataObject) -> None:
+def test_updated_columns_equal_new_ones(cluster: RoundInputs, data: st.DataObject) -> None:
     world = made(cluster)
     for number in range(len(cluster.loads)):
         name, fields = data.draw(st.sampled_from(cluster.nodes))
@@ -198,7 +200,7 @@ def test_updated_columns_equal_new_ones(cluster: Cluster, data: st.DataObject) -
             world.node(name, system=5, **fields)
         load(world, cluster, number)
         world.round()
-        fresh = Rounds(cluster.document)
+        fresh = RoundWorld(cluster.document)
         fresh.inventory = world.inventory
         world.inventory.touched.update(dict.fromkeys(world.inventory.nodes))
         columns = fresh.balancer.columns
@@ -270,7 +272,7 @@ def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while
 
 
 def test_a_metric_without_pods_does_not_make_its_node_calm_for_prod_pods() -> None:
-    world = Rounds(
+    world = RoundWorld(
         """
 rebalance:
   highThresholds: {cpu: 90}

@@ -1,0 +1,99 @@
+"""Warnings about requirements of a policy that its cluster does not meet."""
+
+from typing import Any
+
+import pytest
+
+from connectors.kafka.cluster_records import SearchProgress
+from connectors.policies.unmet import list_unmet_requirements
+from schemas.messages.commands import CommandOutcome
+from schemas.messages.objects import DisruptionBudget, NamespaceState, PriorityClassState
+from schemas.messages.pods import Pod, PodLifecycle, PodRef
+from schemas.policy import read_policy
+
+_REBALANCING = "rebalance: {lowThresholds: {cpu: 40}, highThresholds: {cpu: 70}}\n"
+_BY_THRESHOLDS = _REBALANCING + "plugins: {balance: [LowNodeLoad]}\n"
+_BLOCKED = DisruptionBudget(
+    cluster="east", namespace="shop", name="web", expected_pods=3, desired_healthy=3
+)
+
+
+def warned(document: str, *objects: Any, outcomes: tuple[Any, ...] = ()) -> list[str]:
+    looked = SearchProgress(len(objects), whole=True)
+    policy = read_policy(document)
+    return list(list_unmet_requirements(policy, reversed(objects), outcomes, looked))
+
+
+def pods(*schedulers: str) -> list[PodLifecycle]:
+    made = [
+        Pod(namespace="a", name=f"p{number}", uid=f"u{number}", scheduler=scheduler)
+        for number, scheduler in enumerate(schedulers)
+    ]
+    return [PodLifecycle(cluster="east", event="running", pod=each) for each in made]
+
+
+@pytest.mark.parametrize("document", ["", _BY_THRESHOLDS])
+def test_schedulers_that_rebalancing_does_not_reach_are_named(document: str) -> None:
+    seen = pods("default-scheduler", "", "volcano")
+    (found,) = warned(document, *seen)
+    assert "none of 3 pods" in found
+    assert "default-scheduler (2), volcano (1)" in found
+    gone = seen[2].model_copy(update={"event": "deleted"})
+    (found,) = warned(document, *seen, gone)
+    assert "none of 2 pods" in found
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "plugins: {balance: [LowNodeLoad]}\n",
+        "plugins: {balance: []}\n",
+        _REBALANCING + "otherSchedulers: evictDirectly\n",
+        _REBALANCING + "migration: {schedulerNames: [volcano]}\n",
+        _REBALANCING + "migration: {defaultJobMode: EvictDirectly}\n",
+    ],
+)
+def test_a_policy_that_reaches_pods_or_moves_none_has_no_warning(document: str) -> None:
+    assert warned(document, *pods("default-scheduler", "volcano")) == []
+
+
+def test_namespaces_and_priority_classes_that_no_producer_has_sent_are_named() -> None:
+    document = (
+        "evictor: {namespaceLabelSelector: {matchLabels: {a: b}}, priorityThreshold: {name: high}}\n"
+        "migration: {priorityThreshold: {name: system-cluster-critical}}\n"
+    )
+    labels, priority = warned(document)
+    assert "namespaceLabelSelector" in labels
+    assert "evictor.priorityThreshold names class high" in priority
+    sent = (
+        NamespaceState(cluster="east", name="shop", labels={"a": "b"}),
+        PriorityClassState(cluster="east", name="high", value=5),
+    )
+    assert warned(document, *sent) == []
+
+
+def test_budgets_that_forbid_evictions_and_names_that_are_not_there_are_named() -> None:
+    open_budget = _BLOCKED.model_copy(update={"name": "open", "desired_healthy": 2})
+    namespace = NamespaceState(cluster="east", name="shop")
+    objects = [*pods("loadstream"), _BLOCKED, open_budget, namespace]
+    (budget,) = warned(_REBALANCING, *objects)
+    assert "1 disruption budget" in budget
+    assert "shop/web" in budget
+    for section, field, name in (
+        ("{schedulerNames: [loadstream, volcano]}", "migration.schedulerNames", "volcano"),
+        ("{namespaces: {include: [shop, shp]}}", "migration.namespaces.include", "shp"),
+    ):
+        found = warned(f"{_REBALANCING}migration: {section}", *objects)
+        found.remove(budget)
+        (other,) = found
+        assert other.startswith(f"{field} names {name}, ")
+
+
+def test_an_enforced_policy_without_an_evictor_has_a_warning() -> None:
+    outcome = CommandOutcome(
+        command_id="e-12345678", cluster="east", command="evict", result="dry", happened_at_ms=1_795_000_000_000,
+        pod=PodRef(namespace="a", name="p0", uid="u0"),
+    )  # fmt: skip
+    (found,) = warned("mode: enforce")
+    assert "no evictor" in found
+    assert warned("mode: enforce", outcomes=(outcome,)) == []
