@@ -59,26 +59,26 @@ def why_not(
     named = None if pod is None else parse_object_name(pod, "--pod")
     back_ms = parse_length_ms(back, "--back")
     with as_messages():
-        from connectors.queries.whynot.cluster import about_cluster
-        from connectors.queries.whynot.node import about_node
-        from connectors.queries.whynot.pod import about_pod
+        from connectors.queries.whynot.cluster import explain_cluster
+        from connectors.queries.whynot.node import explain_node
+        from connectors.queries.whynot.pod import explain_pod
         from connectors.queries.whynot.reading import read_evidence
 
         evidence = read_evidence(
             connect_as_configured(), cluster, wall_clock.now_ms(), node=node, pod=named, back_ms=back_ms
         )  # fmt: skip
     if node is not None:
-        answer = about_node(evidence, node)
+        answer = explain_node(evidence, node)
     elif named is not None:
-        answer = about_pod(evidence, *named)
+        answer = explain_pod(evidence, *named)
     else:
-        answer = about_cluster(evidence)
+        answer = explain_cluster(evidence)
     if json:
         whole = {
             "cluster": cluster,
             "node": node,
             "pod": pod,
-            "known": answer.known,
+            "known": answer.is_known,
             "answer": answer.sentences,
             "warnings": list(evidence.warnings()),
             "now_ms": evidence.now_ms,
@@ -90,7 +90,7 @@ def why_not(
     else:
         for sentence in (*evidence.warnings(), *answer.sentences):
             echo(to_one_line(sentence))
-    if not answer.known:
+    if not answer.is_known:
         raise typer.Exit(NOTHING_FOUND)
 
 

@@ -44,14 +44,14 @@ def list_(
     cluster: Cluster,
     json: Json = False,
 ) -> None:
-    """Show the nodes of a cluster by usage, like `kubectl top nodes`, with definitions of the numbers.
+    """Show the nodes of a cluster by usage, like `kubectl top nodes`, with describe_columns of the numbers.
 
     This is the usage that loadstream's decisions are based on. It is a mean over a window, so it is smoother
     and older than the newest reading that `kubectl top` shows.
     """
     with as_messages():
         from connectors.queries.cluster_reading import read_kafka, read_nodes
-        from connectors.queries.node_usage import definitions, list_node_usage, usage_table
+        from connectors.queries.node_usage import describe_columns, list_node_usage, usage_table
 
         connection = connect_as_configured()
         seen = warn_about_cluster(connection, cluster)
@@ -63,7 +63,7 @@ def list_(
             print_json({"cluster": cluster, **asdict(row)})
     elif rows:
         print_table(usage_table(rows))
-        for line in definitions(records, rows):
+        for line in describe_columns(records, rows):
             echo(line)
     if not seen or not rows:
         raise typer.Exit(NOTHING_FOUND)
@@ -104,7 +104,7 @@ def undrain(
         connection = connect_as_configured()
         check_cluster(connection, cluster)
         states = read_states(connection, cluster, LIFE_MAX_MS)
-        if states.undrained(node):
+        if states.is_undrained(node):
             stop(f"node {node} of cluster {cluster} is not being drained")
         if node not in states.drains:  # a drained node that was removed may come back
             _stop_unless_seen(connection, cluster, node)
@@ -122,11 +122,11 @@ def undrain(
 
 
 def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None:
-    from connectors.queries.presence import seek_node
+    from connectors.queries.presence import search_node
 
-    sought = seek_node(connection, cluster, node)
+    sought = search_node(connection, cluster, node)
     unseen = sought.warning(f"Node {node} of cluster {cluster}")
-    if unseen is not None and sought.whole:
+    if unseen is not None and sought.read_all:
         stop(f"{unseen} No request was written", NOTHING_FOUND)
     elif unseen is not None:
         warn(unseen)

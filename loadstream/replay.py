@@ -86,11 +86,11 @@ def verify(
 
 def _code_of_cluster(connection: "Connection", cluster: str) -> int:
     """Return 3 if no record names the cluster, because then nothing was compared; else 0."""
-    from connectors.queries.presence import seek_cluster
+    from connectors.queries.presence import search_cluster
 
-    sought = seek_cluster(connection, cluster)
+    sought = search_cluster(connection, cluster)
     unseen = sought.warning(f"Cluster {cluster}")
-    if unseen is None or not sought.whole:
+    if unseen is None or not sought.read_all:
         return 0
     echo(f"error: nothing was compared. {unseen}", err=True)
     return NOTHING_FOUND

@@ -116,7 +116,7 @@ def _read_cluster(
 ) -> Report:
     from connectors.kafka.client import BrokerUnavailable
     from connectors.queries.cluster_reading import read_cluster
-    from connectors.queries.node_usage import policy_in_force
+    from connectors.queries.node_usage import read_policy_in_force
     from connectors.queries.status_sections import cluster_sections
     from loadstream.doctor.policy import read_checked_policy
     from loadstream.doctor.processes import check_processes
@@ -126,7 +126,7 @@ def _read_cluster(
         if is_named and not records.is_known and not kafka.leaderless:
             _stop_if_unseen(connection, name)
         if "policies" in records.unreadable:
-            policy, findings = policy_in_force(records), []
+            policy, findings = read_policy_in_force(records), []
         else:
             policy, finding = read_checked_policy(connection, name)
             findings = [finding]
@@ -141,9 +141,9 @@ def _read_cluster(
 
 
 def _stop_if_unseen(connection: "Connection", cluster: str) -> None:
-    from connectors.queries.presence import seek_cluster
+    from connectors.queries.presence import search_cluster
 
-    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    unseen = search_cluster(connection, cluster).warning(f"Cluster {cluster}")
     if unseen:
         echo(to_one_line(unseen), err=True)
         raise typer.Exit(NOTHING_FOUND)

@@ -151,7 +151,7 @@ def warn_about_cluster(connection: "Connection", cluster: str, *, starting: bool
     Returns whether a producer names the cluster. With `starting`, a worker may still be starting, so a
     clock that has never ticked is not reported. Raises BrokerUnavailable.
     """
-    from connectors.queries.presence import describe_silence, last_tick_ms, seek_cluster
+    from connectors.queries.presence import describe_silence, last_tick_ms, search_cluster
 
     tick_ms = last_tick_ms(connection, cluster)
     silent = (
@@ -159,7 +159,7 @@ def warn_about_cluster(connection: "Connection", cluster: str, *, starting: bool
     )
     if silent is not None:
         warn(silent)
-    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    unseen = search_cluster(connection, cluster).warning(f"Cluster {cluster}")
     if unseen is not None:
         warn(unseen)
     return unseen is None

@@ -73,15 +73,15 @@ def list_(
         seen = warn_about_cluster(connection, cluster)
         found = read_states(connection, cluster, back_ms)
     now_ms = wall_clock.now_ms()
-    for message in found.shown(everything=everything):
+    for message in found.list_statuses(everything=everything):
         echo(
-            escape_json(found.as_json(message))
+            escape_json(found.encode_status(message))
             if json
-            else to_one_line(found.line(message, now_ms))
+            else to_one_line(found.format_line(message, now_ms))
         )
     if not json:
-        echo(found.summary())
-    elif not found.complete:
+        echo(found.summarize())
+    elif not found.is_complete:
         warn(found.cut_off)
     if not seen:
         raise typer.Exit(NOTHING_FOUND)
@@ -155,8 +155,8 @@ def _switch(
         connection = connect_as_configured()
         check_cluster(connection, cluster)
         states = read_states(connection, cluster, LIFE_MAX_MS)
-        found = states.migrations.get(migration) if named is None else states.live_of(*named)
-        problem = states.hinders(found, action)
+        found = states.migrations.get(migration) if named is None else states.find_live(*named)
+        problem = states.find_obstacle(found, action)
         if problem is not None:
             what = f"pod {migration}" if named else migration
             stop(f"migration of {what} in cluster {cluster}: {problem}")

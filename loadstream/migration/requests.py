@@ -103,14 +103,14 @@ def ask(
 
 def _follow(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:
     """Print the answers until the last one; Ctrl-C ends the command, and the request stays."""
-    from connectors.queries.migration_answers import answer
+    from connectors.queries.migration_answers import find_answer
     from schemas.topics.codec import decode
 
     begun = False
     while True:
         for arrivals in answers:
             for record in arrivals.take():
-                found = answer(request, decode(arrivals.topic, record.value), begun=begun)
+                found = find_answer(request, decode(arrivals.topic, record.value), begun=begun)
                 if found is None:
                     continue
                 begun = True
