@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.policies.entries import is_set_apart, newest_entry
+from connectors.policies.entries import find_newest_entry, is_set_apart
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import (
@@ -132,7 +132,7 @@ def _switch(
     with as_messages():
         connection = connect_as_configured()
         check_named(connection, cluster, new=new, wait=wait)
-        newest = newest_entry(connection, cluster)
+        newest = find_newest_entry(connection, cluster)
         # A cluster without a policy has the default policy, whose document is empty.
         was_paused = newest is not None and newest.record.paused
         is_retry = not (was_paused or paused) and is_set_apart(connection, cluster)

@@ -69,7 +69,7 @@ def simulate(
 
     with as_messages():
         from connectors.kafka.client import connect
-        from connectors.policies.entries import newest_entry
+        from connectors.policies.entries import find_newest_entry
         from connectors.process.signals import terminable
         from schemas.settings.connection import KafkaSettings
         from simulation.closed_loop.stage_contender import StageContender
@@ -77,7 +77,7 @@ def simulate(
 
         connection = connect(KafkaSettings.from_environment())
         policy: str | None = None
-        if newest_entry(connection, cluster) is None:
+        if find_newest_entry(connection, cluster) is None:
             policy = files("simulation").joinpath("policy.yaml").read_text(encoding="utf-8")
         with terminable(), LiveStages(connection, cluster) as stages:
             while True:

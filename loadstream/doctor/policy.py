@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from connectors.kafka.applied import APPLIED, AppliedRecords
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
-from connectors.policies.entries import TOPIC, newest_entry
+from connectors.policies.entries import TOPIC, find_newest_entry
 from connectors.policies.unmet import find_unmet_requirements
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.queries.node_usage import NodeUsageRow, list_node_usage
@@ -30,7 +30,7 @@ def read_checked_policy(connection: Connection, cluster: str) -> tuple[Policy, F
     The default policy applies if there is no record, or this version cannot read it. Raises
     BrokerUnavailable.
     """
-    newest = newest_entry(connection, cluster)
+    newest = find_newest_entry(connection, cluster)
     if newest is None:
         return Policy(), ok("policy", "none was applied: the default policy observes")
     try:

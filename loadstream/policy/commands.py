@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.policies.entries import newest_entry
+from connectors.policies.entries import find_newest_entry
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Cluster, Json, check_cluster_name
 from loadstream.cli.command import (
@@ -119,7 +119,7 @@ def apply(
         connection = connect_as_configured()
         check_named(connection, cluster, new=new, wait=wait)
         warnings += _warn_of_cluster(connection, cluster, policy)
-        newest = newest_entry(connection, cluster)
+        newest = find_newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused
         write_record(connection, cluster, document, paused=paused, reason=reason, by=by, wait=wait)
     if json:

@@ -19,7 +19,7 @@ from connectors.policies.entries import (
     format_time_and_age,
     read_entries_of,
     read_valid_entries,
-    split_present,
+    split_current,
 )
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Cluster, Json
@@ -56,7 +56,7 @@ def show(
         connection = connect_as_configured()
         seen = warn_about_cluster(connection, cluster)
         entries = read_valid_entries(connection, cluster)
-        _, present = split_present(entries)
+        _, present = split_current(entries)
         state = _state(connection, present)
     document = present[-1].record.document if present else ""
     policy = _read_document(document, f"the policy of cluster {cluster}")
@@ -195,7 +195,7 @@ def rollback(
 
 def _find_earlier(cluster: str, entries: Sequence[PolicyEntry]) -> PolicyEntry:
     """Return the entry of the previous policy; without one, the command ends."""
-    earlier, _ = split_present(entries)
+    earlier, _ = split_current(entries)
     if earlier:
         return earlier[-1]
     echo(
@@ -237,7 +237,7 @@ def _describe(
         return [
             f"cluster {cluster} has no policy: the default policy applies ({policy.digest}, {policy.mode})"
         ]
-    _, present = split_present(entries)
+    _, present = split_current(entries)
     lines = [
         f"cluster {cluster}: policy {policy.digest}, mode {policy.mode}, {state}",
         f"since {_time_and_author(present[0])}",

@@ -10,7 +10,7 @@ from typing import Any
 
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
-from connectors.policies.entries import newest_entry
+from connectors.policies.entries import find_newest_entry
 from connectors.queries.presence import last_tick_ms, search_cluster
 from connectors.queries.whynot.evidence import Evidence, has_name
 from connectors.units import time_text
@@ -64,7 +64,7 @@ def read_evidence(
         sum(pool.nodes.values()) for pool in evidence.rounds[0].pools
     ):
         evidence.unknown_cluster = search_cluster(connection, cluster).warning(f"Cluster {cluster}")
-    entry = newest_entry(connection, cluster)
+    entry = find_newest_entry(connection, cluster)
     if entry is not None:
         record = entry.record
         evidence.paused = record.paused
