@@ -24,7 +24,7 @@ from loadstream.policy.records import (
     New,
     Reason,
     Wait,
-    check_named,
+    require_cluster,
     wait_until_applied,
     write_record,
 )
@@ -56,7 +56,7 @@ def why_not(
     """
     if node is not None and pod is not None:
         raise typer.BadParameter("found --node and --pod; expected at most one of them")
-    named = None if pod is None else parse_object_name(pod, "--pod")
+    pod_name = None if pod is None else parse_object_name(pod, "--pod")
     back_ms = parse_length_ms(back, "--back")
     with as_messages():
         from connectors.queries.whynot.cluster import explain_cluster
@@ -65,16 +65,16 @@ def why_not(
         from connectors.queries.whynot.reading import read_evidence
 
         evidence = read_evidence(
-            connect_as_configured(), cluster, wall_clock.now_ms(), node=node, pod=named, back_ms=back_ms
+            connect_as_configured(), cluster, wall_clock.now_ms(), node=node, pod=pod_name, back_ms=back_ms
         )  # fmt: skip
     if node is not None:
         answer = explain_node(evidence, node)
-    elif named is not None:
-        answer = explain_pod(evidence, *named)
+    elif pod_name is not None:
+        answer = explain_pod(evidence, *pod_name)
     else:
         answer = explain_cluster(evidence)
     if json:
-        whole = {
+        summary = {
             "cluster": cluster,
             "node": node,
             "pod": pod,
@@ -86,7 +86,7 @@ def why_not(
             "paused": evidence.paused,
             "rounds_read": len(evidence.rounds),
         }
-        print_json({**answer.data, **whole})
+        print_json({**answer.data, **summary})
     else:
         for sentence in (*evidence.warnings(), *answer.sentences):
             echo(to_one_line(sentence))
@@ -131,7 +131,7 @@ def _switch(
     state = "paused" if paused else "running"
     with as_messages():
         connection = connect_as_configured()
-        check_named(connection, cluster, new=new, wait=wait)
+        require_cluster(connection, cluster, new=new, wait=wait)
         newest = find_newest_entry(connection, cluster)
         # A cluster without a policy has the default policy, whose document is empty.
         was_paused = newest is not None and newest.record.paused

@@ -155,11 +155,9 @@ class KafkaServer(Startable):
     def _choose_ports(self) -> list[Broker]:
         members: list[Broker] = []
         used_ports: set[int] = set()
+        listeners = ("PLAINTEXT", "CONTROLLER", *self.listeners)
         for number in range(1, self.brokers + 1):
-            ports = {
-                name: find_free_port(used_ports)
-                for name in ("PLAINTEXT", "CONTROLLER", *self.listeners)
-            }
+            ports = {name: find_free_port(used_ports) for name in listeners}
             if self.port is not None:
                 ports["PLAINTEXT"] = self.port + number - 1
             directory = self.directory.absolute() / f"broker-{number}"

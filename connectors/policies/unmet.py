@@ -46,12 +46,8 @@ def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy
         elif isinstance(message, DisruptionBudget):
             name = f"{message.namespace}/{message.name}"
             budgets.setdefault(name, not message.removed and _never_allows(message))
-    yield from _check_schedulers(
-        policy, Counter(scheduler for scheduler in schedulers.values() if scheduler)
-    )
-    yield from _check_namespaces(
-        policy, [name for name, is_there in namespaces.items() if is_there]
-    )
+    yield from _check_schedulers(policy, Counter(filter(None, schedulers.values())))
+    yield from _check_namespaces(policy, [name for name, exists in namespaces.items() if exists])
     yield from _check_budgets(policy, sorted(name for name, blocks in budgets.items() if blocks))
     yield from _check_evictor(connection, cluster, policy)
     where, unless = "on pod-lifecycle", ""
@@ -93,9 +89,8 @@ def _check_namespaces(policy: Policy, existing: list[str]) -> Iterator[str]:
         if names is not None
         for field in ("include", "exclude")
     ]
-    lists.append(
-        ("maintenance.namespaces", [window.name for window in policy.maintenance.namespaces])
-    )
+    names = [namespace.name for namespace in policy.maintenance.namespaces]
+    lists.append(("maintenance.namespaces", names))
     for where, names in lists:
         missing = [name for name in names if name not in existing]
         if existing and missing:
@@ -114,12 +109,9 @@ def _check_evictor(connection: Connection, cluster: str, policy: Policy) -> Iter
     """Yield a warning if no evictor seems to run; an evictor also reports on dry commands."""
     if policy.is_dry_for("request"):
         return
-    outcomes = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX).newest(
-        SearchProgress()
-    )
-    if not any(
-        isinstance(outcome, CommandOutcome) and outcome.command == "evict" for outcome in outcomes
-    ):
+    past = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX)
+    outcomes = (o for o in past.newest(SearchProgress()) if isinstance(o, CommandOutcome))
+    if not any(outcome.command == "evict" for outcome in outcomes):
         yield (
             "mode is enforce, but no evictor has reported on a command so far: pods are evicted only "
             "while `loadstream kubernetes evict` runs"

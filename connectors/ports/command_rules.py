@@ -177,9 +177,8 @@ class CommandRules:
             reason = f"the command expired {late_ms} ms ago"
             if last_outcome is None:
                 return self._outcome(command, "expired", reason), None
-            return self._outcome(
-                command, last_outcome.result, f"{last_outcome.reason}; {reason}"
-            ), None
+            reason = f"{last_outcome.reason}; {reason}"
+            return self._outcome(command, last_outcome.result, reason), None
         try:
             if isinstance(command, EvictionCommand):
                 attempt = await self._sink.evict(command)

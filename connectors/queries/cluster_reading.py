@@ -77,11 +77,8 @@ class KafkaState:
     @property
     def missing(self) -> list[str]:
         """Topics that do not exist."""
-        return [
-            name
-            for name, findings in self.topics.items()
-            if find_worst_grade(findings) == "missing"
-        ]
+        grades = {name: find_worst_grade(findings) for name, findings in self.topics.items()}
+        return [name for name, grade in grades.items() if grade == "missing"]
 
 
 @dataclass(slots=True)
@@ -134,21 +131,20 @@ def read_kafka(connection: Connection) -> KafkaState:
     expected = expected_topics(connection.settings)
     names = [topic.name for topic in expected]
     metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t))
-    described = [metadata.topics[name] for name in names if name in metadata.topics]
-    partitions = [
-        (topic.topic, partition) for topic in described for partition in topic.partitions.values()
-    ]
+    partitions = {
+        (name, partition.id): partition
+        for name in metadata.topics.keys() & set(names)
+        for partition in metadata.topics[name].partitions.values()
+    }
     return KafkaState(
         servers=",".join(connection.settings.servers()),
         brokers=len(metadata.brokers),
         embedded=connection.embedded,
         topics=compare_all(expected, find_topics(connection, names)),
-        leaderless=frozenset(
-            (topic, partition.id) for topic, partition in partitions if partition.leader < 0
-        ),
+        leaderless=frozenset(key for key, partition in partitions.items() if partition.leader < 0),
         partly_copied=sum(
             partition.leader >= 0 and len(partition.isrs) < len(partition.replicas)
-            for _, partition in partitions
+            for partition in partitions.values()
         ),
     )
 

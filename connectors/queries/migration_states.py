@@ -35,10 +35,8 @@ class MigrationStates:
         def is_shown(status: Status) -> bool:
             return _is_unfinished(status) or status.happened_at_ms >= before_ms
 
-        self.migrations = {
-            name: status for name, status in self.migrations.items() if is_shown(status)
-        }
-        self.drains = {name: status for name, status in self.drains.items() if is_shown(status)}
+        self.migrations = {key: move for key, move in self.migrations.items() if is_shown(move)}
+        self.drains = {node: drain for node, drain in self.drains.items() if is_shown(drain)}
 
     def list_statuses(self, *, everything: bool) -> list[Status]:
         """Return unfinished migrations and drains, or all of them; oldest change first."""
@@ -48,13 +46,8 @@ class MigrationStates:
 
     def find_live(self, namespace: str, name: str) -> MigrationStatus | None:
         """Return the unfinished migration of a pod, if any."""
-        for migration in self.migrations.values():
-            if migration.phase in LIVE and (migration.pod.namespace, migration.pod.name) == (
-                namespace,
-                name,
-            ):
-                return migration
-        return None
+        live = (status for status in self.migrations.values() if status.phase in LIVE)
+        return next((m for m in live if (m.pod.namespace, m.pod.name) == (namespace, name)), None)
 
     @property
     def is_complete(self) -> bool:
@@ -91,17 +84,14 @@ class MigrationStates:
 
     def summarize(self) -> str:
         """Return the numbers of migrations by phase, and of drained nodes."""
-        phases = Counter(migration.phase for migration in self.migrations.values())
+        migrations = self.migrations.values()
+        phases = Counter(migration.phase for migration in migrations)
         live = sum(phases[phase] for phase in LIVE)
-        paused = sum(
-            migration.paused and migration.phase in LIVE for migration in self.migrations.values()
-        )
+        paused = sum(migration.paused and migration.phase in LIVE for migration in migrations)
         ended = ", ".join(f"{phases[name]} {name}" for name in sorted(phases) if name not in LIVE)
         parts = [f"{live} under way{f' ({paused} paused)' if paused else ''}"]
         parts.append(f"ended within {duration_text(self.back_ms)}: {ended or 'none'}")
-        draining = sum(
-            _is_unfinished(drain) and not drain.dry_run for drain in self.drains.values()
-        )
+        draining = sum(_is_unfinished(node) and not node.dry_run for node in self.drains.values())
         if draining:
             parts.append(
                 f"{draining} {'node takes' if draining == 1 else 'nodes take'} no new pods"

@@ -126,7 +126,7 @@ def usage_table(rows: Sequence[NodeUsageRow]) -> list[tuple[str, ...]]:
 
 
 def _cells(row: NodeUsageRow) -> tuple[str, ...]:
-    def resource_cells(resource: str) -> tuple[str, str, str]:
+    def cells_of(resource: str) -> tuple[str, str, str]:
         amount = row.usage.get(resource)
         percents = (row.percent.get(resource), row.p95_percent.get(resource))
         return (
@@ -137,19 +137,12 @@ def _cells(row: NodeUsageRow) -> tuple[str, ...]:
     age = _UNKNOWN if row.age_ms is None else ago_text(row.age_ms)
     pods = str(row.pods) if row.usage else _UNKNOWN
     state = ", ".join(row.state)
-    return (
-        row.node,
-        *resource_cells("cpu"),
-        *resource_cells("memory"),
-        pods,
-        age,
-        row.source or _UNKNOWN,
-        state,
-    )
+    amounts = (*cells_of("cpu"), *cells_of("memory"))
+    return (row.node, *amounts, pods, age, row.source or _UNKNOWN, state)
 
 
 def describe_columns(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Iterator[str]:
-    """Yield the describe_columns of the numbers, for a comparison with `kubectl top`."""
+    """Yield the definitions of the numbers, for a comparison with `kubectl top`."""
     collect = read_policy_in_force(records).collect
     average = duration_text(collect.as_messages[0].average_ms)
     pools = " (its pool's own window, where `collect.pools` has one)" if collect.pools else ""

@@ -101,11 +101,7 @@ def _count_lag(
         for topic, extents in records.extents.items()
         for extent in extents
     }
-    lags = [
-        max(0, ends[partition] - offset)
-        for partition, offset in committed.items()
-        if partition in ends
-    ]
+    lags = [max(0, ends[key] - committed[key]) for key in committed.keys() & ends.keys()]
     return sum(lags) if lags else None
 
 

@@ -38,9 +38,7 @@ def cluster_sections(records: ClusterRecords) -> list[Section]:
         ("status", _build_moves(records)),
     )
     return [
-        Section(
-            section.name, (f"unknown: partition {records.partition} of {topic} cannot be read",)
-        )
+        Section(section.name, (f"partition {records.partition} of {topic} cannot be read",))
         if topic in records.unreadable
         else section
         for topic, section in sections

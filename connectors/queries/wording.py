@@ -192,9 +192,7 @@ def _reasons(decision: PlacementDecision) -> list[str]:
     reasons = decision.reasons
     if not reasons or reasons[0].reason.removeprefix("node(s) ") in decision.message:
         return []
-    counted = [
-        f"{_count(reason.nodes, 'node')}: {reason.reason}" for reason in reasons[:REASONS_MAX]
-    ]
+    counted = [f"{_count(item.nodes, 'node')}: {item.reason}" for item in reasons[:REASONS_MAX]]
     if len(reasons) > REASONS_MAX:
         counted.append(_count(len(reasons) - REASONS_MAX, "further reason"))
     return counted

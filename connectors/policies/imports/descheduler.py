@@ -87,29 +87,24 @@ def read_profiles(
     Also reports plugins that loadstream does not have, and enables or disables LowNodeLoad.
     """
     profiles: list[tuple[Profile, DocumentNode]] = []
-    profiles_node = node.child("profiles")
-    for _, item in (
-        profiles_node.children()
-        if profiles_node.value is None or result.is_kind(profiles_node, list)
-        else ()
-    ):
+    items = node.child("profiles")
+    for _, item in items.children() if items.value is None or result.is_kind(items, list) else ():
         profile = Profile(_POINTS)
         apply(result, item, {"name": skip, "nodeSelector": skip, **profile.rules})
         profile.report_others(result, {balancer, *_EVICTORS})
         profiles.append((profile, item.child("nodeSelector")))
     balancing = [pair for pair in profiles if pair[0].find_plugin(balancer, "balance")]
-    plugin_nodes = [
-        n.node for profile, _ in balancing if (n := profile.find_plugin(balancer, "balance"))
+    plugins = [
+        p.node for profile, _ in balancing if (p := profile.find_plugin(balancer, "balance"))
     ]
-    for plugin_node in plugin_nodes[1:]:
-        result.add_problem(
-            plugin_node, f"found {balancer} in a second profile; loadstream has one: keep one"
-        )
-    if plugin_nodes:
-        result.set_value(("plugins", "balance"), ["LowNodeLoad"], plugin_nodes[0])
+    for plugin in plugins[1:]:
+        message = f"found {balancer} in a second profile; loadstream has one: keep one"
+        result.add_problem(plugin, message)
+    if plugins:
+        result.set_value(("plugins", "balance"), ["LowNodeLoad"], plugins[0])
     else:
         note = f"the file does not enable {balancer}, so no pods are moved"
-        result.set_value(("plugins", "balance"), [], profiles_node, note)
+        result.set_value(("plugins", "balance"), [], items, note)
     for profile, node_selector in balancing[:1] or profiles:
         apply(result, node_selector, selector)
         yield profile

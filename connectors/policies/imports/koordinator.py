@@ -88,27 +88,21 @@ def translate_slo(result: Translation, kind: str, node: DocumentNode) -> None:
     else:
         result.report("handled elsewhere", node, "Koordinator's agent still uses it", kind)
     if kind == THRESHOLDS:
-        eviction_percent = node.child("clusterStrategy", "memoryEvictThresholdPercent").value
-        result.memory_eviction_percent = (
-            eviction_percent if isinstance(eviction_percent, int) else None
-        )
+        percent = node.child("clusterStrategy", "memoryEvictThresholdPercent").value
+        result.memory_eviction_percent = percent if isinstance(percent, int) else None
 
 
 def find_eviction_conflict(result: Translation) -> str | None:
     """Return a warning if placement fills nodes until Koordinator's agent evicts pods from them."""
-    eviction_percent = result.memory_eviction_percent
+    percent = result.memory_eviction_percent
     thresholds = result.values.get("loadAware", {}).get("usageThresholds", {})
-    placement_percent = thresholds.get("memory", 95)
-    if (
-        eviction_percent is None
-        or not isinstance(placement_percent, int)
-        or placement_percent <= eviction_percent
-    ):
+    placed_percent = thresholds.get("memory", 95)
+    if percent is None or not isinstance(placed_percent, int) or placed_percent <= percent:
         return None
     return (
-        f"Koordinator's agent evicts BE pods from {eviction_percent} % of a node's memory on "
-        f"(memoryEvictThresholdPercent), and loadAware.usageThresholds.memory, {placement_percent}, lets them "
-        f"return: give at most {eviction_percent}"
+        f"Koordinator's agent evicts BE pods from {percent} % of a node's memory on "
+        f"(memoryEvictThresholdPercent), and loadAware.usageThresholds.memory, {placed_percent}, lets them "
+        f"return: give at most {percent}"
     )
 
 

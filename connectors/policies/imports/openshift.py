@@ -147,9 +147,8 @@ def _put_profile(result: Translation, node: DocumentNode, name: str, custom: Doc
     levels, default = (_DEVIATIONS, "Low") if deviates else (_THRESHOLDS, "Medium")
     level = str(level_node.value or default)
     if level not in levels:
-        result.add_problem(
-            level_node, f"found {describe(level_node.value)}{nearest(level, levels)}"
-        )
+        message = f"found {describe(level_node.value)}{nearest(level, levels)}"
+        result.add_problem(level_node, message)
         return
     resources = ("cpu",) if _LOAD[name] else ("cpu", "memory", "pods")
     note = f"profile {name}, thresholds {level}"

@@ -160,15 +160,13 @@ class Profile:
 
     def report_others(self, result: Translation, ours: Iterable[str]) -> None:
         """Report the plugins that loadstream does not have, enabled or only configured."""
-        known_names = {*ours, *UNSUPPORTED, *ARGUMENTS}
+        names = {*ours, *UNSUPPORTED, *ARGUMENTS}
         for name, node in self.list_plugins().items():
             points = {plugin.point for plugin in self.enabled if plugin.name == name}
             group, text = UNSUPPORTED.get(name, ("lost", "loadstream has no such plugin"))
-            if name not in known_names:
-                text += (
-                    _suggest_name(name, known_names)
-                    or "; keep the system that has it for pods that need it"
-                )
+            if name not in names:
+                hint = _suggest_name(name, names)
+                text += hint or "; keep the system that has it for pods that need it"
             if name in BALANCE and points == {"deschedule"}:
                 text = "name it under balance" if name in ours else text
                 text = f"under deschedule it never runs, it is a balance plugin; {text}"
@@ -178,9 +176,7 @@ class Profile:
                 text += " (it is configured here, and not enabled)"
             result.report(group, node, text, name)
         for plugin in self.disabled:
-            if plugin.name not in (*known_names, "*") and (
-                hint := _suggest_name(plugin.name, known_names)
-            ):
+            if plugin.name not in (*names, "*") and (hint := _suggest_name(plugin.name, names)):
                 text = f"there is no such plugin, so nothing is disabled{hint}"
                 result.report("lost", plugin.node, text, plugin.name)
 

@@ -27,11 +27,8 @@ def explain_cluster(evidence: Evidence) -> Answer:
     hot = [node for round_ in evidence.rounds for pool in round_.pools for node in pool.hot]
     nodes = count_gates(node.gate for node in hot)
     pods = count_gates(pod.gate for node in hot for pod in node.pods)
-    sentences = [
-        *describe_newest_round(evidence),
-        *_describe_pools(newest),
-        *_summarize_rounds(evidence),
-    ]
+    sentences = [*describe_newest_round(evidence), *_describe_pools(newest)]
+    sentences += _summarize_rounds(evidence)
     for name, gates in (("Nodes", nodes), ("Pods", pods)):
         sentences += [
             f"{name} were stopped {count_text(times, 'time')} in these rounds: {gate}."

@@ -136,12 +136,8 @@ class Evidence:
         return self.has_ended and not self.is_replaced
 
     def has_left(self, pod: PodRef) -> bool:
-        return any(
-            migration.pod.uid == pod.uid
-            and migration.phase == "Succeeded"
-            and not migration.dry_run
-            for migration in self.migrations
-        )
+        done = (m for m in self.migrations if m.phase == "Succeeded" and not m.dry_run)
+        return any(migration.pod.uid == pod.uid for migration in done)
 
     def find_node(self, namespace: str, name: str) -> str | None:
         """Return the node of a pod by its newest event, or else by the newest metric with the pod.

@@ -21,21 +21,17 @@ def explain_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
     # A round may judge a pod several times. If one verdict lets it leave, the pod was not stopped.
     verdicts = sorted(evidence.find_verdicts(namespace, name), key=_sort_key)
     node = evidence.find_node(namespace, name)
-    is_known = bool(
-        verdicts or node or evidence.migrations or evidence.placement or evidence.lifecycle
-    )
+    records = (verdicts, node, evidence.migrations, evidence.placement, evidence.lifecycle)
     sentences: list[str] = []
     if evidence.rounds:
         sentences += describe_newest_round(evidence)
         sentences += _describe_change(evidence, verdicts, namespace, name)
-        judgements = {
-            _pool_and_phase(verdict): None for verdict in verdicts if verdict.rounds_ago == 0
-        }
-        for judgement in judgements:
+        keys = dict.fromkeys(_pool_and_phase(v) for v in verdicts if v.rounds_ago == 0)
+        for key in keys:
             sentences += _describe_gate(
-                evidence, [each for each in verdicts if _pool_and_phase(each) == judgement]
+                evidence, [v for v in verdicts if _pool_and_phase(v) == key]
             )
-        if not judgements:
+        if not keys:
             sentences += _explain_not_judged(evidence, namespace, name, verdicts)
     else:
         sentences += explain_no_rounds(evidence).sentences
@@ -53,7 +49,7 @@ def explain_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
         "moves": [move.payload() for move in evidence.moves],
         "placement": None if evidence.placement is None else evidence.placement.payload(),
     }  # fmt: skip
-    return Answer(tuple(sentences), is_known, data)
+    return Answer(tuple(sentences), any(records), data)
 
 
 def _sort_key(verdict: RoundNode) -> tuple[int, bool]:

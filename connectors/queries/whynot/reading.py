@@ -93,9 +93,7 @@ def _read_rounds(evidence: Evidence, back_ms: int, newest: _Newest) -> None:
         reached = round_.decided_at_ms < since_ms
         if reached or len(rounds) == ROUNDS_MAX:
             break
-    evidence.rounds = tuple(
-        round_ for round_ in rounds.values() if round_.decided_at_ms >= since_ms
-    )
+    evidence.rounds = tuple(r for r in rounds.values() if r.decided_at_ms >= since_ms)
     evidence.is_cut_off = bool(rounds) and not reached and not progress.whole
     evidence.records, evidence.read_all = progress.records, progress.whole
 

@@ -1,4 +1,4 @@
-"""Usage of nodes, and the describe_columns of its numbers."""
+"""Usage of nodes, and the definitions of its numbers."""
 
 import json
 from typing import Any
