@@ -248,7 +248,9 @@ class Rig:
                         applied[topic] = max(applied.get(topic, -1), offset)
                     deadline = time.monotonic() + PATIENCE_S
             if time.monotonic() > deadline:
-                raise Unproven(f"applied up to {applied}; expected {counts}; {worker.last_words()}")
+                raise Unproven(
+                    f"applied up to {applied}; expected {counts}; {worker.describe_log()}"
+                )
 
     def values_in(self, topics: Iterable[str]) -> Iterator[bytes]:
         """All values in these topics so far, partition by partition."""

@@ -77,7 +77,7 @@ def samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]:
             deadline = time.monotonic() + PATIENCE_S
             while not list(watched(receiver, worker)):
                 if time.monotonic() > deadline:
-                    raise Unproven(f"no sample was applied; {worker.last_words()}")
+                    raise Unproven(f"no sample was applied; {worker.describe_log()}")
         found, measured = _through(place, worker, records[nodes:], "node-metrics", metrics)
         measured |= {
             "pods_per_sample": PODS_PER_SAMPLE,
@@ -113,7 +113,7 @@ def _through(
             came = list(watched(receiver, worker))
             found += came
             if not came and time.monotonic() > (found[-1].at_s if found else began) + PATIENCE_S:
-                raise Unproven(f"{len(found)} of {expected} came; {worker.last_words()}")
+                raise Unproven(f"{len(found)} of {expected} came; {worker.describe_log()}")
         seconds = found[-1].at_s - began
         after = usage(worker.pid or 0)
         broker_cpu_s = usage(place.broker_pid).cpu_s - broker_before if place.broker_pid else 0.0
@@ -198,7 +198,7 @@ def _measure_latency(kind: BrokerKind, per_s: int) -> dict[str, Any]:
                 time.sleep(_STEP_S)
                 found += watched(receiver, worker, 0.0)
                 if now > due[-1] + PATIENCE_S:
-                    raise Unproven(f"{len(found)} of {count} came; {worker.last_words()}")
+                    raise Unproven(f"{len(found)} of {count} came; {worker.describe_log()}")
             after, bench_s = usage(worker.pid or 0), time.process_time() - bench_before_s
             broker_s = usage(place.broker_pid).cpu_s - broker_before_s if place.broker_pid else 0.0
             found += watched(receiver, worker, 1.0)
@@ -256,7 +256,7 @@ def _measure_recovery() -> dict[str, Any]:
                 while not found:
                     found += watched(receiver, second)
                     if time.monotonic() > began + PATIENCE_S:
-                        raise Unproven(f"no decision came; {second.last_words()}")
+                        raise Unproven(f"no decision came; {second.describe_log()}")
                 after = usage(second.pid or 0)
         check_decisions((each.value for each in found), {"asking-0"}, NODES)
         seconds = found[0].at_s - began

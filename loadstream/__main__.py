@@ -31,7 +31,7 @@ def main() -> None:
 def complete_for_kubectl() -> None:
     """Print completions of `kubectl loadstream ...` for kubectl.
 
-    The arguments are all words; the last one is incomplete or empty. kubectl expects one candidate per
+    The arguments are all words; the last word is incomplete or empty. kubectl expects one candidate per
     line, then a directive: with 0, the shell completes file names if there are no candidates.
     """
     words = sys.argv[1:]

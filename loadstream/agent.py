@@ -120,7 +120,7 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     kafka.servers()  # raises if no broker is configured
     telemetry, complaints = AgentTelemetry(), Complaints()
     delivery = Delivery(
-        kafka, telemetry.mark_delivered, lambda why: complaints.report("broker", why)
+        kafka, telemetry.mark_delivered, lambda text: complaints.report("broker", text)
     )
     measured_s = time.monotonic()
 
@@ -150,8 +150,8 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
                 delivery.put(sample)
                 telemetry.count_sample(len(sample.pods), source.unnamed)
             if delivery.dropped > telemetry.dropped:
-                why = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
-                complaints.report("backlog", why)
+                text = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
+                complaints.report("backlog", text)
             telemetry.update_totals(source.files.failures, delivery.dropped, delivery.backlog)
             if source.files.last_failure:
                 complaints.report("files", source.files.last_failure)

@@ -163,7 +163,7 @@ def register(app: typer.Typer) -> None:
         if report is not None:
             _write_report(report, comparisons)
         if json:
-            print_json({"comparisons": [each.document() for each in comparisons]})
+            print_json({"comparisons": [comparison.document() for comparison in comparisons]})
             return
         _print_tables(comparisons)
 
@@ -188,38 +188,35 @@ def _compare(
     from simulation.closed_loop.runs import create_runs
     from simulation.closed_loop.traces import model_traces, read_traces
 
-    chosen = list_contenders() if names == "all" else [name for name in names.split(",") if name]
+    contenders = list_contenders() if names == "all" else list(filter(None, names.split(",")))
+    system = any(scenario.system_share for scenario in parameters)
     with _as_messages():
-        factories = make_contenders(chosen, files)
-        all_traces = (
-            [model_traces()]
-            if trace is None
-            else read_traces(trace, system=any(each.system_share for each in parameters))
-        )
+        factories = make_contenders(contenders, files)
+        all_traces = [model_traces()] if trace is None else read_traces(trace, system=system)
         traces = _choose_days(all_traces, days)
         for factory in factories.values():
             if factory.remark:
                 _print_message(factory.remark)
         definitions = {name: factory.definition for name, factory in factories.items()}
-        kept = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
+        finished = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
         run_count = len(parameters) * len(traces) * len(seeds) * len(factories)
         processes = min(jobs or os.cpu_count() or 1, run_count)
-        runs = create_runs(processes, chosen, files, traces, _print_message)
-        day_names = [each.day for each in traces]
-        trace_files = tuple(dict.fromkeys(file for each in traces for file in each.files))
-        return compare(parameters, day_names, seeds, list(factories), trace_files, runs, kept)
+        runs = create_runs(processes, contenders, files, traces, _print_message)
+        day_names = [day.day for day in traces]
+        trace_files = tuple(dict.fromkeys(file for day in traces for file in day.files))
+        return compare(parameters, day_names, seeds, list(factories), trace_files, runs, finished)
 
 
 def _choose_days(traces: "list[Traces]", text: str) -> "list[Traces]":
-    traces_of_day = {each.day: each for each in traces}
+    traces_of_day = {trace_day.day: trace_day for trace_day in traces}
     return [traces_of_day[day] for day in _parse_names(text, traces_of_day, "--days")]
 
 
-def _parse_names(text: str, known: Collection[str], option: str) -> list[str]:
-    names = list(known) if text == "all" else text.split(",")
-    if not set(names) <= set(known) or len(set(names)) < len(names):
+def _parse_names(text: str, allowed: Collection[str], option: str) -> list[str]:
+    names = list(allowed) if text == "all" else text.split(",")
+    if not set(names) <= set(allowed) or len(set(names)) < len(names):
         raise typer.BadParameter(
-            f"found {text!r}; expected one or more of {', '.join(known)}, separated by commas, or all",
+            f"found {text!r}; expected one or more of {', '.join(allowed)}, separated by commas, or all",
             param_hint=option,
         )
     return names
@@ -292,7 +289,7 @@ def _parse_scenarios(text: str) -> list[str]:
 def _parse_loads(text: str) -> list[float]:
     """Return loads in percent."""
     loads = _parse_numbers(text)
-    if not loads or not all(1 <= each <= 90 for each in loads) or len(set(loads)) < len(loads):
+    if not loads or not all(1 <= load <= 90 for load in loads) or len(set(loads)) < len(loads):
         raise typer.BadParameter(
             f"found {text!r}; expected percent from 1 to 90, such as 40, or several, such as 40,55",
             param_hint="--load",
@@ -329,28 +326,27 @@ def _apply_settings(parameters: Parameters, settings: list[str]) -> Parameters:
                 param_hint="--set",
             )
         if name not in types:
-            settable = ", ".join(each for each in types if each not in _OPTIONS)
+            settable = ", ".join(name for name in types if name not in _OPTIONS)
             raise typer.BadParameter(
                 f"found {name!r}; expected one of {settable}", param_hint="--set"
             )
         kind = types[name]
-        pair, whole = get_origin(kind) is tuple, kind is int
+        pair, is_integer = get_origin(kind) is tuple, kind is int
         numbers = _parse_numbers(text)
-        if len(numbers) != 1 + pair or (whole and not numbers[0].is_integer()):
-            expected = (
-                "two numbers with a comma" if pair else "a whole number" if whole else "a number"
-            )
+        if len(numbers) != 1 + pair or (is_integer and not numbers[0].is_integer()):
+            single = "a whole number" if is_integer else "a number"
+            expected = "two numbers with a comma" if pair else single
             raise typer.BadParameter(
                 f"{name}: found {text!r}; expected {expected}", param_hint="--set"
             )
-        changed[name] = tuple(numbers) if pair else int(numbers[0]) if whole else numbers[0]
+        changed[name] = tuple(numbers) if pair else int(numbers[0]) if is_integer else numbers[0]
     return replace(parameters, **changed)
 
 
 def _parse_numbers(text: str) -> list[float]:
     """Return numbers separated by commas; an empty list if one is not a finite number."""
     try:
-        numbers = [float(each) for each in text.split(",")]
+        numbers = [float(number_text) for number_text in text.split(",")]
     except ValueError:
         return []
     return numbers if all(map(isfinite, numbers)) else []

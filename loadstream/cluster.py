@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.policies.entries import is_set_apart, newest_entry
+from connectors.policies.entries import find_newest_entry, is_set_apart
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import (
@@ -24,7 +24,7 @@ from loadstream.policy.records import (
     New,
     Reason,
     Wait,
-    check_named,
+    require_cluster,
     wait_until_applied,
     write_record,
 )
@@ -56,29 +56,29 @@ def why_not(
     """
     if node is not None and pod is not None:
         raise typer.BadParameter("found --node and --pod; expected at most one of them")
-    named = None if pod is None else parse_object_name(pod, "--pod")
+    pod_name = None if pod is None else parse_object_name(pod, "--pod")
     back_ms = parse_length_ms(back, "--back")
     with as_messages():
-        from connectors.queries.whynot.cluster import about_cluster
-        from connectors.queries.whynot.node import about_node
-        from connectors.queries.whynot.pod import about_pod
+        from connectors.queries.whynot.cluster import explain_cluster
+        from connectors.queries.whynot.node import explain_node
+        from connectors.queries.whynot.pod import explain_pod
         from connectors.queries.whynot.reading import read_evidence
 
         evidence = read_evidence(
-            connect_as_configured(), cluster, wall_clock.now_ms(), node=node, pod=named, back_ms=back_ms
+            connect_as_configured(), cluster, wall_clock.now_ms(), node=node, pod=pod_name, back_ms=back_ms
         )  # fmt: skip
     if node is not None:
-        answer = about_node(evidence, node)
-    elif named is not None:
-        answer = about_pod(evidence, *named)
+        answer = explain_node(evidence, node)
+    elif pod_name is not None:
+        answer = explain_pod(evidence, *pod_name)
     else:
-        answer = about_cluster(evidence)
+        answer = explain_cluster(evidence)
     if json:
-        whole = {
+        summary = {
             "cluster": cluster,
             "node": node,
             "pod": pod,
-            "known": answer.known,
+            "known": answer.is_known,
             "answer": answer.sentences,
             "warnings": list(evidence.warnings()),
             "now_ms": evidence.now_ms,
@@ -86,11 +86,11 @@ def why_not(
             "paused": evidence.paused,
             "rounds_read": len(evidence.rounds),
         }
-        print_json({**answer.data, **whole})
+        print_json({**answer.data, **summary})
     else:
         for sentence in (*evidence.warnings(), *answer.sentences):
             echo(to_one_line(sentence))
-    if not answer.known:
+    if not answer.is_known:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -131,8 +131,8 @@ def _switch(
     state = "paused" if paused else "running"
     with as_messages():
         connection = connect_as_configured()
-        check_named(connection, cluster, new=new, wait=wait)
-        newest = newest_entry(connection, cluster)
+        require_cluster(connection, cluster, new=new, wait=wait)
+        newest = find_newest_entry(connection, cluster)
         # A cluster without a policy has the default policy, whose document is empty.
         was_paused = newest is not None and newest.record.paused
         is_retry = not (was_paused or paused) and is_set_apart(connection, cluster)

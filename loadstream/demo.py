@@ -156,7 +156,6 @@ def _summarize(result: "DemoResult", output: Path) -> Iterator[str]:
 
 
 def _list_limits(result: "DemoResult") -> Iterator[str]:
-    """Yield what the comparison shows and what it does not show."""
     parameters = result.comparison.parameters
     load = "published traces" if result.comparison.files else "a model of published traces"
     yield (

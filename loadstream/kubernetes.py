@@ -37,10 +37,10 @@ app = typer.Typer(
 )
 
 
-def _names(given: list[str] | None) -> list[str] | None:
-    if given and not all(given):
+def _check_scheduler_names(names: list[str] | None) -> list[str] | None:
+    if names and not all(names):
         raise typer.BadParameter("found an empty name; expected the name of a scheduler")
-    return given
+    return names
 
 
 Schedulers = Annotated[
@@ -48,7 +48,7 @@ Schedulers = Annotated[
     typer.Option(
         "--scheduler",
         metavar="NAME",
-        callback=_names,
+        callback=_check_scheduler_names,
         help="loadstream places pods with this spec.schedulerName; can be repeated.",
         show_default="loadstream",
     ),
@@ -140,8 +140,8 @@ def all_duties(
     """Watch, collect, bind and evict in one process, until Ctrl-C."""
     from connectors.kubernetes.duties import kinds
 
-    makes = [_watch(scheduler), _collect(sources), kinds.bind, _evict(cordon)]
-    _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
+    duties = [_watch(scheduler), _collect(sources), kinds.bind, _evict(cordon)]
+    _run(cluster, kubeconfig, context, duties, metrics_host, metrics_port)
 
 
 @command(app, "kubernetes demo --nodes 40", kafka=False)
@@ -153,9 +153,9 @@ def demo(
 ) -> None:
     """Run a real control plane on this machine, and let loadstream place and rebalance pods on it.
 
-    API server, etcd and controllers are those of Kubernetes; kwok simulates the kubelets. The demo
-    takes two to four minutes; the first run also builds the programs, which needs Go. Exit code 0: the
-    API server's audit log shows no problem; 1: there is a problem; 2: Go is missing.
+    The API server, etcd and the controllers are real; kwok simulates the kubelets. The demo takes two to
+    four minutes; the first run also builds the programs, which needs Go. Exit code 0: the API server's
+    audit log shows no problem; 1: there is a problem; 2: Go is missing.
     """
     make_directory(output, "--output")
     from rich.console import Console
@@ -172,7 +172,7 @@ def demo(
         echo("building the control plane, unless it is in the cache ...")
         binary = build()
         with show_live(Console(), plain=plain) as show:
-            summed = run(binary, output.absolute(), Size(nodes, pods), show)
+            summary = run(binary, output.absolute(), Size(nodes, pods), show)
     except ControlPlaneUnavailable as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
@@ -181,8 +181,8 @@ def demo(
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    _print_and_write(output, summed)
-    raise typer.Exit(1 if summed.problems else 0)
+    _print_and_write(output, summary)
+    raise typer.Exit(1 if summary.problems else 0)
 
 
 def _watch(schedulers: list[str] | None) -> "DutyFactory":
@@ -214,7 +214,7 @@ def _run(
     cluster: str,
     kubeconfig: Path | None,
     context: str | None,
-    makes: "Sequence[DutyFactory]",
+    duties: "Sequence[DutyFactory]",
     metrics_host: str,
     metrics_port: int,
 ) -> None:
@@ -246,15 +246,15 @@ def _run(
             with serve_while_open(
                 metrics_host, metrics_port, telemetry.registry, telemetry.problems
             ):
-                work = run(kafka, cluster, access(kubeconfig, context), makes, telemetry)
+                work = run(kafka, cluster, access(kubeconfig, context), duties, telemetry)
                 event_loop.run(work)
         except (AccessError, PortUnusable) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None
 
 
-def _print_and_write(output: Path, summed: "Summary") -> None:
-    text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
+def _print_and_write(output: Path, summary: "Summary") -> None:
+    text = "\n".join([*summary.lines, *(f"problem: {problem}" for problem in summary.problems)])
     (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
     echo(text)
     echo(f"logs and the audit log: {output}")

@@ -22,12 +22,12 @@ from loadstream.cli.command import (
     warn_about_cluster,
 )
 from loadstream.migration.requests import (
-    HowTo,
+    IgnoreWindows,
+    Mode,
+    RequestReason,
     Wait,
-    Why,
-    Windows,
-    ask,
     check_cluster,
+    send_request,
     stop,
 )
 
@@ -51,10 +51,10 @@ def list_(
     """
     with as_messages():
         from connectors.queries.cluster_reading import read_kafka, read_nodes
-        from connectors.queries.node_usage import definitions, list_node_usage, usage_table
+        from connectors.queries.node_usage import describe_columns, list_node_usage, usage_table
 
         connection = connect_as_configured()
-        seen = warn_about_cluster(connection, cluster)
+        is_known = warn_about_cluster(connection, cluster)
         kafka = read_kafka(connection)
         records = read_nodes(connection, kafka, cluster, wall_clock.now_ms())
     rows = list_node_usage(records)
@@ -63,9 +63,9 @@ def list_(
             print_json({"cluster": cluster, **asdict(row)})
     elif rows:
         print_table(usage_table(rows))
-        for line in definitions(records, rows):
+        for line in describe_columns(records, rows):
             echo(line)
-    if not seen or not rows:
+    if not is_known or not rows:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -73,9 +73,9 @@ def list_(
 def drain(
     cluster: Cluster,
     node: Node,
-    mode: HowTo = None,
-    ignore_windows: Windows = False,
-    reason: Why = "",
+    mode: Mode = None,
+    ignore_windows: IgnoreWindows = False,
+    reason: RequestReason = "",
     wait: Wait = False,
     json: Json = False,
 ) -> None:
@@ -87,7 +87,7 @@ def drain(
         connection = connect_as_configured()
         check_cluster(connection, cluster)
         _stop_unless_seen(connection, cluster, node)
-        ask(
+        send_request(
             connection, cluster, f"requested the drain of node {node}", wait=wait, json=json, action="drain", node=node,
             mode=mode, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
@@ -95,7 +95,7 @@ def drain(
 
 @command(app, "node undrain prod-eu-1 node-17")
 def undrain(
-    cluster: Cluster, node: Node, reason: Why = "", wait: Wait = False, json: Json = False
+    cluster: Cluster, node: Node, reason: RequestReason = "", wait: Wait = False, json: Json = False
 ) -> None:
     """Allow new pods again on a node that was drained or is being drained."""
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
@@ -104,12 +104,12 @@ def undrain(
         connection = connect_as_configured()
         check_cluster(connection, cluster)
         states = read_states(connection, cluster, LIFE_MAX_MS)
-        if states.undrained(node):
+        if states.is_undrained(node):
             stop(f"node {node} of cluster {cluster} is not being drained")
         if node not in states.drains:  # a drained node that was removed may come back
             _stop_unless_seen(connection, cluster, node)
         text = f"requested the undrain of node {node}"
-        ask(
+        send_request(
             connection,
             cluster,
             text,
@@ -122,11 +122,11 @@ def undrain(
 
 
 def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None:
-    from connectors.queries.presence import seek_node
+    from connectors.queries.presence import search_node
 
-    sought = seek_node(connection, cluster, node)
-    unseen = sought.warning(f"Node {node} of cluster {cluster}")
-    if unseen is not None and sought.whole:
-        stop(f"{unseen} No request was written", NOTHING_FOUND)
-    elif unseen is not None:
-        warn(unseen)
+    result = search_node(connection, cluster, node)
+    problem = result.warning(f"Node {node} of cluster {cluster}")
+    if problem is not None and result.read_all:
+        stop(f"{problem} No request was written", NOTHING_FOUND)
+    elif problem is not None:
+        warn(problem)

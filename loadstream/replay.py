@@ -65,11 +65,11 @@ def verify(
     with as_messages():
         from streams.replay.report import build_object, exit_code, format_lines
 
-        window = _window(start, end, cluster)
+        window = _parse_window(start, end, cluster)
         connection = connect_as_configured()
-        partitions = _partitions(connection)
+        partitions = _count_partitions(connection)
         results = []
-        for number in _chosen(partition, cluster, partitions):
+        for number in _choose_partitions(partition, cluster, partitions):
             result = _replay_partition(connection, number, partitions, window)
             results.append(result)
             if json:
@@ -77,26 +77,27 @@ def verify(
             else:
                 echo("\n".join(format_lines(result)))
         code = exit_code(results)
-        if code == NOTHING_FOUND and not json and all(each.verdict == "empty" for each in results):
+        is_empty = all(result.verdict == "empty" for result in results)
+        if code == NOTHING_FOUND and not json and is_empty:
             echo("nothing was compared: no batch of the journal is in this time", err=True)
         if cluster is not None and not code:
-            code = _code_of_cluster(connection, cluster)
+            code = _find_exit_code(connection, cluster)
     raise typer.Exit(code)
 
 
-def _code_of_cluster(connection: "Connection", cluster: str) -> int:
+def _find_exit_code(connection: "Connection", cluster: str) -> int:
     """Return 3 if no record names the cluster, because then nothing was compared; else 0."""
-    from connectors.queries.presence import seek_cluster
+    from connectors.queries.presence import search_cluster
 
-    sought = seek_cluster(connection, cluster)
-    unseen = sought.warning(f"Cluster {cluster}")
-    if unseen is None or not sought.whole:
+    search = search_cluster(connection, cluster)
+    problem = search.warning(f"Cluster {cluster}")
+    if problem is None or not search.read_all:
         return 0
-    echo(f"error: nothing was compared. {unseen}", err=True)
+    echo(f"error: nothing was compared. {problem}", err=True)
     return NOTHING_FOUND
 
 
-def _time_ms(text: str | None, option: str) -> int | None:
+def _parse_time_ms(text: str | None, option: str) -> int | None:
     """Return milliseconds since 1970 for a time as in `topic tail`; None: unbounded."""
     import time
 
@@ -110,11 +111,11 @@ def _time_ms(text: str | None, option: str) -> int | None:
     return moment
 
 
-def _window(start: str | None, end: str | None, cluster: str | None) -> "Window":
+def _parse_window(start: str | None, end: str | None, cluster: str | None) -> "Window":
     """Return the compared time and cluster; refuses a time that ends before it begins."""
     from streams.replay.verify import Window
 
-    window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
+    window = Window(_parse_time_ms(start, "--from"), _parse_time_ms(end, "--to"), cluster)
     if window.from_ms is not None and window.to_ms is not None and window.to_ms < window.from_ms:
         raise typer.BadParameter(
             f"found {end}, which is before --from {start}; expected a later time", param_hint="--to"
@@ -122,18 +123,18 @@ def _window(start: str | None, end: str | None, cluster: str | None) -> "Window"
     return window
 
 
-def _partitions(connection: "Connection") -> int:
-    """Return the number of partitions, which all topics of the stage must have."""
+def _count_partitions(connection: "Connection") -> int:
+    """Return the number of partitions of the stage's topics; end the command if they differ."""
     from connectors.kafka.admin import find_topics
     from schemas.topics.catalog import CLUSTER_INPUTS
     from streams.stage.journal import TOPIC
 
-    found = find_topics(connection, (TOPIC, *CLUSTER_INPUTS))
-    missing = [name for name in (TOPIC, *CLUSTER_INPUTS) if name not in found]
-    counts = {topic.name: topic.partitions for topic in found.values()}
+    topics = find_topics(connection, (TOPIC, *CLUSTER_INPUTS))
+    missing = [name for name in (TOPIC, *CLUSTER_INPUTS) if name not in topics]
+    counts = {topic.name: topic.partitions for topic in topics.values()}
     if missing or len(set(counts.values())) != 1:
         echo(
-            f"error: the topics are not those that a worker has read; missing: "
+            f"error: topics are missing or have different numbers of partitions; missing: "
             f"{', '.join(missing) or 'none'}; partitions: {counts}. `loadstream topic check` says more",
             err=True,
         )
@@ -141,8 +142,8 @@ def _partitions(connection: "Connection") -> int:
     return counts[TOPIC]
 
 
-def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> list[int]:
-    """Return the partitions to replay: the given ones, that of the cluster, or all."""
+def _choose_partitions(partitions: list[int] | None, cluster: str | None, count: int) -> list[int]:
+    """Return the partitions to replay: the given partitions, the cluster's partition, or all."""
     from schemas.topics.partitions import partition_for
 
     beyond = [number for number in partitions or () if number >= count]
@@ -171,17 +172,17 @@ def _replay_partition(
 
     with _History(connection, number) as history:
         try:
-            begun_at = find_beginning(history, number, window.from_ms)
+            checkpoint = find_beginning(history, number, window.from_ms)
         except NotReplayable as error:
             return ReplayResult(number, ReplaySummary(), problem=str(error))
-        result = _replay_from(begun_at, history, number, partitions, window)
-        if not result.history_missing or begun_at is not None or window.from_ms is not None:
+        result = _replay_from(checkpoint, history, number, partitions, window)
+        if not result.history_missing or checkpoint is not None or window.from_ms is not None:
             return result
-        later = find_oldest_checkpoint(history, number)
-        if later is None:
+        later_checkpoint = find_oldest_checkpoint(history, number)
+        if later_checkpoint is None:
             return result
-        rest = _replay_from(later, history, number, partitions, window)
-    return rest if rest.problem is None else result
+        later_result = _replay_from(later_checkpoint, history, number, partitions, window)
+    return later_result if later_result.problem is None else result
 
 
 def _replay_from(
@@ -191,7 +192,7 @@ def _replay_from(
     partitions: int,
     window: "Window",
 ) -> "ReplayResult":
-    """Replay the batches after a checkpoint; without one, from the first batch on."""
+    """Replay the batches after a checkpoint, or all batches."""
     from streams.replay.recorded import NotReplayable, Recording
     from streams.replay.report import ReplayResult
     from streams.replay.verify import ReplaySummary, Verification
@@ -206,8 +207,8 @@ def _replay_from(
         entries = history.read(TOPIC, first, end - 1)
         difference = verification.verify(Recording(number, entries, history, beginning))
     except (JournalDamaged, NotReplayable) as error:
-        gone = isinstance(error, NotReplayable)
-        return ReplayResult(number, summary, problem=str(error), history_missing=gone)
+        history_missing = isinstance(error, NotReplayable)
+        return ReplayResult(number, summary, problem=str(error), history_missing=history_missing)
     return ReplayResult(number, summary, difference)
 
 
@@ -240,10 +241,10 @@ class _History:
         from connectors.kafka.extents import read_extents
 
         if topic not in self._extents:
-            found = find_topics(self._connection, [topic])
-            extents = read_extents(self._connection, found.values()).get(topic, ())
-            own = [each for each in extents if each.partition == self._partition]
-            self._extents[topic] = (own[0].first_offset, own[0].next_offset) if own else (0, 0)
+            topics = find_topics(self._connection, [topic])
+            extents = read_extents(self._connection, topics.values()).get(topic, ())
+            offsets = {e.partition: (e.first_offset, e.next_offset) for e in extents}
+            self._extents[topic] = offsets.get(self._partition, (0, 0))
         return self._extents[topic]
 
     def read(
@@ -253,8 +254,8 @@ class _History:
         from connectors.kafka.reader import read_range
 
         end = last_offset + 1
-        for found in read_range(self._connection, topic, self._partition, first_offset, end):
-            yield found.offset, found.value
+        for record in read_range(self._connection, topic, self._partition, first_offset, end):
+            yield record.offset, record.value
 
     def through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
         """Yield the next records of an input topic, up to and including an offset."""
@@ -264,7 +265,7 @@ class _History:
         if topic not in self._cursors:
             first = self._following.get(topic, 0)
             self._cursors[topic] = Cursor(self._connection, topic, self._partition, first)
-        for found in self._cursors[topic].through(last_offset):
+        for record in self._cursors[topic].through(last_offset):
             yield InputRecord(
-                topic, found.partition, found.offset, found.key, found.value, found.timestamp_ms
-            )
+                topic, record.partition, record.offset, record.key, record.value, record.timestamp_ms
+            )  # fmt: skip

@@ -38,27 +38,27 @@ def export(
     """Write a JSON Schema per topic and table, and one AsyncAPI document of all topics."""
     from schemas.publish.export import PUBLISHED, differences, documents, write
 
-    place = directory or PUBLISHED
+    target = directory or PUBLISHED
     try:
-        changed = differences(place) if check else write(place)
+        changed = differences(target) if check else write(target)
     except OSError as error:
-        done = "read" if check else "written"
-        echo(f"error: {error.filename or place} cannot be {done}: {error.strerror}", err=True)
+        action = "read" if check else "written"
+        echo(f"error: {error.filename or target} cannot be {action}: {error.strerror}", err=True)
         raise typer.Exit(1) from None
-    gone = [] if check else [name for name in changed if name not in documents()]
-    written = [name for name in changed if name not in gone]
+    removed = [] if check else [name for name in changed if name not in documents()]
+    written = [name for name in changed if name not in removed]
     if json:
-        names = {"differing": changed} if check else {"written": written, "removed": gone}
-        print_json({"directory": str(place), "documents": len(documents()), **names})
+        names = {"differing": changed} if check else {"written": written, "removed": removed}
+        print_json({"directory": str(target), "documents": len(documents()), **names})
         raise typer.Exit(1 if check and changed else 0)
     for name in written:
-        echo(f"{'differs' if check else 'wrote'}: {place / name}")
-    for name in gone:
-        echo(f"removed: {place / name}")
+        echo(f"{'differs' if check else 'wrote'}: {target / name}")
+    for name in removed:
+        echo(f"removed: {target / name}")
     if not check:
-        echo(f"{len(documents())} documents in {place}, {len(written)} of them changed")
+        echo(f"{len(documents())} documents in {target}, {len(written)} of them changed")
     elif changed:
         echo("run `loadstream schema export` and commit the result", err=True)
         raise typer.Exit(1)
     else:
-        echo(f"{len(documents())} documents in {place} are up to date")
+        echo(f"{len(documents())} documents in {target} are up to date")

@@ -26,7 +26,7 @@ _HOURS = 12.0
 _FILLING_HOURS = 0.1
 #: Reason of the policy record that this command writes.
 _POLICY_REASON = "policy of loadstream simulate"
-#: Older steps are skipped, for example after the process was suspended.
+#: Later steps are skipped, for example after the process was suspended.
 _BACKLOG_MAX_MS = 5 * 60_000
 _REPORT_EVERY_S = 60.0
 
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
 def simulate(
     cluster: ClusterOption = "simulated",
     nodes: Annotated[
-        int, typer.Option(parser=number("nodes", 2, 1000), metavar="NODES", help="How many nodes.")
+        int, typer.Option(parser=number("nodes", 2, 1000), metavar="NODES", help="Number of nodes.")
     ] = 40,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the load.")] = 1,
     churn: Annotated[
@@ -69,7 +69,7 @@ def simulate(
 
     with as_messages():
         from connectors.kafka.client import connect
-        from connectors.policies.entries import newest_entry
+        from connectors.policies.entries import find_newest_entry
         from connectors.process.signals import terminable
         from schemas.settings.connection import KafkaSettings
         from simulation.closed_loop.stage_contender import StageContender
@@ -77,7 +77,7 @@ def simulate(
 
         connection = connect(KafkaSettings.from_environment())
         policy: str | None = None
-        if newest_entry(connection, cluster) is None:
+        if find_newest_entry(connection, cluster) is None:
             policy = files("simulation").joinpath("policy.yaml").read_text(encoding="utf-8")
         with terminable(), LiveStages(connection, cluster) as stages:
             while True:
@@ -103,14 +103,14 @@ def _draw(cluster: str, nodes: int, seed: int, churn: float, period_s: int) -> "
         step_s=1,
     )
     begin_ms = wall_clock.now_ms()
-    drawn = draw_scenario(parameters, seed, model_traces(), cluster, begin_ms)
+    scenario = draw_scenario(parameters, seed, model_traces(), cluster, begin_ms)
     # Names must differ from those of earlier simulations of this cluster.
     plans = []
-    for index, plan in enumerate(drawn.plans):
+    for index, plan in enumerate(scenario.plans):
         name = f"pod-{begin_ms // 1000:x}-{index}"
         pod = plan.pod.model_copy(update={"name": name, "uid": name})
         plans.append(replace(plan, pod=pod))
-    return replace(drawn, plans=tuple(plans))
+    return replace(scenario, plans=tuple(plans))
 
 
 def _run(scenario: "Scenario", contender: "StageContender") -> None:

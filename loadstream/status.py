@@ -57,8 +57,8 @@ def status(
 ) -> None:
     """Show brokers, workers, duties, usage sources, nodes, waiting pods, moves and policy on one screen.
 
-    Problems come first, each with advice. They are those that `loadstream doctor` finds without the API server. The
-    exit code is 1 if one of them is an error.
+    Problems come first, with advice. `loadstream doctor` finds the same problems, and also checks the API
+    server. The exit code is 1 if a problem is an error.
     """
     with as_messages():
         while watch:
@@ -90,7 +90,7 @@ def _show_again(cluster: str | None, *, json: bool) -> None:
 
 
 def _read(connection: "Connection", cluster: str | None) -> "Iterator[Report]":
-    """Yield a report on the brokers, then one on each cluster, shorter if there are several."""
+    """Yield a report on the brokers, and a report on each cluster; reports on several are short."""
     from connectors.queries.cluster_reading import list_clusters, read_kafka
     from connectors.queries.status_processes import kafka_section
     from loadstream.doctor.kafka import check_brokers, check_topics
@@ -102,21 +102,23 @@ def _read(connection: "Connection", cluster: str | None) -> "Iterator[Report]":
         return
     names = [cluster] if cluster else list_clusters(connection, kafka)
     if not names:
-        what = "no cluster: no record in status, node-state or policies names one"
+        message = "there is no cluster: no record of status, node-state or policies names a cluster"
         if kafka.leaderless:
-            what = "not all partitions can be read, so clusters cannot be listed: name one"
-        echo(what, err=True)
+            message = "partitions have no leader, so clusters cannot be listed: name a cluster"
+        echo(message, err=True)
         raise typer.Exit(1 if kafka.leaderless else NOTHING_FOUND)
     for name in names:
-        yield _read_cluster(connection, kafka, name, is_named=bool(cluster), whole=len(names) == 1)
+        yield _read_cluster(
+            connection, kafka, name, is_named=bool(cluster), is_single=len(names) == 1
+        )
 
 
 def _read_cluster(
-    connection: "Connection", kafka: "KafkaState", name: str, *, is_named: bool, whole: bool
+    connection: "Connection", kafka: "KafkaState", name: str, *, is_named: bool, is_single: bool
 ) -> Report:
     from connectors.kafka.client import BrokerUnavailable
     from connectors.queries.cluster_reading import read_cluster
-    from connectors.queries.node_usage import policy_in_force
+    from connectors.queries.node_usage import read_policy_in_force
     from connectors.queries.status_sections import cluster_sections
     from loadstream.doctor.policy import read_checked_policy
     from loadstream.doctor.processes import check_processes
@@ -126,7 +128,7 @@ def _read_cluster(
         if is_named and not records.is_known and not kafka.leaderless:
             _stop_if_unseen(connection, name)
         if "policies" in records.unreadable:
-            policy, findings = policy_in_force(records), []
+            policy, findings = read_policy_in_force(records), []
         else:
             policy, finding = read_checked_policy(connection, name)
             findings = [finding]
@@ -134,16 +136,16 @@ def _read_cluster(
         return Report(name, [error("cluster", f"{failure}")], [])
     findings += check_processes(records, policy)
     sections = cluster_sections(records)
-    if not whole:
+    if not is_single:
         main = [section for section in sections if section.name in ("policy", "nodes")]
         sections = [replace(section, lines=section.lines[:1]) for section in main]
     return Report(name, findings, sections)
 
 
 def _stop_if_unseen(connection: "Connection", cluster: str) -> None:
-    from connectors.queries.presence import seek_cluster
+    from connectors.queries.presence import search_cluster
 
-    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    unseen = search_cluster(connection, cluster).warning(f"Cluster {cluster}")
     if unseen:
         echo(to_one_line(unseen), err=True)
         raise typer.Exit(NOTHING_FOUND)

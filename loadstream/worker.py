@@ -84,12 +84,12 @@ def _check_topics(kafka: "KafkaSettings") -> None:
     from connectors.kafka.topics import compare_all, expected_names, expected_topics
 
     try:
-        found = find_topics(connect(kafka), expected_names())
+        topics = find_topics(connect(kafka), expected_names())
     except BrokerUnavailable as error:
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(1) from None
     stop = False
-    for findings in compare_all(expected_topics(kafka), found).values():
+    for findings in compare_all(expected_topics(kafka), topics).values():
         for finding in findings:
             grave = finding.verdict == "missing" or finding.setting == "partitions"
             stop |= grave

@@ -33,15 +33,15 @@ class Loadstream(ChildProcess):
     """Environment variables, in addition to those of the caller."""
 
     def command(self) -> list[str]:
-        """Return the command; loadstream's settings of the caller's environment do not apply."""
+        """Return the command, without loadstream's settings of the caller's environment."""
         inherited = [name for name in os.environ if name.upper().startswith("LOADSTREAM_")]
         unset = [word for name in inherited for word in ("-u", name)]
-        given = [f"{name}={value}" for name, value in self.settings.items()]
-        return ["env", *unset, *given, *_COMMAND, *self.arguments]
+        assignments = [f"{name}={value}" for name, value in self.settings.items()]
+        return ["env", *unset, *assignments, *_COMMAND, *self.arguments]
 
     @property
     def name(self) -> str:
-        return " ".join(each for each in self.arguments[:2] if not each.startswith("-"))
+        return " ".join(argument for argument in self.arguments[:2] if not argument.startswith("-"))
 
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -50,9 +50,9 @@ class Loadstream(ChildProcess):
     def check(self) -> None:
         """Raise ProcessDied if the process has ended by itself."""
         if self.launched and self.pid is None:
-            raise ProcessDied(f"{self.name} has ended by itself; {self.last_words()}")
+            raise ProcessDied(f"{self.name} has ended by itself; {self.describe_log()}")
 
-    def last_words(self) -> str:
+    def describe_log(self) -> str:
         lines = self.output().splitlines()[-_SHOWN_LINES:]
         return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
 
@@ -70,18 +70,18 @@ def make_environment(kafka: KafkaSettings) -> dict[str, str]:
 def run_processes(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
     """Start processes, and stop them at the end of the block."""
     try:
-        for each in processes:
-            each.start()
+        for process in processes:
+            process.start()
         yield processes
     finally:
-        for each in reversed(processes):
-            each.ask_to_stop()
-        for each in reversed(processes):
-            each.wait_for_end(_STOP_S)
+        for process in reversed(processes):
+            process.ask_to_stop()
+        for process in reversed(processes):
+            process.wait_for_end(_STOP_S)
 
 
 def make_worker(directory: Path, settings: Mapping[str, str]) -> Loadstream:
-    """Return a worker with both stages, unless the settings name one."""
+    """Return a worker with both stages, unless the settings name a stage."""
     home = (directory / "worker").absolute()
     return Loadstream(
         home, ("worker",), {**settings, "LOADSTREAM_WORKER_DATA_DIR": str(home / "data")}
@@ -100,6 +100,6 @@ def make_duty(
 
     Without a kubeconfig, the process finds the API server by its environment.
     """
-    given = () if kubeconfig is None else ("--kubeconfig", str(kubeconfig))
-    arguments = ("kubernetes", name, "--cluster", cluster, *given, *options)
+    credentials = () if kubeconfig is None else ("--kubeconfig", str(kubeconfig))
+    arguments = ("kubernetes", name, "--cluster", cluster, *credentials, *options)
     return Loadstream(directory / name, arguments, settings)

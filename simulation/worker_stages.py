@@ -1,7 +1,7 @@
 """The stages of a worker process, reached through its topics.
 
 LockStepStages   waits until the worker has applied all records: for the demo
-LiveStages       returns what the worker has written since the last call: for `loadstream simulate`
+LiveStages       returns the worker's outputs since the last call: for `loadstream simulate`
 """
 
 import time
@@ -42,7 +42,7 @@ class LockStepStages:
 
     Sends the records of one topic, and reads the journal of the cluster's partition until all of them are
     applied. Then it sends the records of the next topic. So decisions depend only on the records and not
-    on the speed of the machine. Decisions are read from the journal, in their order.
+    on the speed of the machine. The journal has the decisions in their order.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class LockStepStages:
             {
                 (_JOURNAL, self.partition): 0,
                 (_METRICS, self.partition): 0,
-                **{(_REFUSED, each): 0 for each in range(self._partitions)},
+                **{(_REFUSED, partition): 0 for partition in range(self._partitions)},
             },
             fetch_wait_ms=10,
         )
@@ -110,9 +110,9 @@ class LockStepStages:
 
         Raises WorkerSilent, BrokerUnavailable, and the errors of `check_worker`.
         """
-        topics = dict.fromkeys(each.topic for each in records)
+        topics = dict.fromkeys(record.topic for record in records)
         for topic in topics:
-            yield from self._apply(topic, [each for each in records if each.topic == topic])
+            yield from self._apply(topic, [record for record in records if record.topic == topic])
         self.applied += len(records)
 
     def _apply(self, topic: str, records: list[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
@@ -141,9 +141,9 @@ class LockStepStages:
         else:
             batch = self._journal.take(record.offset, record.value)
             if batch is not None:
-                yield from self._answers(batch)
+                yield from self._read_batch(batch)
 
-    def _answers(self, batch: JournalBatch) -> Iterator[tuple[str, bytes]]:
+    def _read_batch(self, batch: JournalBatch) -> Iterator[tuple[str, bytes]]:
         for applied in batch.inputs:
             self._journaled[applied.topic] = applied.last_offset + 1
         for output in batch.outputs:
@@ -159,17 +159,17 @@ class LockStepStages:
         self._fold(self._collected)
         while self._collected:
             extents = read_topic_extents(self._connection, _SAMPLES)
-            if sum(each.next_offset for each in extents) >= sum(self._folded):
+            if sum(extent.next_offset for extent in extents) >= sum(self._folded):
                 self._collected = []
 
     def _fold(self, records: Sequence[ProducedRecord]) -> int:
         """Apply records of `node-usage`; return the number of metrics that they cause."""
         metrics = 0
-        for written in records:
-            key = written.key.encode()
+        for produced in records:
+            key = produced.key.encode()
             number = partition_for(key, self._partitions)
             offset = self._folded[number]
-            record = InputRecord(_SAMPLES, number, offset, key, written.value, written.written_ms)
+            record = InputRecord(_SAMPLES, number, offset, key, produced.value, produced.written_ms)
             self._folded[number] += 1
             metrics += len(self._aggregates[number].apply([record]).outputs)
         return metrics
@@ -196,9 +196,9 @@ class LiveStages:
         self._cluster = cluster.encode()
         self._sender = Sender(connection, linger_ms=2)
         starts = {
-            (topic, each.partition): each.next_offset
+            (topic, extent.partition): extent.next_offset
             for topic in ("placement-decisions", "eviction-commands")
-            for each in read_topic_extents(connection, topic)
+            for extent in read_topic_extents(connection, topic)
         }
         self._reader = Reader(connection, starts, fetch_wait_ms=20)
 
@@ -212,7 +212,7 @@ class LiveStages:
     def apply(self, records: Sequence[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
         """Send records, and yield the outputs for the cluster since the last call."""
         sent = self._sender.send_records(
-            to_outgoing(each) for each in records if each.topic != "clock"
+            to_outgoing(record) for record in records if record.topic != "clock"
         )
         self.applied += len(sent)
         if self._sender.has_failed:
@@ -226,5 +226,5 @@ class LiveStages:
 
 def to_outgoing(written: ProducedRecord) -> OutgoingRecord:
     partition = int(written.key) if written.topic == "clock" else None
-    place = RecordPlace(written.key.encode(), partition, written.written_ms)
-    return OutgoingRecord(written.topic, written.value, place)
+    target = RecordPlace(written.key.encode(), partition, written.written_ms)
+    return OutgoingRecord(written.topic, written.value, target)

@@ -11,6 +11,6 @@
     delivery      sends samples to the broker from a separate thread
     telemetry     metrics of the agent itself
 
-Values that cannot be read are left out of a sample and counted as failures; they are not reported as
-zero. The agent does not use the API server and writes nothing on the node. Only `delivery` uses Kafka.
+A sample omits values that cannot be read, and counts them as failures; it does not report zero. The
+agent does not use the API server and writes nothing on the node. Only `delivery` uses Kafka.
 """

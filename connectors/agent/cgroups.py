@@ -39,13 +39,13 @@ class Hierarchies:
     """The hierarchies with CPU time and memory; at least one exists."""
 
     cpu: str | None
-    """Root of the hierarchy with CPU time; None: none has it."""
+    """Root of the hierarchy with CPU time, if any."""
     cpu_file: str
     """Name of a cgroup's file with its CPU time."""
     parse_cpu: Callable[[str], int]
-    """Returns the nanoseconds in this file."""
+    """Returns the nanoseconds in the file."""
     memory: str | None
-    """Root of the hierarchy with memory; None: none has it."""
+    """Root of the hierarchy with memory, if any."""
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ _QOS = re.compile(r"besteffort|burstable|[\w-]+-(?:besteffort|burstable)\.slice"
 
 
 def parse_pod_uid(folder: str) -> str | None:
-    """Return the uid of the pod whose cgroup has this name; None if it is not a pod's cgroup."""
+    """Return the pod's uid from the name of its cgroup; None if the cgroup is not of a pod."""
     if match := _SYSTEMD.fullmatch(folder):
         return match[1].replace("_", "-")
     match = _CGROUPFS.fullmatch(folder)
@@ -150,21 +150,21 @@ class PodNames:
     def __init__(self, files: Files, folder: str) -> None:
         """`folder` is the kubelet's folder with logs of pods."""
         self._files, self._folder = files, folder
-        self._known: dict[str, tuple[str, str]] = {}
+        self._names: dict[str, tuple[str, str]] = {}
 
     def find(self, uids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return namespace and name by uid; pods without a name are left out."""
-        wanted = set(uids)
-        if not wanted <= self._known.keys():
+        pod_uids = set(uids)
+        if not pod_uids <= self._names.keys():
             failed = self._files.failures["names"]
             for folder in self._files.list_folders("names", self._folder):
                 if match := _FOLDER.fullmatch(folder):
-                    self._known[match[3]] = (match[1], match[2])
-            if wanted.isdisjoint(self._known) and failed == self._files.failures["names"]:
+                    self._names[match[3]] = (match[1], match[2])
+            if pod_uids.isdisjoint(self._names) and failed == self._files.failures["names"]:
                 self._files.fail(
                     "names",
-                    f"{self._folder}: found no folder of any of {len(wanted)} pods; expected the "
+                    f"{self._folder}: found no folder of any of {len(pod_uids)} pods; expected the "
                     "kubelet's log folders NAMESPACE_NAME_UID",
                 )
-        self._known = {uid: name for uid, name in self._known.items() if uid in wanted}
-        return self._known
+        self._names = {uid: name for uid, name in self._names.items() if uid in pod_uids}
+        return self._names

@@ -2,7 +2,7 @@
 
 Samples wait in order until the broker acknowledges them. If the broker is slow or down, the oldest
 samples beyond a limit are dropped and counted. A sample can arrive twice if an acknowledgement was
-lost; the aggregate stage ignores the second one.
+lost; the aggregate stage ignores the copy.
 """
 
 import threading
@@ -21,7 +21,7 @@ from schemas.topics.codec import encode
 
 TOPIC = "node-usage"
 
-#: Most waiting samples: ten minutes at one per second, the middle one of the default percentile windows.
+#: Most waiting samples: ten minutes at one per second, the second of three default percentile windows.
 SAMPLES_MAX = 600
 #: Most bytes of waiting samples. A sample with 110 pods has 40 KB.
 BYTES_MAX = 16 * 1024 * 1024
@@ -145,7 +145,7 @@ class Delivery:
         )
 
     def _put_back(self) -> None:
-        """Queue the failed batch again, and drop the sender, which keeps its failure."""
+        """Queue the failed batch again, and drop the sender, which cannot send after a failure."""
         if self._sender is not None:
             self._sender.close()
             self._sender = None

@@ -72,8 +72,7 @@ class CpuReading:
 def compute_millicores(before: CpuReading | None, now: CpuReading) -> int | None:
     """Return the mean CPU usage between two readings of a counter.
 
-    None if it is unknown: there is no earlier reading, no time has passed, or the counter was reset in
-    between.
+    None: there is no earlier reading, no time has passed, or the counter was reset in between.
     """
     if before is None or now.at_ns <= before.at_ns or now.spent_ns < before.spent_ns:
         return None

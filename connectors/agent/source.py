@@ -1,8 +1,8 @@
 """Measure this node: samples with the node, its pods and their memory.
 
 CPU is the mean since the previous sample; memory is the current value. A pod has no CPU
-in a sample if it is new, its counter was reset, or its file could not be read. A pod whose cgroup is
-gone is not in the sample. The system part is computed later (see `schemas.messages.usage`).
+in a sample if it is new, its counter was reset, or its file could not be read. A pod without a cgroup
+is not in the sample. The system part is computed later (see `schemas.messages.usage`).
 """
 
 import time
@@ -50,7 +50,7 @@ class AgentSource:
         self,
         cluster: str,
         node: str,
-        places: NodePaths | None = None,
+        paths: NodePaths | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Read all counters once, so that the first sample has rates.
@@ -58,28 +58,28 @@ class AgentSource:
         Args:
             cluster: name of the cluster.
             node: name of the node.
-            places: paths of the node's files.
+            paths: paths of the node's files.
             clock_ns: a monotonic clock.
 
         Raises:
-            OSError: there are no cgroups, or nothing of the node can be read.
+            OSError: there are no cgroups, or no file of the node can be read.
         """
-        places = places or NodePaths()
+        paths = paths or NodePaths()
         self.files = Files()
         self.unnamed = 0
         """Number of pods missing in the newest sample: they have no name, or there are too many."""
         self._cluster, self._node = cluster, node
-        self._proc, self._clock_ns = str(places.proc), clock_ns
-        self._trees = find_hierarchies(places.cgroup)
+        self._proc, self._clock_ns = str(paths.proc), clock_ns
+        self._trees = find_hierarchies(paths.cgroup)
         self._pods = PodCgroups(self.files, self._trees.roots)
-        self._names = PodNames(self.files, str(places.pod_logs))
+        self._names = PodNames(self.files, str(paths.pod_logs))
         self._counters: dict[str, CpuReading] = {}
         self._current: dict[str, CpuReading] = {}
         self._node_counter: CpuReading | None = None
         self.sample()
 
     def sample(self) -> NodeUsage:
-        """Return the usage since the last call; raises OSError if nothing can be read."""
+        """Return the usage since the last call; raises OSError if no file can be read."""
         now_ms = wall_clock.now_ms()
         if not EPOCH_MS_MIN <= now_ms <= EPOCH_MS_MAX:
             year = datetime.fromtimestamp(now_ms / 1_000, UTC).year
@@ -104,7 +104,7 @@ class AgentSource:
             pods=self._measure_pods(),
             source="agent",
         )
-        # Counters that were not read this time start again, because their rate would cover another interval.
+        # An unread counter starts again, because its next rate would cover more than one interval.
         self._counters = self._current
         return sample
 
@@ -112,16 +112,16 @@ class AgentSource:
         self,
     ) -> tuple[dict[str, int], MemoryReadings | None, int, dict[str, int]]:
         """Return usage, memory readings, interval of the CPU mean in ms, and capacity."""
-        before = self._node_counter
+        last_counter = self._node_counter
         times = self.files.read("node", f"{self._proc}/stat", parse_cpu_times)
         now = None if times is None else CpuReading(times.used_ns, self._clock_ns())
         self._node_counter = now
         usage: dict[str, int] = {}
         interval_ms = 0
-        cpu = None if now is None else compute_millicores(before, now)
-        if before is not None and now is not None and cpu is not None:
+        cpu = None if now is None else compute_millicores(last_counter, now)
+        if last_counter is not None and now is not None and cpu is not None:
             usage["cpu"] = cpu
-            interval_ms = round((now.at_ns - before.at_ns) / 1_000_000)
+            interval_ms = round((now.at_ns - last_counter.at_ns) / 1_000_000)
         memory = self.files.read("node", f"{self._proc}/meminfo", parse_memory)
         readings = None if memory is None else build_node_readings(memory)
         capacity = {} if times is None else {"cpu": 1_000 * times.cores}
@@ -132,10 +132,10 @@ class AgentSource:
     def _measure_pods(self) -> tuple[PodUsage, ...]:
         cgroups = self._pods.find()
         names = self._names.find(cgroups)
-        named = sorted((*name, uid) for uid, name in names.items())[:PODS_PER_SAMPLE_MAX]
-        self.unnamed = len(cgroups) - len(named)
+        named_pods = sorted((*name, uid) for uid, name in names.items())[:PODS_PER_SAMPLE_MAX]
+        self.unnamed = len(cgroups) - len(named_pods)
         pods = []
-        for namespace, name, uid in named:
+        for namespace, name, uid in named_pods:
             usage, readings = self._measure(cgroups[uid])
             if usage:
                 pods.append(
@@ -144,7 +144,7 @@ class AgentSource:
         return tuple(pods)
 
     def _measure(self, cgroup: str) -> _Used:
-        """Return the usage of a cgroup; empty if it is gone."""
+        """Return the usage of a cgroup; empty if the cgroup does not exist."""
         trees, usage = self._trees, dict[str, int]()
         if trees.cpu is not None:
             path = f"{trees.cpu}/{cgroup}/{trees.cpu_file}"

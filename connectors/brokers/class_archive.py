@@ -5,10 +5,10 @@ With an archive it maps them into memory instead. The first start creates the ar
 directory: a broker is started, used briefly and stopped. Brokers that start at the same time do not
 use it.
 
-An archive fits only one Java version and one set of jars, so its name contains a digest of both; the
-JVM checks that again and ignores an archive that does not fit. An empty file means that creating the
-archive failed, because this Java does not support it or the machine was too busy; it is tried again
-after a day. Brokers start without an archive, too.
+An archive fits only one Java version and one set of jars, so its name contains a digest of both. The
+JVM ignores an archive that does not fit. An empty file means that creating the archive failed, because
+this Java does not support archives or the machine was too busy; the next attempt is a day later.
+Brokers start without an archive, too.
 """
 
 import fcntl
@@ -35,8 +35,8 @@ def prepare_class_archive(train: Callable[[str], None]) -> tuple[str, ...]:
     """Return the options of Java that use the archive; empty without an archive.
 
     Args:
-        train: runs a broker with the given option of Java until its process ends. It may raise what
-            Kafka clients raise; then no archive is created.
+        train: runs a broker with the given option of Java until its process ends. If it raises an
+            exception of a Kafka client, no archive is created.
 
     Raises:
         KafkaUnavailable: Java or the jars are missing.
@@ -84,8 +84,7 @@ def _must_create(archive: Path) -> bool:
 
 
 def _digest_identity(jars: Path) -> str:
-    """Return a digest of what the JVM requires to be unchanged: Java, and path, size and age of
-    each jar."""
+    """Return a digest of Java and of each jar's path, size and age: the JVM requires the same ones."""
     java = Path(os.path.realpath(shutil.which("java") or "java"))
     release = java.parents[1] / "release"
     identity = [str(java), release.read_text(encoding="utf-8") if release.is_file() else ""]

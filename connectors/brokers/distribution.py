@@ -26,10 +26,10 @@ class KafkaUnavailable(BrokerUnavailable):
 
 
 def describe_missing_programs() -> str:
-    """Return a sentence that names missing programs; empty if none is missing."""
+    """Return a sentence that names missing programs; empty if all exist."""
     packages = {"java": "a Java runtime, 17 or newer", "mvn": "Maven"}
     missing = [
-        f"`{name}` ({what})" for name, what in packages.items() if shutil.which(name) is None
+        f"`{name}` ({package})" for name, package in packages.items() if shutil.which(name) is None
     ]
     if not missing:
         return ""

@@ -82,13 +82,13 @@ def _create_directory(directory: Path) -> None:
         )
 
 
-def _serve(what: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:
+def _serve(description: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:
     with announce(bootstrap_servers) as path:
         echo(bootstrap_servers)
         other_servers = os.environ.get(_SERVERS)
         use = f"use {other_servers} while {_SERVERS} is set" if other_servers else "find it"
         echo(
-            f"{what} with all topics, announced in {path}: other commands {use}. Press Ctrl-C to stop it.",
+            f"{description} with all topics, announced in {path}: other commands {use}. Press Ctrl-C to stop it.",
             err=True,
         )
         try:

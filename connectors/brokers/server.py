@@ -71,7 +71,7 @@ class KafkaServer(Startable):
     scram_users: Mapping[str, str] = field(default_factory=dict)
     """Initial users of SCRAM-SHA-256 and SCRAM-SHA-512, with their passwords."""
     java_options: tuple[str, ...] | None = None
-    """Additional options of Java; None: those of the class archive."""
+    """Additional options of Java; None: the options of the class archive."""
     _members: list[Broker] = field(default_factory=list, init=False)
 
     def start(self) -> Self:
@@ -103,7 +103,7 @@ class KafkaServer(Startable):
         return self
 
     def stop(self) -> None:
-        """Stop all brokers; one that does not end within 30 s is killed."""
+        """Stop all brokers; kill a broker that does not end within 30 s."""
         for member in self._members:
             member.ask_to_stop()
         for member in self._members:
@@ -154,11 +154,10 @@ class KafkaServer(Startable):
 
     def _choose_ports(self) -> list[Broker]:
         members: list[Broker] = []
-        taken: set[int] = set()
+        used_ports: set[int] = set()
+        listeners = ("PLAINTEXT", "CONTROLLER", *self.listeners)
         for number in range(1, self.brokers + 1):
-            ports = {
-                name: find_free_port(taken) for name in ("PLAINTEXT", "CONTROLLER", *self.listeners)
-            }
+            ports = {name: find_free_port(used_ports) for name in listeners}
             if self.port is not None:
                 ports["PLAINTEXT"] = self.port + number - 1
             directory = self.directory.absolute() / f"broker-{number}"
@@ -200,7 +199,7 @@ class KafkaServer(Startable):
         deadline = time.monotonic() + _START_TIMEOUT_S
         launched = [member for member in self._members if member.launched]
         for member in launched:
-            # Every broker is asked: the others list a killed broker for some seconds.
+            # Ask every broker, because the other brokers list a killed broker for some seconds.
             while not _answers(f"{HOST}:{member.ports['PLAINTEXT']}", brokers=len(launched)):
                 if member.pid is None:
                     raise KafkaUnavailable(
@@ -215,8 +214,7 @@ class KafkaServer(Startable):
 
 
 def _check_free(port: int) -> None:
-    """Raise KafkaUnavailable if the port is in use: another broker there would be mistaken for
-    ours."""
+    """Raise KafkaUnavailable if the port is in use, so that no other broker is mistaken for this one."""
     with socket.socket() as probe:
         # As in Java: connections in TIME_WAIT do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -229,10 +227,10 @@ def _check_free(port: int) -> None:
 
 
 def _train(option: str) -> None:
-    """Run a broker with an option of Java and perform its usual work.
+    """Run a broker with an option of Java, and write and read a record.
 
-    Raises what Kafka clients raise, and KafkaUnavailable if the process was killed, which leaves the
-    archive incomplete.
+    Raises exceptions of Kafka clients, and KafkaUnavailable if the process was killed before it had
+    written its archive.
     """
     from confluent_kafka import Consumer, Producer
 

@@ -1,9 +1,9 @@
 """The Java process of one broker, and its formatted storage, which is cached.
 
 Kafka's tool writes two files: `meta.properties` identifies the storage, `bootstrap.checkpoint` has the
-first metadata records, the versions of features. The second depends only on the jars. So the tool, a
-JVM that takes more than a second of CPU, runs only once. With initial SCRAM users the second file
-contains the users and is not cached.
+first metadata records, the versions of features. The checkpoint depends only on the jars. So the tool,
+a JVM that takes more than a second of CPU, runs only once. A checkpoint with initial SCRAM users is
+not cached.
 """
 
 import base64
@@ -31,8 +31,7 @@ def java_command(*options: str) -> list[str]:
 
 
 def extract_errors(output: str) -> str:
-    """Return the lines of a Java program's output that mention errors; without such lines, the last
-    ones."""
+    """Return the last ten lines with errors in a Java program's output, or else its last ten lines."""
     lines = [line for line in output.strip().splitlines() if not line.startswith("\tat ")]
     errors = [line for line in lines if "ERROR" in line or "Exception" in line]
     return "\n".join((errors or lines)[-10:])
@@ -68,7 +67,7 @@ _BOOTSTRAP = "bootstrap.checkpoint"
 
 
 def format_storage(member: Broker, scram_users: Mapping[str, str]) -> None:
-    """Format the `data` directory of a broker, unless it is formatted. Its configuration must exist.
+    """Format the `data` directory of a broker, unless it is formatted. Requires the configuration file.
 
     Args:
         member: the broker.

@@ -16,7 +16,7 @@ class PolicyDifference:
     after: Any
 
     def __str__(self) -> str:
-        return f"{self.path}: {_text(self.before)} -> {_text(self.after)}"
+        return f"{self.path}: {_format_value(self.before)} -> {_format_value(self.after)}"
 
 
 def list_differences(before: Policy, after: Policy) -> list[PolicyDifference]:
@@ -29,8 +29,8 @@ def _compare(path: str, before: Any, after: Any) -> Iterator[PolicyDifference]:
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for key in (*before, *(key for key in after if key not in before)):
-            place = f"{path}.{key}" if path else str(key)
-            yield from _compare(place, before.get(key), after.get(key))
+            child_path = f"{path}.{key}" if path else str(key)
+            yield from _compare(child_path, before.get(key), after.get(key))
     elif _is_list_of_maps(before) and _is_list_of_maps(after):
         yield from _compare_lists(path, before, after)
     else:
@@ -38,22 +38,22 @@ def _compare(path: str, before: Any, after: Any) -> Iterator[PolicyDifference]:
 
 
 def _compare_lists(path: str, before: list[Any], after: list[Any]) -> Iterator[PolicyDifference]:
-    """Compare entries of the same name, or of the same index if they have no names."""
-    old = {_name(index, each): each for index, each in enumerate(before)}
-    new = {_name(index, each): each for index, each in enumerate(after)}
+    """Compare entries with the same name, or with the same index if they have no names."""
+    old = {_entry_name(index, entry): entry for index, entry in enumerate(before)}
+    new = {_entry_name(index, entry): entry for index, entry in enumerate(after)}
     if [name for name in old if name in new] != [name for name in new if name in old]:
         yield PolicyDifference(f"{path} (order)", list(old), list(new))
     for name in (*old, *(name for name in new if name not in old)):
         yield from _compare(f"{path}[{name}]", old.get(name), new.get(name))
 
 
-def _name(index: int, entry: dict[str, Any]) -> str:
+def _entry_name(index: int, entry: dict[str, Any]) -> str:
     return str(entry.get("name") or index)
 
 
 def _is_list_of_maps(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, list | tuple) and all(isinstance(item, dict) for item in value)
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "not set" if value is None else inline_yaml(value)

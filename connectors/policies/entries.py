@@ -1,4 +1,4 @@
-"""The policy records of a cluster, read as its worker reads them."""
+"""The policy records of a cluster, without the records that its worker refuses."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class PolicyEntry:
 def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEntry]:
     """Yield the policy records of a cluster, oldest first.
 
-    Records that no worker applies are reported on standard error and left out: invalid records, and
-    records with a wrong key or in a wrong partition.
+    Leaves out invalid records, and records with a wrong key or in a wrong partition. A warning on standard
+    error names each of these records.
     """
     from connectors.kafka.extents import count_partitions
     from connectors.kafka.reader import Gap
@@ -53,12 +53,12 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEn
         if refusal is None:
             yield PolicyEntry(entry.partition, entry.offset, message)
         else:
-            place = f"{entry.partition}:{entry.offset}"
+            position = f"{entry.partition}:{entry.offset}"
             reason = to_one_line(refusal.reason)
-            echo(f"warning: {TOPIC} {place} is ignored: {reason}", err=True)
+            echo(f"warning: {TOPIC} {position} is ignored: {reason}", err=True)
 
 
-def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
+def find_newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
     """Return the newest record that no worker has refused; None: the default policy applies."""
     entries = read_valid_entries(connection, cluster)
     return entries[-1] if entries else None
@@ -67,7 +67,7 @@ def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
 def read_valid_entries(connection: "Connection", cluster: str) -> list[PolicyEntry]:
     """Return the policy records of a cluster that no worker has refused, oldest first.
 
-    Refused records that are newer than all of these are reported on standard error.
+    Warns on standard error of each refused record that is newer than all valid records.
     """
     from connectors.kafka.applied import REFUSED, AppliedRecords
 
@@ -75,22 +75,22 @@ def read_valid_entries(connection: "Connection", cluster: str) -> list[PolicyEnt
     if not entries:
         return []
     applied = AppliedRecords(connection, TOPIC)
-    states = [applied.state(each.partition, each.offset) for each in entries]
+    states = [applied.state(entry.partition, entry.offset) for entry in entries]
     valid = [not state.startswith(REFUSED) for state in states]
-    for entry, state, counts in reversed(list(zip(entries, states, valid, strict=True))):
-        if counts:
+    for entry, state, is_valid in reversed(list(zip(entries, states, valid, strict=True))):
+        if is_valid:
             break
-        place = f"{entry.partition}:{entry.offset}"
-        echo(f"warning: {TOPIC} {place} is ignored: {to_one_line(state)}", err=True)
-    return [entry for entry, counts in zip(entries, valid, strict=True) if counts]
+        position = f"{entry.partition}:{entry.offset}"
+        echo(f"warning: {TOPIC} {position} is ignored: {to_one_line(state)}", err=True)
+    return [entry for entry, is_valid in zip(entries, valid, strict=True) if is_valid]
 
 
-def split_present(
+def split_current(
     entries: Sequence[PolicyEntry],
 ) -> tuple[Sequence[PolicyEntry], Sequence[PolicyEntry]]:
-    """Return the records before the current document, and those with the current document.
+    """Return the records before the current document, and the records with the current document.
 
-    Pausing and resuming repeat the document, so the first of the latter names who applied it.
+    Pausing and resuming repeat the document, so the first record with the document names its author.
     """
     start = len(entries)
     while start and entries[start - 1].record.document == entries[-1].record.document:
@@ -99,10 +99,7 @@ def split_present(
 
 
 def is_set_apart(connection: "Connection", cluster: str) -> bool:
-    """Tell whether the worker has set the cluster apart after errors, until the next policy record.
-
-    Raises BrokerUnavailable.
-    """
+    """Tell whether the worker has set the cluster apart after errors. Raises BrokerUnavailable."""
     from connectors.kafka.cluster_records import read_rows
     from schemas.storage.rows import FailedClusterRow
 
@@ -111,13 +108,13 @@ def is_set_apart(connection: "Connection", cluster: str) -> bool:
     )
 
 
-def format_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
+def format_line(entry: PolicyEntry, state: str, known_plugins: "KnownPlugins") -> str:
     """Return time, offset, digest, mode, state and author of a record."""
     record = entry.record
     parts = [
         format_time_and_age(record.applied_at_ms),
         f"{entry.partition}:{entry.offset}",
-        _summary(record.document, known),
+        _summarize(record.document, known_plugins),
         "paused" if record.paused else "running",
         state,
         to_one_line(format_author(record)),
@@ -126,7 +123,7 @@ def format_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
 
 
 def format_author(record: "PolicyRecord") -> str:
-    """Return the sender of a record and the reason, if the record names them."""
+    """Return the author of a record and the reason; empty if the record has neither."""
     by = f"by {record.applied_by}" if record.applied_by else ""
     return ": ".join(part for part in (by, record.reason) if part)
 
@@ -138,28 +135,28 @@ def format_time_and_age(moment_ms: int) -> str:
     return time_text(moment_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else "")
 
 
-def format_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
+def format_json(entry: PolicyEntry, state: str, known_plugins: "KnownPlugins") -> str:
     """Return the record with its offset, and its digest or its problems."""
     import orjson
 
     from schemas.policy import PolicyError, read_policy
 
-    whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
+    fields = {"partition": entry.partition, "offset": entry.offset, "state": state}
     try:
-        policy = read_policy(entry.record.document, known)
+        policy = read_policy(entry.record.document, known_plugins)
     except PolicyError as error:
-        whole["problems"] = [str(problem) for problem in error.problems]
+        fields["problems"] = [str(problem) for problem in error.problems]
     else:
-        whole |= {"digest": policy.digest, "mode": policy.mode}
-    return orjson.dumps({**entry.record.payload(), **whole}).decode()
+        fields |= {"digest": policy.digest, "mode": policy.mode}
+    return orjson.dumps({**entry.record.payload(), **fields}).decode()
 
 
-def _summary(document: str, known: "KnownPlugins") -> str:
+def _summarize(document: str, known_plugins: "KnownPlugins") -> str:
     from connectors.units import count_text
     from schemas.policy import PolicyError, read_policy
 
     try:
-        policy = read_policy(document, known)
+        policy = read_policy(document, known_plugins)
     except PolicyError as error:
         return f"{'invalid':16}  {count_text(len(error.problems), 'error')}: not applied"
     return f"{policy.digest}  {policy.mode}"

@@ -1,7 +1,7 @@
 """Warnings about requirements of a policy that its cluster does not meet: schedulers, namespaces, priority
 classes, disruption budgets that allow evictions, an evictor.
 
-Until they are met, the pods concerned stay on their nodes.
+Pods stay on their nodes until the requirements are met.
 """
 
 from collections import Counter
@@ -20,35 +20,35 @@ from schemas.policy.sections.plugins import OVERUTILIZATION_RISK
 
 #: Records of `pod-lifecycle` that are read, newest first.
 RECORDS_MAX = 20_000
-#: Records of `command-outcomes` among which an outcome of an evictor is searched.
+#: Records of `command-outcomes` that are searched for an outcome of an evictor.
 OUTCOMES_MAX = 5_000
 #: Schedulers, namespaces or budgets that a warning names.
 _NAMED_MAX = 5
-#: Scheduler of a pod that names none.
+#: Scheduler of a pod without `schedulerName`.
 _DEFAULT = "default-scheduler"
 
 
 def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
     """Yield a warning for each requirement that the newest records do not meet. Raises BrokerUnavailable."""
-    looked = SearchProgress()
-    objects = PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(looked)
+    progress = SearchProgress()
+    objects = PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(progress)
     outcomes = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX)
-    yield from list_unmet_requirements(policy, objects, outcomes.newest(), looked)
+    yield from list_unmet_requirements(policy, objects, outcomes.newest(), progress)
 
 
 def list_unmet_requirements(
-    policy: Policy, objects: Iterable[Any], outcomes: Iterable[Any], looked: SearchProgress
+    policy: Policy, objects: Iterable[Any], outcomes: Iterable[Any], progress: SearchProgress
 ) -> Iterator[str]:
-    """See `find_unmet_requirements`. Messages are newest first; `looked` is the search of `objects`."""
+    """See `find_unmet_requirements`. Messages are newest first; `progress` is that of reading `objects`."""
     schedulers: dict[str, str | None] = {}
     classes: dict[str, bool] = {}
     namespaces: dict[str, bool] = {}
     budgets: dict[str, bool] = {}
     for message in objects:
         if isinstance(message, PodLifecycle):
-            gone = message.event in ("finished", "deleted")
-            named = None if gone else message.pod.scheduler or _DEFAULT
-            schedulers.setdefault(message.pod.uid, named)
+            has_ended = message.event in ("finished", "deleted")
+            scheduler = None if has_ended else message.pod.scheduler or _DEFAULT
+            schedulers.setdefault(message.pod.uid, scheduler)
         elif isinstance(message, NamespaceState):
             namespaces.setdefault(message.name, not message.removed)
         elif isinstance(message, PriorityClassState):
@@ -56,13 +56,13 @@ def list_unmet_requirements(
         elif isinstance(message, DisruptionBudget):
             name = f"{message.namespace}/{message.name}"
             budgets.setdefault(name, not message.removed and _never_allows(message))
-    yield from _schedulers(policy, Counter(each for each in schedulers.values() if each))
-    yield from _namespaces(policy, [name for name, is_there in namespaces.items() if is_there])
-    yield from _budgets(policy, sorted(name for name, blocks in budgets.items() if blocks))
-    yield from _evictor(policy, outcomes)
+    yield from _check_schedulers(policy, Counter(filter(None, schedulers.values())))
+    yield from _check_namespaces(policy, [name for name, exists in namespaces.items() if exists])
+    yield from _check_budgets(policy, sorted(name for name, blocks in budgets.items() if blocks))
+    yield from _check_evictor(policy, outcomes)
     where, unless = "on pod-lifecycle", ""
-    if not looked.whole:
-        where = f"among the newest {looked.records} on pod-lifecycle"
+    if not progress.whole:
+        where = f"among the newest {progress.records} on pod-lifecycle"
         unless = "unless sent before these, "
     selector = policy.evictor.namespace_label_selector
     by_labels = selector is not None and (selector.match_labels or selector.match_expressions)
@@ -71,7 +71,7 @@ def list_unmet_requirements(
             f"evictor.namespaceLabelSelector needs labels of namespaces, and there is no record of kind "
             f"namespace {where}: {unless}no pod is evicted until they are sent"
         )
-    for section, name in _classes(policy):
+    for section, name in _list_required_classes(policy):
         if not classes.get(name):
             yield (
                 f"{section}.priorityThreshold names class {name}, and no record of kind priority-class "
@@ -88,7 +88,7 @@ def _never_allows(budget: DisruptionBudget) -> bool:
     return budget.desired_healthy >= budget.expected_pods > 0
 
 
-def _namespaces(policy: Policy, there: list[str]) -> Iterator[str]:
+def _check_namespaces(policy: Policy, existing: list[str]) -> Iterator[str]:
     """Yield unknown namespaces, unless the cluster has reported no namespace at all."""
     lists = [
         (f"{section}.{field}", getattr(names, field))
@@ -99,14 +99,15 @@ def _namespaces(policy: Policy, there: list[str]) -> Iterator[str]:
         if names is not None
         for field in ("include", "exclude")
     ]
-    lists.append(("maintenance.namespaces", [each.name for each in policy.maintenance.namespaces]))
+    names = [namespace.name for namespace in policy.maintenance.namespaces]
+    lists.append(("maintenance.namespaces", names))
     for where, names in lists:
-        missing = [name for name in names if name not in there]
-        if there and missing:
+        missing = [name for name in names if name not in existing]
+        if existing and missing:
             yield f"{where} names {names_text(missing, _NAMED_MAX)}, and the cluster has no namespace of that name"
 
 
-def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
+def _check_budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
     if blocking and _rebalances(policy):
         yield (
             f"evictions are forbidden by {count_text(len(blocking), 'disruption budget')}, because all pods "
@@ -114,18 +115,20 @@ def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
         )
 
 
-def _evictor(policy: Policy, outcomes: Iterable[Any]) -> Iterator[str]:
+def _check_evictor(policy: Policy, outcomes: Iterable[Any]) -> Iterator[str]:
     """Yield a warning if no evictor seems to run; an evictor also reports on dry commands."""
     if policy.is_dry_for("request"):
         return
-    if not any(isinstance(each, CommandOutcome) and each.command == "evict" for each in outcomes):
+    if not any(
+        isinstance(outcome, CommandOutcome) and outcome.command == "evict" for outcome in outcomes
+    ):
         yield (
             "mode is enforce, but no evictor has reported on a command so far: pods are evicted only "
             "while `loadstream kubernetes evict` runs"
         )
 
 
-def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
+def _check_schedulers(policy: Policy, counts: Counter[str]) -> Iterator[str]:
     """Yield a warning if rebalancing ignores all pods, or if no pod has one of the named schedulers."""
     names = policy.migration.scheduler_names
     rebalances = _rebalances(policy)
@@ -133,21 +136,21 @@ def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
         policy.other_schedulers == "evictDirectly"
         or policy.migration.default_job_mode == "EvictDirectly"
     )
-    if rebalances and not direct and found and not any(name in found for name in names):
-        theirs = ", ".join(f"{name} ({count})" for name, count in found.most_common(_NAMED_MAX))
+    if rebalances and not direct and counts and not any(name in counts for name in names):
+        theirs = ", ".join(f"{name} ({count})" for name, count in counts.most_common(_NAMED_MAX))
         yield (
-            f"none of {found.total()} pods has a scheduler of migration.schedulerNames "
+            f"none of {counts.total()} pods has a scheduler of migration.schedulerNames "
             f"({', '.join(names)}); their schedulers: {theirs}. Rebalancing moves only those that "
             "loadstream placed: name their scheduler, or set otherSchedulers: evictDirectly"
         )
         return
-    unseen = [name for name in names if name not in found]
-    if found and unseen and names != DEFAULT_SCHEDULERS:
+    unseen = [name for name in names if name not in counts]
+    if counts and unseen and names != DEFAULT_SCHEDULERS:
         yield f"migration.schedulerNames names {names_text(unseen, _NAMED_MAX)}, and no pod has this scheduler"
 
 
-def _classes(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield each section with a priority class whose value the cluster must report, and the class."""
+def _list_required_classes(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield each priority class that the cluster must report, with the section that names it."""
     args = policy.migration
     critical = "SystemCriticalPods" in policy.evictor.protections
     if args.evict_system_critical_pods or not critical:

@@ -5,12 +5,12 @@
 - Each id once: a repeated command has no effect and no second outcome. Ids are kept for `IDS_KEPT_MS`
   of log time after the command has expired.
 - Expiry: `expires_at_ms` is compared with the newest record of topic `clock` in the command's
-  partition when the command is executed. The time goes back only if several consecutive records say
-  that it was ahead.
+  partition when the command is executed. The time goes back only if several consecutive records are
+  far behind it.
 - Dry runs do not reach the sink.
-- Up to `IN_FLIGHT_MAX` commands run concurrently, but commands of one pod in order of arrival.
-- If the sink says that an attempt can be repeated, it is repeated with growing pauses until the
-  command expires, at most `ATTEMPTS_MAX` times. The last attempt determines the outcome.
+- Up to `IN_FLIGHT_MAX` commands run concurrently; commands of one pod run in order of arrival.
+- An attempt that the sink allows to repeat is repeated with growing pauses until the command expires,
+  at most `ATTEMPTS_MAX` times. The last attempt determines the outcome.
 - A decision without a node is explained to users of the cluster; it has no outcome.
 - Every failure of the cluster is an outcome and not an exception.
 - A worker that has lost a partition cannot write to it, so commands have no epoch. A process that
@@ -38,7 +38,7 @@ from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
 
-#: Ids are kept for this time after their command has expired; no delivery is later.
+#: Time that an id is kept after its command has expired; no delivery is later.
 IDS_KEPT_MS = 3_600_000
 #: Most kept ids, about 100 bytes each: three hours of a cluster that places 100 pods per second.
 IDS_MAX = 1_000_000
@@ -47,7 +47,7 @@ IN_FLIGHT_MAX = 64
 #: Most attempts per command, a quarter of an hour with pauses: a command may have no expiry, and the clock
 #: of the log may stop.
 ATTEMPTS_MAX = 100
-#: Pauses between attempts, in seconds; each is twice as long as the one before.
+#: First and longest pause between attempts, in seconds; a pause is twice as long as the last.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 10.0
 #: After this many consecutive clock records far behind our time, our time is wrong. A single record may
 #: come from a worker that was suspended and has been replaced.
@@ -85,7 +85,7 @@ class CommandRules:
         self._sink = sink
         self._stopped = asyncio.Event()
         self._ids: dict[str, int] = {}
-        """Ids in the order of arrival, with the time at which each may be forgotten."""
+        """Time at which an id may be forgotten, by id, in order of arrival."""
         self._behind = 0
         """Number of consecutive clock records far behind our time."""
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
@@ -139,7 +139,7 @@ class CommandRules:
                 await self._sink.explain(decision)
 
     async def _attempts(self, command: Command, *, has_room: bool) -> CommandOutcome | None:
-        """Repeat attempts until one is final, and report it; None if `stop` was called before."""
+        """Repeat attempts until an outcome is final, and report it; None if `stop` was called before."""
         outcome: CommandOutcome | None = None
         number = 0
         while True:
@@ -152,8 +152,8 @@ class CommandRules:
                     if has_room:
                         outcome, pause_s = await self._attempt(command, outcome, number)
                     else:
-                        why = f"the limit of {IDS_MAX} remembered commands is reached"
-                        outcome, pause_s = self._outcome(command, "refused", why), None
+                        reason = f"the limit of {IDS_MAX} remembered commands is reached"
+                        outcome, pause_s = self._outcome(command, "refused", reason), None
                 # The slot is free during the report, so attempts do not wait for Kafka.
                 if pause_s is None:
                     if self._report is not None:
@@ -164,20 +164,21 @@ class CommandRules:
                     await self._stopped.wait()
 
     async def _attempt(
-        self, command: Command, before: CommandOutcome | None, number: int
+        self, command: Command, last_outcome: CommandOutcome | None, number: int
     ) -> tuple[CommandOutcome, float | None]:
         """Make one attempt and return its outcome, and the pause before another attempt (None: final).
 
-        `before` is the outcome of the previous attempt, which counts if no time is left.
+        `last_outcome` is the outcome of the previous attempt; it counts if the command has expired.
         """
         if isinstance(command, EvictionCommand) and command.dry_run:
             return self._outcome(command, "dry", "dry run: not executed"), None
         late_ms = self._late_ms(command)
         if late_ms is not None:
-            why = f"the command expired {late_ms} ms ago"
-            if before is None:
-                return self._outcome(command, "expired", why), None
-            return self._outcome(command, before.result, f"{before.reason}; {why}"), None
+            reason = f"the command expired {late_ms} ms ago"
+            if last_outcome is None:
+                return self._outcome(command, "expired", reason), None
+            reason = f"{last_outcome.reason}; {reason}"
+            return self._outcome(command, last_outcome.result, reason), None
         try:
             if isinstance(command, EvictionCommand):
                 attempt = await self._sink.evict(command)
@@ -192,13 +193,12 @@ class CommandRules:
             return outcome, None
         pause_s = max(attempt.again_in_s, min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** (number - 1)))
         if number >= ATTEMPTS_MAX or self._late_ms(command, pause_s) is not None:
-            why = f"{attempt.reason}; given up after attempt {number}"
-            return self._outcome(command, attempt.result, why), None
+            reason = f"{attempt.reason}; given up after attempt {number}"
+            return self._outcome(command, attempt.result, reason), None
         return self._outcome(command, attempt.result, attempt.reason), pause_s
 
     def _late_ms(self, command: Command, after_s: float = 0.0) -> int | None:
-        """Return for how long the command will have been expired after that time; None: it will
-        not."""
+        """Return how long after its expiry the command will be then; None: it will not be expired."""
         if command.expires_at_ms is None:
             return None
         late_ms = self.now_ms + int(1000 * after_s) - command.expires_at_ms
@@ -221,10 +221,8 @@ class CommandRules:
 
     def _make_room(self) -> bool:
         """Forget old ids; tell whether there is room for another one."""
-        oldest = list(
-            islice(self._ids.items(), 2)
-        )  # two per new id, so the backlog of old ids shrinks
-        for command_id, until_ms in oldest:
+        # Two per new id, so that the backlog of old ids shrinks.
+        for command_id, until_ms in list(islice(self._ids.items(), 2)):
             if until_ms <= self.now_ms:
                 del self._ids[command_id]
         return len(self._ids) < IDS_MAX

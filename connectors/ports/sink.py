@@ -1,8 +1,8 @@
 """The port that executes placements and evictions in a cluster.
 
 A sink makes one attempt at a command, and returns the result and whether another attempt may help. It
-gets many commands at once, but of one pod only one at a time. `command_rules` handles repeated and
-expired commands, dry runs and retries for every sink.
+gets many commands at once, but only one command of a pod at a time. `command_rules` handles repeated
+and expired commands, dry runs and retries for every sink.
 
 A sink checks conditions that only the cluster knows:
 
@@ -38,10 +38,9 @@ class Attempt:
     to change nothing.
     """
     reason: str = ""
-    """Why it was not done, in the words of the cluster."""
+    """Why the command was not done, in the words of the cluster."""
     again_in_s: float | None = None
-    """Another attempt may help after this time at the earliest, in seconds; None: it cannot help.
-    """
+    """Seconds after which another attempt may help; None: it cannot help."""
     pod_gone: bool = False
     """The cluster has no pod with this uid, even if another pod has its name; this is final."""
 

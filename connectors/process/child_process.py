@@ -22,7 +22,7 @@ def create_once(path: Path, make: Callable[[Path], None]) -> Path:
     """Return the path, and create it first if it does not exist.
 
     Args:
-        path: a file or directory; a lock file beside it makes other processes wait.
+        path: a file or directory; a lock file next to it makes other processes wait.
         make: creates it. Its last step must move the complete result to `path`.
     """
     if not path.exists():
@@ -80,7 +80,7 @@ class ChildProcess:
     directory: Path
     """Working directory; must exist before the launch."""
     ended_with: int | None = field(default=None, init=False)
-    """Exit status of the last process; negative: the signal that ended it. None: none has ended."""
+    """Exit status of the last ended process; negative: the signal that ended it."""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _guard: Guard | None = field(default=None, init=False)
     _log_start: int = field(default=0, init=False)
@@ -101,7 +101,6 @@ class ChildProcess:
 
     @property
     def log(self) -> Path:
-        """File with the output of the process."""
         return self.directory / "log"
 
     def output(self) -> str:

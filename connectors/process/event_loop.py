@@ -1,8 +1,8 @@
 """Run asynchronous work in uvloop and close the loop properly.
 
-uvloop cannot close a loop in which a connection is still being opened or closed, for example one that
-was cancelled just before. Connections get a moment to finish. If that is not enough, the loop is not
-closed, which does no harm because the process ends.
+uvloop cannot close a loop while a connection is being opened or closed, for example a connection that
+was cancelled just before. So connections get a moment to finish. If that is not enough, the loop is
+not closed, which does no harm because the process ends.
 """
 
 import asyncio

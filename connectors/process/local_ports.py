@@ -29,15 +29,15 @@ def find_own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def find_free_port(taken: set[int]) -> int:
-    """Return a free port that is not in `taken`, and add it to `taken`.
+def find_free_port(used_ports: set[int]) -> int:
+    """Return a free port that is not in `used_ports`, and add it to `used_ports`.
 
-    On Linux the port stays reserved while this process runs: this function does not return it in any
-    other process. Raises OSError if no port is free.
+    On Linux the port stays reserved while this process runs: in other processes this function returns
+    other ports. Raises OSError if no port is free.
     """
     for _ in range(_ATTEMPTS):
         port = _FIRST + secrets.randbelow(_LAST - _FIRST + 1)
-        if port in taken:
+        if port in used_ports:
             continue
         with socket.socket() as probe:
             try:
@@ -46,7 +46,7 @@ def find_free_port(taken: set[int]) -> int:
                 continue
         if not _reserve(port):
             continue
-        taken.add(port)
+        used_ports.add(port)
         return port
     raise OSError(errno.EADDRINUSE, f"found no free port between {_FIRST} and {_LAST}")
 

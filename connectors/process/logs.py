@@ -1,10 +1,10 @@
 """Logging of a process: one JSON object per event, or plain text in a terminal.
 
-All messages, including those of Faust and aiokafka, go through the standard library's logging. So
-they have one format, and secrets and control characters are removed in one place. Faust's messages
-about the start of its components get level `debug`. A message that a library repeats (aiokafka does so
-a hundred times a second while a broker is down) is logged once per `REPEAT_AFTER_S`, with the number
-of suppressed repetitions.
+All messages, also of Faust and aiokafka, go through the standard library's logging. So they have one
+format, and one place removes secrets and control characters. Faust's messages about the start of its
+components get level `debug`. A message that a library repeats is logged once per `REPEAT_AFTER_S`, with
+the number of suppressed repetitions: aiokafka repeats messages a hundred times a second while a broker
+is down.
 """
 
 import logging
@@ -67,9 +67,9 @@ def configure(settings: LogSettings, secrets: Iterable[str], stream: TextIO | No
     handler.addFilter(_RepetitionFilter())
     logging.root.handlers = [handler]
     logging.root.setLevel(level)
-    least = _MIN_LEVELS_DEBUGGING if level <= logging.DEBUG else _MIN_LEVELS
-    for name, least_level in least.items():
-        logging.getLogger(name).setLevel(max(level, least_level))
+    min_levels = _MIN_LEVELS_DEBUGGING if level <= logging.DEBUG else _MIN_LEVELS
+    for name, min_level in min_levels.items():
+        logging.getLogger(name).setLevel(max(level, min_level))
     logging.captureWarnings(True)
 
 
@@ -78,12 +78,12 @@ def _formatter(
 ) -> structlog.stdlib.ProcessorFormatter:
     in_terminal = stream.isatty()
     render: Any
-    shown: list[Any] = []
+    processors: list[Any] = []
     if settings.format == "console" or (settings.format == "auto" and in_terminal):
         render = structlog.dev.ConsoleRenderer(
             colors=in_terminal, exception_formatter=structlog.dev.plain_traceback
         )
-        shown = [_as_text]
+        processors = [_as_text]
     else:
         # The standard library's encoder accepts every text, even invalid UTF-8.
         render = structlog.processors.JSONRenderer(default=repr, skipkeys=True)
@@ -98,7 +98,7 @@ def _formatter(
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             _SecretFilter(secrets),
-            *shown,
+            *processors,
             render,
         ],
     )
@@ -153,13 +153,12 @@ class _InfoToDebug(logging.Filter):
 
 
 class _RepetitionFilter(logging.Filter):
-    """Suppresses repeated library warnings; the next one has their number in `suppressed`."""
+    """Suppresses repeated library warnings. The next logged warning has their number in `suppressed`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._logged: dict[tuple[str, str], tuple[float, int]] = {}
-        """Time of the last log of each message (without arguments), and number of suppressed ones
-        since."""
+        """When a message (without arguments) was last logged, and how often it was suppressed since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if (

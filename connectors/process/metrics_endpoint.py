@@ -3,8 +3,8 @@
 A thread with its own event loop answers, so the endpoint works even if the main event loop hangs. A
 check returns JSON: `{"ok": false, "problems": ["..."]}`, with status 503 if there are problems.
 
-The number of open connections is limited, and each has a deadline; when the limit is reached, the
-oldest is closed. So slow or numerous clients cannot block a probe.
+The number of open connections is limited, and every connection has a deadline. A connection beyond the
+limit closes the oldest connection. So slow or numerous clients cannot block a probe.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import orjson
 from prometheus_client import CollectorRegistry, Info, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
-#: Most open connections; a further one closes the oldest.
+#: Most open connections; a further connection closes the oldest.
 CONNECTIONS_MAX = 32
 #: Most connections that wait to be accepted.
 WAITING_MAX = 128
@@ -33,7 +33,7 @@ Problems = Callable[[], Sequence[str]]
 
 
 class PortUnusable(OSError):
-    """It is not possible to listen on the port."""
+    """The process cannot listen on the port."""
 
 
 def create_process_registry() -> CollectorRegistry:
@@ -77,7 +77,7 @@ def serve(
         checks: path and function of each check; the functions are called in another thread.
 
     Raises:
-        PortUnusable: it is not possible to listen on the port.
+        PortUnusable: the process cannot listen on the port.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series
     try:
@@ -91,11 +91,11 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen on an address; without one, on all IPv4 and IPv6 addresses."""
-    both = not host and socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
+    """Listen on an address; without an address, on all IPv4 and IPv6 addresses."""
+    is_dual_stack = not host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if is_dual_stack or ":" in host else socket.AF_INET
     return socket.create_server(
-        (host, port), family=family, backlog=WAITING_MAX, dualstack_ipv6=both
+        (host, port), family=family, backlog=WAITING_MAX, dualstack_ipv6=is_dual_stack
     )
 
 
@@ -151,8 +151,8 @@ class Endpoint:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Answer one request; slow or invalid clients are disconnected."""
-        dropped = (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
-        with suppress(*dropped):
+        errors = (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
+        with suppress(*errors):
             async with asyncio.timeout(DEADLINE_S):
                 request = await reader.readuntil(b"\r\n\r\n")
                 writer.write(self._answer(request.decode("latin-1")))
@@ -162,10 +162,10 @@ class Endpoint:
 
     def _answer(self, request: str) -> bytes:
         line, *headers = request.split("\r\n")
-        method, _, rest = line.partition(" ")
+        method, _, target = line.partition(" ")
         if method != "GET":
             return _encode(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", b"GET\n")
-        path = urlsplit(rest.partition(" ")[0]).path
+        path = urlsplit(target.partition(" ")[0]).path
         if path == "/metrics":
             fields = [header.partition(":") for header in headers]
             accepted = [value for name, _, value in fields if name.lower() == "accept"]
@@ -176,8 +176,8 @@ class Endpoint:
             body = orjson.dumps({"ok": not problems, "problems": problems}) + b"\n"
             status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
             return _encode(status, "application/json", body)
-        known = ", ".join(("/metrics", *self._checks))
-        return _encode(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", f"{known}\n".encode())
+        paths = ", ".join(("/metrics", *self._checks))
+        return _encode(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", f"{paths}\n".encode())
 
 
 def _encode(status: HTTPStatus, content_type: str, body: bytes) -> bytes:

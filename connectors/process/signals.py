@@ -22,14 +22,14 @@ def terminable(code: int = 0) -> Iterator[None]:
         stopped_by = number
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    earlier_handler = signal.signal(signal.SIGTERM, stop)
     heeds_interrupts = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if heeds_interrupts:
         signal.signal(signal.SIGINT, stop)
     try:
         yield
     except BaseException as error:
-        # Not KeyboardInterrupt alone: pydantic replaces one that it meets while it builds a class.
+        # Not KeyboardInterrupt alone: pydantic replaces it while building a class.
         if stopped_by is None:
             raise
         if stopped_by == signal.SIGINT:
@@ -37,7 +37,7 @@ def terminable(code: int = 0) -> Iterator[None]:
         echo("stopped by SIGTERM", err=True)
         raise SystemExit(code) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, earlier_handler)
         if heeds_interrupts:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -45,7 +45,7 @@ def terminable(code: int = 0) -> Iterator[None]:
 async def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Run asynchronous work until it ends, or cancel it at SIGTERM or SIGINT.
 
-    Raises the exception of the work; of an exception group, the first one.
+    Raises the exception of the work, or the first exception of an exception group.
     """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

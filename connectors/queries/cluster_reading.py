@@ -43,8 +43,8 @@ WORKER_GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
 DUTIES = ("watch", "collect", "bind", "evict")
 #: How far back rounds, moves and decisions are read, from the newest record.
 BACK_MS = 3_600_000
-#: Most records of a topic that are read: a full list of 5,000 nodes and its changes, metrics of three
-#: report intervals, decisions of some minutes.
+#: Limits of records per topic: a full list of 5,000 nodes and its changes, metrics of three report
+#: intervals, decisions of some minutes.
 RECORDS_MAX = {
     "node-state": 50_000,
     "node-metrics": 20_000,
@@ -54,11 +54,11 @@ RECORDS_MAX = {
     "policies": 5_000,
     "clock": 1_000,
 }
-#: Topics whose newest records together name every cluster, also one without a worker.
+#: Topics whose newest records name every cluster, including clusters without a worker.
 _NAMING_TOPICS = frozenset({"status", "node-state", "policies"})
 #: Name of the node in an encoded metric.
 _NODE = re.compile(rb'"node": ?"([^"\\]+)"')
-#: Metrics that are read at least, even if few nodes are known.
+#: Minimum number of metrics to read, for clusters with few nodes.
 _METRICS_MIN = 200
 
 
@@ -68,7 +68,7 @@ class KafkaState:
     brokers: int
     embedded: bool
     topics: dict[str, list[Finding]]
-    """By topic: how it compares with what is expected."""
+    """Comparison with the expected settings, by topic."""
     leaderless: frozenset[Partition] = frozenset()
     """Partitions without a leader, which can be neither read nor written."""
     partly_copied: int = 0
@@ -77,7 +77,8 @@ class KafkaState:
     @property
     def missing(self) -> list[str]:
         """Topics that do not exist."""
-        return [name for name, found in self.topics.items() if find_worst_grade(found) == "missing"]
+        grades = {name: find_worst_grade(findings) for name, findings in self.topics.items()}
+        return [name for name, grade in grades.items() if grade == "missing"]
 
 
 @dataclass(slots=True)
@@ -108,7 +109,7 @@ class ClusterRecords:
     decisions: dict[str, PlacementDecision] = field(default_factory=dict)
     """Newest decision on each pod of the last hour, by uid."""
     decisions_cut: bool = False
-    """Older decisions of that hour were not read."""
+    """Whether a limit was reached before all decisions of the hour were read."""
     outcomes: dict[str, CommandOutcome] = field(default_factory=dict)
     """Newest outcome by command: bind, evict."""
     policy: PolicyRecord | None = None
@@ -126,20 +127,24 @@ class ClusterRecords:
 
 
 def read_kafka(connection: Connection) -> KafkaState:
-    """Compare brokers and topics with what is expected. Raises BrokerUnavailable."""
+    """Read brokers, and compare topics with their expected settings. Raises BrokerUnavailable."""
     expected = expected_topics(connection.settings)
     names = [topic.name for topic in expected]
     metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t))
-    there = [metadata.topics[name] for name in names if name in metadata.topics]
-    partitions = [(topic.topic, each) for topic in there for each in topic.partitions.values()]
+    partitions = {
+        (name, partition.id): partition
+        for name in metadata.topics.keys() & set(names)
+        for partition in metadata.topics[name].partitions.values()
+    }
     return KafkaState(
         servers=",".join(connection.settings.servers()),
         brokers=len(metadata.brokers),
         embedded=connection.embedded,
         topics=compare_all(expected, find_topics(connection, names)),
-        leaderless=frozenset((topic, each.id) for topic, each in partitions if each.leader < 0),
+        leaderless=frozenset(key for key, partition in partitions.items() if partition.leader < 0),
         partly_copied=sum(
-            each.leader >= 0 and len(each.isrs) < len(each.replicas) for _, each in partitions
+            partition.leader >= 0 and len(partition.isrs) < len(partition.replicas)
+            for partition in partitions.values()
         ),
     )
 
@@ -152,7 +157,7 @@ def read_nodes(
     records.partition = partition_for(cluster.encode(), connection.settings.partitions)
     records.unreadable = frozenset(t for t, p in kafka.leaderless if p == records.partition)
     newest = _newest_of(connection, records)
-    records.tick_ms = next((each.now_ms for each in newest("clock", ClockTick)), None)
+    records.tick_ms = next((tick.now_ms for tick in newest("clock", ClockTick)), None)
     records.policy = next(newest("policies", PolicyRecord), None)
     _read_states(records, newest)
     _read_metrics(connection, records)
@@ -174,7 +179,7 @@ def read_cluster(
             break
     duties = [f"loadstream-{duty}-{cluster}" for duty in DUTIES]
     records.groups = read_groups(connection, [*WORKER_GROUPS, *duties])
-    committed = {place for group in records.groups.values() for place in group.committed}
+    committed = {partition for group in records.groups.values() for partition in group.committed}
     topics = {topic for topic, _ in committed} & kafka.topics.keys() - set(kafka.missing)
     topics -= {topic for topic, _ in kafka.leaderless}
     count = connection.settings.partitions
@@ -197,12 +202,12 @@ _Newest = Callable[..., Iterator[Any]]
 
 def _newest_of(connection: Connection, records: ClusterRecords) -> _Newest:
     def newest(
-        topic: str, *classes: type[Any], looked: SearchProgress | None = None
+        topic: str, *classes: type[Any], progress: SearchProgress | None = None
     ) -> Iterator[Any]:
         if topic in records.unreadable:
             return
         past = PastMessages(connection, topic, records.cluster, RECORDS_MAX[topic])
-        for message in past.newest(looked):
+        for message in past.newest(progress):
             if isinstance(message, classes):
                 yield message
 
@@ -290,11 +295,11 @@ def _time_of(message: RebalanceRound | MigrationStatus | MoveOutcome) -> int:
 
 
 def _read_decisions(records: ClusterRecords, newest: _Newest) -> None:
-    looked = SearchProgress()
+    progress = SearchProgress()
     since_ms: int | None = None
-    for decision in newest("placement-decisions", PlacementDecision, looked=looked):
+    for decision in newest("placement-decisions", PlacementDecision, looked=progress):
         since_ms = since_ms or decision.decided_at_ms - BACK_MS
         if decision.decided_at_ms < since_ms:
             return
         records.decisions.setdefault(decision.pod.uid, decision)
-    records.decisions_cut = bool(looked.records) and not looked.whole
+    records.decisions_cut = bool(progress.records) and not progress.whole

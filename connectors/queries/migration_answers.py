@@ -25,24 +25,24 @@ class RequestAnswer:
     """Whether the request failed."""
 
 
-def answer(
+def find_answer(
     request: MigrationRequest, message: object, *, begun: bool = False
 ) -> RequestAnswer | None:
-    """Return the answer that a record gives; None: the record is not about the request.
+    """Return the answer in a record; None: the record is not about the request.
 
-    `begun`: an earlier record has answered. A repeated request for a drain continues the drain under the
-    id of the first request.
+    `begun` says that an earlier record was an answer. A repeated request for a drain continues the drain
+    under the id of the first request.
     """
     if isinstance(message, DeadLetter):
-        return _refused(request, message)
+        return _read_refusal(request, message)
     if isinstance(message, DrainStatus):
-        return _drain(request, message, begun=begun)
+        return _read_drain(request, message, begun=begun)
     if isinstance(message, MigrationStatus):
-        return _migration(request, message)
+        return _read_migration(request, message)
     return None
 
 
-def refused_request(letter: DeadLetter) -> tuple[str, str] | None:
+def parse_refused_request(letter: DeadLetter) -> tuple[str, str] | None:
     """Return cluster and id of the request in a dead letter; None: it contains no request."""
     if letter.topic != REQUESTS or letter.parts > 1:
         return None
@@ -55,13 +55,15 @@ def refused_request(letter: DeadLetter) -> tuple[str, str] | None:
     return str(record.get("cluster")), str(record.get("request_id"))
 
 
-def _refused(request: MigrationRequest, letter: DeadLetter) -> RequestAnswer | None:
-    if refused_request(letter) != (request.cluster, request.request_id):
+def _read_refusal(request: MigrationRequest, letter: DeadLetter) -> RequestAnswer | None:
+    if parse_refused_request(letter) != (request.cluster, request.request_id):
         return None
     return RequestAnswer(f"refused: {letter.reason}", done=True, failed=True)
 
 
-def _drain(request: MigrationRequest, status: DrainStatus, *, begun: bool) -> RequestAnswer | None:
+def _read_drain(
+    request: MigrationRequest, status: DrainStatus, *, begun: bool
+) -> RequestAnswer | None:
     if status.node != request.node or request.action not in _DRAINED:
         return None
     if request.action == "drain" and status.request_id != request.request_id and not begun:
@@ -72,7 +74,7 @@ def _drain(request: MigrationRequest, status: DrainStatus, *, begun: bool) -> Re
     return RequestAnswer(sentence(status), done=done, failed=taken_back)
 
 
-def _migration(request: MigrationRequest, status: MigrationStatus) -> RequestAnswer | None:
+def _read_migration(request: MigrationRequest, status: MigrationStatus) -> RequestAnswer | None:
     if request.action == "migrate":
         if request.pod is None or status.pod.uid != request.pod.uid or status.trigger != "request":
             return None

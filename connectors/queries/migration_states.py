@@ -25,7 +25,7 @@ class MigrationStates:
     """The newest record of each migration and of each drain."""
 
     back_ms: int
-    looked: SearchProgress
+    progress: SearchProgress
     migrations: dict[str, MigrationStatus] = field(default_factory=dict)
     """By id, newest first."""
     drains: dict[str, DrainStatus] = field(default_factory=dict)
@@ -34,92 +34,90 @@ class MigrationStates:
     def forget_ended(self, before_ms: int) -> None:
         """Remove migrations and drains that ended before a time."""
 
-        def counts(status: Status) -> bool:
-            return _goes_on(status) or status.happened_at_ms >= before_ms
+        def is_shown(status: Status) -> bool:
+            return _is_unfinished(status) or status.happened_at_ms >= before_ms
 
-        self.migrations = {name: each for name, each in self.migrations.items() if counts(each)}
-        self.drains = {name: each for name, each in self.drains.items() if counts(each)}
+        self.migrations = {key: move for key, move in self.migrations.items() if is_shown(move)}
+        self.drains = {node: drain for node, drain in self.drains.items() if is_shown(drain)}
 
-    def shown(self, *, everything: bool) -> list[Status]:
-        """Return the unfinished ones, or all; the oldest change first."""
+    def list_statuses(self, *, everything: bool) -> list[Status]:
+        """Return unfinished migrations and drains, or all of them; oldest change first."""
         statuses: list[Status] = [*self.migrations.values(), *self.drains.values()]
-        chosen = [each for each in statuses if everything or _goes_on(each)]
-        return sorted(chosen, key=lambda each: each.happened_at_ms)
+        chosen = [status for status in statuses if everything or _is_unfinished(status)]
+        return sorted(chosen, key=lambda status: status.happened_at_ms)
 
-    def live_of(self, namespace: str, name: str) -> MigrationStatus | None:
+    def find_live(self, namespace: str, name: str) -> MigrationStatus | None:
         """Return the unfinished migration of a pod, if any."""
-        for each in self.migrations.values():
-            if each.phase in LIVE and (each.pod.namespace, each.pod.name) == (namespace, name):
-                return each
-        return None
+        live = (status for status in self.migrations.values() if status.phase in LIVE)
+        return next((m for m in live if (m.pod.namespace, m.pod.name) == (namespace, name)), None)
 
     @property
-    def complete(self) -> bool:
-        """Whether all unfinished migrations are here, because no limit was reached."""
-        return self.looked.records < RECORDS_MAX
+    def is_complete(self) -> bool:
+        """Whether no limit was reached, so that all unfinished migrations are here."""
+        return self.progress.records < RECORDS_MAX
 
     @property
     def cut_off(self) -> str:
-        return f"only the newest {self.looked.records} records were read"
+        return f"only the newest {self.progress.records} records were read"
 
-    def undrained(self, node: str) -> bool:
+    def is_undrained(self, node: str) -> bool:
         """Tell whether the newest drain of a node has ended."""
-        return node in self.drains and not _goes_on(self.drains[node])
+        return node in self.drains and not _is_unfinished(self.drains[node])
 
-    def hinders(self, found: MigrationStatus | None, action: str) -> str | None:
+    def find_obstacle(self, migration: MigrationStatus | None, action: str) -> str | None:
         """Return why a migration cannot be paused, resumed or aborted; None: it may be possible."""
-        if found is None:
-            return "none is in progress" if self.complete else None
-        if found.phase not in LIVE:
-            return f"it has ended, {found.phase}"
-        if action == "pause" and found.paused:
+        if migration is None:
+            return "none is in progress" if self.is_complete else None
+        if migration.phase not in LIVE:
+            return f"it has ended, {migration.phase}"
+        if action == "pause" and migration.paused:
             return "it is already paused"
-        if action == "resume" and not found.paused:
+        if action == "resume" and not migration.paused:
             return "it is not paused"
         return None
 
-    def line(self, status: Status, now_ms: int) -> str:
-        """Return time, age and description of a status."""
+    def format_line(self, status: Status, now_ms: int) -> str:
         ago_ms = now_ms - status.happened_at_ms
         ago = f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""
         return f"{time_text(status.happened_at_ms)}{ago}  {sentence(status)}"
 
-    def as_json(self, status: Status) -> str:
+    def encode_status(self, status: Status) -> str:
         return encode(status).decode()
 
-    def summary(self) -> str:
+    def summarize(self) -> str:
         """Return the numbers of migrations by phase, and of drained nodes."""
-        phases = Counter(each.phase for each in self.migrations.values())
+        migrations = self.migrations.values()
+        phases = Counter(migration.phase for migration in migrations)
         live = sum(phases[phase] for phase in LIVE)
-        paused = sum(each.paused and each.phase in LIVE for each in self.migrations.values())
+        paused = sum(migration.paused and migration.phase in LIVE for migration in migrations)
         ended = ", ".join(f"{phases[name]} {name}" for name in sorted(phases) if name not in LIVE)
         parts = [f"{live} under way{f' ({paused} paused)' if paused else ''}"]
         parts.append(f"ended within {duration_text(self.back_ms)}: {ended or 'none'}")
-        draining = sum(_goes_on(each) and not each.dry_run for each in self.drains.values())
+        draining = sum(_is_unfinished(node) and not node.dry_run for node in self.drains.values())
         if draining:
             parts.append(
                 f"{draining} {'node takes' if draining == 1 else 'nodes take'} no new pods"
             )
-        if not self.complete:
+        if not self.is_complete:
             parts.append(self.cut_off)
         return "; ".join(parts)
 
 
 def read_states(connection: Connection, cluster: str, back_ms: int) -> MigrationStates:
-    """Return unfinished migrations and drains, and those that ended in the time before the newest record.
+    """Return unfinished migrations and drains, and those that ended at most `back_ms` ago.
 
-    Raises BrokerUnavailable if the topic does not exist or no broker answers.
+    Time is counted from the newest record. Raises BrokerUnavailable.
     """
-    looked = SearchProgress()
+    progress = SearchProgress()
     past = PastMessages(connection, "status", cluster, RECORDS_MAX)
-    return collect_states(past.newest(looked), looked, back_ms)
+    return collect_states(past.newest(progress), progress, back_ms)
 
 
 def collect_states(
-    messages: Iterable[Any], looked: SearchProgress, back_ms: int
+    messages: Iterable[Any], progress: SearchProgress, back_ms: int
 ) -> MigrationStates:
     """See `read_states`. Messages of `status` are newest first."""
-    states = MigrationStates(back_ms, looked)
+    states = MigrationStates(back_ms, progress)
     newest_ms: int | None = None
     for message in messages:
         if not isinstance(message, Status):
@@ -137,7 +135,7 @@ def collect_states(
     return states
 
 
-def _goes_on(status: Status) -> bool:
+def _is_unfinished(status: Status) -> bool:
     if isinstance(status, DrainStatus):
         # A dry drain ends when it has reported what it would do.
         return status.phase == "Draining" if status.dry_run else status.phase != "Undrained"

@@ -56,7 +56,7 @@ class NodeUsageRow:
         return max(self.percent.get("cpu", -1.0), self.percent.get("memory", -1.0))
 
 
-def policy_in_force(records: ClusterRecords) -> Policy:
+def read_policy_in_force(records: ClusterRecords) -> Policy:
     """Return the newest policy; the default policy if there is none, or it has errors."""
     try:
         return read_policy(records.policy.document if records.policy else "")
@@ -66,10 +66,10 @@ def policy_in_force(records: ClusterRecords) -> Policy:
 
 def list_node_usage(records: ClusterRecords) -> list[NodeUsageRow]:
     """Return a row per node, the node with the highest percentage first."""
-    oldest_ms = policy_in_force(records).rebalance.node_metric_expiration_seconds * 1_000
+    oldest_ms = read_policy_in_force(records).rebalance.node_metric_expiration_seconds * 1_000
     pools = records.round.pools if records.round else ()
     hot = {
-        each.node: "hot" if each.cost is None else "at risk" for pool in pools for each in pool.hot
+        node.node: "hot" if node.cost is None else "at risk" for pool in pools for node in pool.hot
     }
     names = records.nodes or records.metrics
     rows = [_row(records, name, hot.get(name), oldest_ms) for name in names]
@@ -100,16 +100,16 @@ def _row(records: ClusterRecords, name: str, hot: str | None, oldest_ms: int) ->
         metric.memory_is if metric else None,
         metric.source if metric else None,
         records.measured_pods.get(name, 0),
-        tuple(each for each in state if each),
+        tuple(word for word in state if word),
     )  # fmt: skip
 
 
 def _find_p95(metric: NodeMetric | None) -> tuple[Mapping[str, int], int | None]:
-    """Return the 95th percentile of the shortest window that has one, and the window."""
-    measured = [each for each in metric.aggregated if each.usage.get("p95")] if metric else []
+    """Return the 95th percentile over the shortest possible window, and the length of the window."""
+    measured = [window for window in metric.aggregated if window.usage.get("p95")] if metric else []
     if not measured:
         return {}, None
-    shortest = min(measured, key=lambda each: each.duration_ms)
+    shortest = min(measured, key=lambda window: window.duration_ms)
     return shortest.usage["p95"], shortest.duration_ms
 
 
@@ -126,23 +126,24 @@ def usage_table(rows: Sequence[NodeUsageRow]) -> list[tuple[str, ...]]:
 
 
 def _cells(row: NodeUsageRow) -> tuple[str, ...]:
-    def of(resource: str) -> tuple[str, str, str]:
+    def cells_of(resource: str) -> tuple[str, str, str]:
         amount = row.usage.get(resource)
         percents = (row.percent.get(resource), row.p95_percent.get(resource))
         return (
             _UNKNOWN if amount is None else format_amount(resource, amount),
-            *(_UNKNOWN if each is None else f"{each:.0f}%" for each in percents),
+            *(_UNKNOWN if percent is None else f"{percent:.0f}%" for percent in percents),
         )  # type: ignore[return-value]  # three texts
 
     age = _UNKNOWN if row.age_ms is None else ago_text(row.age_ms)
     pods = str(row.pods) if row.usage else _UNKNOWN
     state = ", ".join(row.state)
-    return (row.node, *of("cpu"), *of("memory"), pods, age, row.source or _UNKNOWN, state)
+    amounts = (*cells_of("cpu"), *cells_of("memory"))
+    return (row.node, *amounts, pods, age, row.source or _UNKNOWN, state)
 
 
-def definitions(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Iterator[str]:
+def describe_columns(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Iterator[str]:
     """Yield the definitions of the numbers, for a comparison with `kubectl top`."""
-    collect = policy_in_force(records).collect
+    collect = read_policy_in_force(records).collect
     average = duration_text(collect.as_messages[0].average_ms)
     pools = " (its pool's own window, where `collect.pools` has one)" if collect.pools else ""
     yield f"CPU, MEMORY   mean over {average}{pools} up to the newest sample, whose age is AGE"

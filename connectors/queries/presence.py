@@ -61,67 +61,67 @@ def describe_silence(tick_ms: int | None, now_ms: int) -> str | None:
 class SearchResult:
     """The result of a search for a name."""
 
-    found: bool
+    exists: bool
     records: int = 0
     """Records that were read."""
-    whole: bool = True
-    """These were all records."""
-    close: str | None = None
-    """A similar name that exists."""
-    removed: bool = False
+    read_all: bool = True
+    """Whether no limit was reached."""
+    similar_name: str | None = None
+    """A similar existing name."""
+    was_removed: bool = False
     """Whether the object was removed."""
 
-    def warning(self, what: str) -> str | None:
+    def warning(self, name: str) -> str | None:
         """Return a sentence if no record names the object; None: a record does."""
-        if self.found:
+        if self.exists:
             return None
-        if self.removed:
-            return f"{what} was removed."
-        where = "" if self.whole else f" in the newest {self.records} records"
-        meant = f" Did you mean {self.close}?" if self.close else ""
-        return f"{what} has never been seen{where}: no producer names it.{meant}"
+        if self.was_removed:
+            return f"{name} was removed."
+        where = "" if self.read_all else f" in the newest {self.records} records"
+        meant = f" Did you mean {self.similar_name}?" if self.similar_name else ""
+        return f"{name} has never been seen{where}: no producer names it.{meant}"
 
 
-def seek_cluster(connection: Connection, cluster: str) -> SearchResult:
+def search_cluster(connection: Connection, cluster: str) -> SearchResult:
     """Search records of producers for a cluster. Raises BrokerUnavailable."""
-    found = _seek(connection, cluster, _ABOUT_CLUSTERS, lambda message: True)
-    if found.found:
-        return found
-    close = get_close_matches(cluster, sorted(_clusters(connection)), n=1)
-    return SearchResult(False, found.records, found.whole, close[0] if close else None)
+    result = _search(connection, cluster, _ABOUT_CLUSTERS, lambda message: True)
+    if result.exists:
+        return result
+    similar = get_close_matches(cluster, sorted(_clusters(connection)), n=1)
+    return SearchResult(False, result.records, result.read_all, similar[0] if similar else None)
 
 
-def seek_node(connection: Connection, cluster: str, node: str) -> SearchResult:
+def search_node(connection: Connection, cluster: str, node: str) -> SearchResult:
     """Search records of producers for a node that was not removed. Raises BrokerUnavailable."""
     names: dict[str, bool] = {}
 
-    def is_it(message: Any) -> bool:
+    def is_node(message: Any) -> bool:
         name = getattr(message, "node", None)
         if name is not None:
             names.setdefault(name, getattr(message, "event", "") != "removed")
         return name == node
 
-    found = _seek(connection, cluster, _ABOUT_NODES, is_it)
-    if found.found and names[node]:
-        return found
-    if found.found:
-        return SearchResult(False, removed=True)
-    there = sorted(name for name, is_there in names.items() if is_there)
-    close = get_close_matches(node, there, n=1)
-    return SearchResult(False, found.records, found.whole, close[0] if close else None)
+    result = _search(connection, cluster, _ABOUT_NODES, is_node)
+    if result.exists and names[node]:
+        return result
+    if result.exists:
+        return SearchResult(False, was_removed=True)
+    existing = sorted(name for name, is_there in names.items() if is_there)
+    similar = get_close_matches(node, existing, n=1)
+    return SearchResult(False, result.records, result.read_all, similar[0] if similar else None)
 
 
-def _seek(
-    connection: Connection, cluster: str, topics: tuple[str, ...], wanted: Callable[[Any], bool]
+def _search(
+    connection: Connection, cluster: str, topics: tuple[str, ...], is_match: Callable[[Any], bool]
 ) -> SearchResult:
-    records, whole = 0, True
+    records, read_all = 0, True
     for topic in topics:
-        looked = SearchProgress()
-        for message in PastMessages(connection, topic, cluster, RECORDS_MAX).newest(looked):
-            if wanted(message):
+        progress = SearchProgress()
+        for message in PastMessages(connection, topic, cluster, RECORDS_MAX).newest(progress):
+            if is_match(message):
                 return SearchResult(True)
-        records, whole = records + looked.records, whole and looked.whole
-    return SearchResult(False, records, whole)
+        records, read_all = records + progress.records, read_all and progress.whole
+    return SearchResult(False, records, read_all)
 
 
 def _clusters(connection: Connection) -> Iterator[str]:
@@ -132,9 +132,9 @@ def _clusters(connection: Connection) -> Iterator[str]:
 
 def find_pod(connection: Connection, cluster: str, namespace: str, name: str) -> PodRef | str:
     """Return the pod, or a sentence that it is unknown or has ended. Raises BrokerUnavailable."""
-    looked = SearchProgress()
+    progress = SearchProgress()
     past = PastMessages(connection, "pod-lifecycle", cluster, _PODS_MAX)
-    for message in past.newest(looked):
+    for message in past.newest(progress):
         if not isinstance(message, PodLifecycle):
             continue
         pod = message.pod
@@ -144,6 +144,6 @@ def find_pod(connection: Connection, cluster: str, namespace: str, name: str) ->
             return f"pod {namespace}/{name} of cluster {cluster} has ended: it was {message.event}"
         return PodRef(namespace=namespace, name=name, uid=pod.uid)
     where = "topic pod-lifecycle"
-    if not looked.whole:
-        where = f"the newest {looked.records} records of {where}"
+    if not progress.whole:
+        where = f"the newest {progress.records} records of {where}"
     return f"pod {namespace}/{name} of cluster {cluster} is not in {where}"

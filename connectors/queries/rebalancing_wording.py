@@ -17,7 +17,7 @@ def pod_text(pod: PodRef) -> str:
 
 
 def list_judged_pools(message: RebalanceRound) -> list[PoolRound]:
-    """Return the pools whose nodes a strategy has judged; if there is none, all pools.
+    """Return the pools whose nodes a strategy has judged; all pools if no pool was judged.
 
     LowNodeLoad does not judge nodes of a pool without thresholds.
     """
@@ -48,7 +48,7 @@ def classes_text(pool: PoolRound) -> str:
     return ", ".join(f"{count} {name}" for count, name in counts if count)
 
 
-def unnamed_hot(pool: PoolRound) -> int:
+def count_unnamed_hot(pool: PoolRound) -> int:
     """Return how many hot nodes of a pool the record does not name.
 
     A record names a limited number, and moves by risk look at some of the hot nodes only.
@@ -58,7 +58,7 @@ def unnamed_hot(pool: PoolRound) -> int:
 
 
 def memory_text(pool: PoolRound) -> str:
-    """Return that nodes measure memory by different definitions; empty: they do not."""
+    """Name the definitions of memory if the pool's nodes use several; empty: they use one."""
     counted = ", ".join(f"{name} on {count}" for name, count in sorted(pool.memory.items()))
     return f"memory of its nodes is not comparable: {counted}" if counted else ""
 
@@ -68,12 +68,12 @@ def _pool_text(pool: PoolRound) -> str:
     if pool.gate:
         return f"pool {pool.pool} stopped: {pool.gate}{mixed}"
     text = f"pool {pool.pool}: {classes_text(pool) or 'no nodes'}{mixed}"
-    if not pool.hot and not unnamed_hot(pool):
+    if not pool.hot and not count_unnamed_hot(pool):
         return text
     names = [f"{hot.node} ({hot.gate or f'{hot.leaving} leave'})" for hot in pool.hot]
-    more = max(0, len(names) - HOT_NAMED_MAX) + unnamed_hot(pool)
-    named = ", ".join(names[:HOT_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-    return f"{text}; {pool.leaving} of {pool.wanted} wanted pods leave; hot: {named}"
+    more = max(0, len(names) - HOT_NAMED_MAX) + count_unnamed_hot(pool)
+    names_text = ", ".join(names[:HOT_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{text}; {pool.leaving} of {pool.wanted} wanted pods leave; hot: {names_text}"
 
 
 def migration_text(message: MigrationStatus) -> str:
@@ -89,7 +89,7 @@ def migration_text(message: MigrationStatus) -> str:
 
 
 def drain_text(message: DrainStatus) -> str:
-    kept = [f"{pod_text(each.pod)} ({each.reason})" for each in message.protected[:HOT_NAMED_MAX]]
+    kept = [f"{pod_text(pod.pod)} ({pod.reason})" for pod in message.protected[:HOT_NAMED_MAX]]
     protected = f"; not evicted: {', '.join(kept)}" if kept else ""
     dry = "dry run: " if message.dry_run else ""
     return (
@@ -100,13 +100,13 @@ def drain_text(message: DrainStatus) -> str:
 
 def request_text(message: MigrationRequest) -> str:
     if message.node is not None and message.action in ("drain", "undrain"):
-        what = f"node {message.node}"
+        subject = f"node {message.node}"
     elif message.pod is not None:
-        what = f"pod {pod_text(message.pod)}"
+        subject = f"pod {pod_text(message.pod)}"
     else:
-        what = f"migration {message.migration_id or '(no id given)'}"
+        subject = f"migration {message.migration_id or '(no id given)'}"
     why = f": {message.reason}" if message.reason else ""
-    return f"request {message.request_id}: {message.action} {what}{why}"
+    return f"request {message.request_id}: {message.action} {subject}{why}"
 
 
 def move_text(message: MoveOutcome) -> str:

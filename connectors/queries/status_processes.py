@@ -94,14 +94,14 @@ def _count_lag(
 ) -> int | None:
     committed: dict[tuple[str, int], int] = {}
     for group in groups:
-        for place in partitions & group.committed.keys():
-            committed[place] = max(group.committed[place], committed.get(place, 0))
+        for partition in partitions & group.committed.keys():
+            committed[partition] = max(group.committed[partition], committed.get(partition, 0))
     ends = {
         (topic, extent.partition): extent.next_offset
         for topic, extents in records.extents.items()
         for extent in extents
     }
-    lags = [max(0, ends[place] - offset) for place, offset in committed.items() if place in ends]
+    lags = [max(0, ends[key] - committed[key]) for key in committed.keys() & ends.keys()]
     return sum(lags) if lags else None
 
 

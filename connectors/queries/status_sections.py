@@ -29,23 +29,23 @@ def cluster_sections(records: ClusterRecords) -> list[Section]:
     """Return all sections of a cluster. A section says so if its partition cannot be read."""
     rows = list_node_usage(records)
     sections = (
-        ("policies", _policy(records)),
+        ("policies", _build_policy(records)),
         ("clock", worker_section(records)),
         ("", duties_section(records)),
-        ("node-metrics", _usage(records, rows)),
-        ("node-state", _nodes(records, rows)),
-        ("placement-decisions", _pods(records)),
-        ("status", _moves(records)),
+        ("node-metrics", _build_usage(records, rows)),
+        ("node-state", _build_nodes(records, rows)),
+        ("placement-decisions", _build_pods(records)),
+        ("status", _build_moves(records)),
     )
     return [
-        Section(each.name, (f"unknown: partition {records.partition} of {topic} cannot be read",))
+        Section(section.name, (f"partition {records.partition} of {topic} cannot be read",))
         if topic in records.unreadable
-        else each
-        for topic, each in sections
+        else section
+        for topic, section in sections
     ]
 
 
-def _policy(records: ClusterRecords) -> Section:
+def _build_policy(records: ClusterRecords) -> Section:
     record = records.policy
     lines = []
     digest = mode = None
@@ -85,31 +85,31 @@ def _policy(records: ClusterRecords) -> Section:
     return Section("policy", (*lines, text), data)
 
 
-def _usage(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
+def _build_usage(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
     measured: dict[str, list[NodeUsageRow]] = {}
     for row in rows:
         if row.usage:
             measured.setdefault(row.source or "source not named", []).append(row)
     lines, data = [], {}
-    for source, own in sorted(measured.items()):
-        own.sort(key=lambda row: row.age_ms or 0)
-        newest, oldest = own[0], own[-1]
-        stale = sum("stale" in row.state for row in own)
+    for source, source_rows in sorted(measured.items()):
+        source_rows.sort(key=lambda row: row.age_ms or 0)
+        newest, oldest = source_rows[0], source_rows[-1]
+        stale = sum("stale" in row.state for row in source_rows)
         lines.append(
-            f"{source}: {count_text(len(own), 'node')}, freshest {newest.node} {ago_text(newest.age_ms or 0)} "
+            f"{source}: {count_text(len(source_rows), 'node')}, freshest {newest.node} {ago_text(newest.age_ms or 0)} "
             f"old, oldest {oldest.node} {ago_text(oldest.age_ms or 0)}{f'; {stale} stale' if stale else ''}"
         )
-        data[source] = {"nodes": len(own), "stale": stale, "freshest_node": newest.node, "freshest_ms": newest.updated_at_ms,
+        data[source] = {"nodes": len(source_rows), "stale": stale, "freshest_node": newest.node, "freshest_ms": newest.updated_at_ms,
                         "oldest_node": oldest.node, "oldest_ms": oldest.updated_at_ms}  # fmt: skip
     unmeasured = [row.node for row in rows if not row.usage]
     if unmeasured:
-        named = ", ".join(unmeasured[:3]) + (", ..." if len(unmeasured) > 3 else "")
-        lines.append(f"{count_text(len(unmeasured), 'node')} without a metric: {named}")
+        names_text = ", ".join(unmeasured[:3]) + (", ..." if len(unmeasured) > 3 else "")
+        lines.append(f"{count_text(len(unmeasured), 'node')} without a metric: {names_text}")
     data_all = {"sources": data, "nodes_without_metric": len(unmeasured)}
     return Section("usage", tuple(lines) or ("nothing is measured",), data_all)
 
 
-def _nodes(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
+def _build_nodes(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
     newest = records.round
     lines = []
     if newest is None:
@@ -117,20 +117,20 @@ def _nodes(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
     else:
         at = ago(records, newest.decided_at_ms)
         pools = list_judged_pools(newest)
-        for pool in [each for each in pools if each.nodes and not each.gate] or pools:
+        for pool in [pool for pool in pools if pool.nodes and not pool.gate] or pools:
             gate = f"; stopped: {pool.gate}" if pool.gate else ""
             lines.append(f"{classes_text(pool) or 'no nodes'}, by {strategy_text(pool)} {at}{gate}")
         if newest.gate:
             lines.append(f"the round {at} was stopped: {newest.gate}")
     hottest = [row for row in rows[:HOTTEST] if row.highest_percent >= 0]
     width = max((len(row.node) for row in hottest), default=0)
-    for place, row in enumerate(hottest):
+    for rank, row in enumerate(hottest):
         percents = "  ".join(
             f"{name} {row.percent[name]:3.0f}%" for name in ("cpu", "memory") if name in row.percent
         )
         state = f"  {', '.join(row.state)}" if row.state else ""
         lines.append(
-            f"{'hottest ' if not place else '        '}{row.node:{width}}  {percents}{state}"
+            f"{'hottest ' if not rank else '        '}{row.node:{width}}  {percents}{state}"
         )
     classes = {pool.pool: pool.nodes for pool in newest.pools} if newest else {}
     data = {
@@ -145,19 +145,20 @@ def _nodes(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
     return Section("nodes", tuple(lines), data)
 
 
-def _pods(records: ClusterRecords) -> Section:
+def _build_pods(records: ClusterRecords) -> Section:
     newest = list(records.decisions.values())
-    waiting = [each for each in newest if each.waits]
-    refused = sum(each.outcome == "refused" for each in newest)
+    waiting = [decision for decision in newest if decision.waits]
+    refused = sum(decision.outcome == "refused" for decision in newest)
     cut = " (only the newest were read)" if records.decisions_cut else ""
     seen = f"of {count_text(len(newest), 'pod')} decided on in the last hour{cut}"
     reasons = Counter(
-        each.reasons[0].reason if each.reasons else each.message or each.outcome for each in waiting
+        decision.reasons[0].reason if decision.reasons else decision.message or decision.outcome
+        for decision in waiting
     )
     lines = [f"{len(waiting)} waiting for a node, {refused} refused, {seen}"]
     if waiting:
         reason, count = reasons.most_common(1)[0]
-        example = max(waiting, key=lambda each: each.attempt)
+        example = max(waiting, key=lambda decision: decision.attempt)
         lines.append(f"most frequent reason, {count_text(count, 'pod')}: {reason}")
         lines.append(
             f"tried most often: {pod_text(example.pod)}, {count_text(example.attempt + 1, 'attempt')}"
@@ -166,21 +167,21 @@ def _pods(records: ClusterRecords) -> Section:
     return Section("pods", tuple(lines), data)
 
 
-def _moves(records: ClusterRecords) -> Section:
+def _build_moves(records: ClusterRecords) -> Section:
     migrations = list(records.migrations.values())
-    phases = Counter(each.phase for each in migrations if not each.dry_run)
-    dry = sum(each.dry_run for each in migrations)
+    phases = Counter(migration.phase for migration in migrations if not migration.dry_run)
+    dry = sum(migration.dry_run for migration in migrations)
     live = sum(phases[phase] for phase in LIVE)
     ended = [f"{n} {name.lower()}" for name, n in sorted(phases.items()) if name not in LIVE]
     text = f"{live} under way; in the last hour: {', '.join(ended) or 'no move ended'}"
     lines = [f"{text}, {count_text(dry, 'dry run')}" if dry else text]
     newest = migrations[:MOVES]
-    lines += [_move_line(records, each) for each in newest]
+    lines += [_move_line(records, migration) for migration in newest]
     moved = []
-    for each in newest:
-        outcome = records.moves.get(each.migration_id)
+    for migration in newest:
+        outcome = records.moves.get(migration.migration_id)
         moved.append(
-            {"migration": each.payload(), "outcome": outcome.payload() if outcome else None}
+            {"migration": migration.payload(), "outcome": outcome.payload() if outcome else None}
         )
     return Section(
         "moves", tuple(lines), {"phases": dict(phases), "dry_runs": dry, "newest": moved}

@@ -1,7 +1,6 @@
 """Messages as sentences, for `loadstream topic tail`.
 
-A sentence begins with the subject of the message and is one line. The whole message is what `--json`
-prints.
+A sentence begins with the subject of the message and is one line. `--json` prints the whole message.
 """
 
 from functools import singledispatch
@@ -35,13 +34,13 @@ _HIDDEN = ("schema_version", "kind", "cluster")
 
 
 def sentence(message: Any) -> str:
-    """Return a message, or the refusal of one, as one line of printable characters."""
+    """Return a message or a refusal as one line of printable characters."""
     return to_one_line(_sentence(message)).strip()
 
 
 @singledispatch
 def _sentence(message: Any) -> str:
-    """Describe a message that is rarely read by its fields."""
+    """List the fields of a message for which no function is registered."""
     fields = message.payload().items()
     texts = [f"{name} {value}" for name, value in fields if name not in _HIDDEN and value]
     return f"{getattr(message, 'kind', type(message).__name__)}: {', '.join(texts)}"
@@ -66,15 +65,15 @@ def _(message: NodeUsage) -> str:
 
 @_sentence.register
 def _(message: NodeState) -> str:
-    what = f"node {message.node} {message.event}"
+    subject = f"node {message.node} {message.event}"
     if message.event == "removed":
-        return what
+        return subject
     details = [f"{name} {amount}" for name, amount in message.allocatable.items()]
     if message.taints:
         details.append(_count(len(message.taints), "taint"))
     if message.unschedulable:
         details.append("unschedulable")
-    return f"{what}: {', '.join(details) or 'nothing allocatable'}{_of_list(message.list_id)}"
+    return f"{subject}: {', '.join(details) or 'nothing allocatable'}{_of_list(message.list_id)}"
 
 
 @_sentence.register
@@ -193,7 +192,7 @@ def _reasons(decision: PlacementDecision) -> list[str]:
     reasons = decision.reasons
     if not reasons or reasons[0].reason.removeprefix("node(s) ") in decision.message:
         return []
-    counted = [f"{_count(each.nodes, 'node')}: {each.reason}" for each in reasons[:REASONS_MAX]]
+    counted = [f"{_count(item.nodes, 'node')}: {item.reason}" for item in reasons[:REASONS_MAX]]
     if len(reasons) > REASONS_MAX:
         counted.append(_count(len(reasons) - REASONS_MAX, "further reason"))
     return counted

@@ -66,7 +66,7 @@ ClusterOption = Annotated[
 
 
 def check_metrics(host: str, port: int) -> None:
-    """Refuse an address without a port, which has no effect."""
+    """Refuse an address without a port: the address would have no effect."""
     if host and not port:
         raise typer.BadParameter(
             f"found {host!r} and no port; give --metrics-port, too", param_hint="--metrics-host"
@@ -92,7 +92,7 @@ def as_field(
     """Return a callback that checks an argument as a field of a record.
 
     Args:
-        record: returns the record's class; importing it takes long, so only a running command does so.
+        record: returns the record's class. The import is slow, so only a running command calls it.
         name: name of the field.
         option: name of the argument in errors; None: the parameter of the callback.
     """
@@ -129,29 +129,29 @@ def _usage() -> "type[BaseModel]":
 
 
 def number(
-    unit: str, least: float, most: float | None = None, *, whole: bool = True
+    unit: str, minimum: float, maximum: float | None = None, *, whole: bool = True
 ) -> Callable[[Any], Any]:
     """Return a parser of numbers in a range.
 
     Args:
         unit: unit in the plural for errors, such as `seconds`; empty: none.
-        least: smallest allowed number.
-        most: largest allowed number; None: no limit.
+        minimum: smallest allowed number.
+        maximum: largest allowed number; None: no limit.
         whole: whether only integers are allowed.
     """
-    within = f"at least {least:g}" if most is None else f"{least:g} to {most:g}"
+    within = f"at least {minimum:g}" if maximum is None else f"{minimum:g} to {maximum:g}"
     of_unit = f" of {unit}" if unit else ""
     expected = f"{'a whole number' if whole else 'a number'}{of_unit}, {within}"
 
     def read(value: Any) -> Any:
         try:
-            found = int(value) if whole else float(value)
+            parsed = int(value) if whole else float(value)
         except ValueError:
-            found = None
+            parsed = None
         # NaN is outside every range.
-        if found is None or not (least <= found and (most is None or found <= most)):
+        if parsed is None or not (minimum <= parsed and (maximum is None or parsed <= maximum)):
             raise typer.BadParameter(f"found {value}; expected {expected}")
-        return found
+        return parsed
 
     return read
 
@@ -168,12 +168,12 @@ def parse_object_name(text: str, option: str | None = None) -> tuple[str, str]:
 
 def parse_length_ms(text: str, option: str) -> int:
     """Return a duration above 0; an error names the option."""
-    found_ms = duration_ms(text)
-    if not found_ms:
+    length_ms = duration_ms(text)
+    if not length_ms:
         raise typer.BadParameter(
             f"found {text!r}; expected a duration such as 10m, 1h or 2d", param_hint=option
         )
-    return found_ms
+    return length_ms
 
 
 def topic_names() -> list[str]:
@@ -189,16 +189,15 @@ def find_topic(name: str) -> "Topic":
     from schemas.topics.catalog import TOPIC_BY_NAME
 
     if name not in TOPIC_BY_NAME:
-        close = get_close_matches(name, TOPIC_BY_NAME, n=1)
-        hint = (
-            f"did you mean {close[0]}?" if close else f"expected one of {', '.join(TOPIC_BY_NAME)}"
-        )
+        similar = get_close_matches(name, TOPIC_BY_NAME, n=1)
+        names = ", ".join(TOPIC_BY_NAME)
+        hint = f"did you mean {similar[0]}?" if similar else f"expected one of {names}"
         raise typer.BadParameter(f"there is no topic {name!r}; {hint}", param_hint="TOPIC")
     return TOPIC_BY_NAME[name]
 
 
 def read_source_file(file: Path | None) -> "tuple[SourceSettings, ...]":
-    """Return the usage sources of a file; without a file, the default sources."""
+    """Return the usage sources of a file, or else the default sources."""
     from connectors.kubernetes.sources.registry import list_settings_classes
     from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
 

@@ -51,8 +51,8 @@ def command(
     """
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
-        made = _with_bootstrap(function) if kafka else function
-        app.command(name, epilog=f"Example: loadstream {example}")(made)
+        declared = _with_bootstrap(function) if kafka else function
+        app.command(name, epilog=f"Example: loadstream {example}")(declared)
         return function
 
     return declare
@@ -79,13 +79,13 @@ def _with_bootstrap(function: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def _environment(name: str, value: str | None) -> Iterator[None]:
     """Set an environment variable within a block; None leaves it unchanged."""
-    before = os.environ.get(name)
+    earlier_value = os.environ.get(name)
     os.environ |= {} if value is None else {name: value}
     try:
         yield
     finally:
         os.environ.pop(name, None)
-        os.environ |= {} if before is None else {name: before}
+        os.environ |= {} if earlier_value is None else {name: earlier_value}
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
@@ -151,15 +151,15 @@ def warn_about_cluster(connection: "Connection", cluster: str, *, starting: bool
     Returns whether a producer names the cluster. With `starting`, a worker may still be starting, so a
     clock that has never ticked is not reported. Raises BrokerUnavailable.
     """
-    from connectors.queries.presence import describe_silence, last_tick_ms, seek_cluster
+    from connectors.queries.presence import describe_silence, last_tick_ms, search_cluster
 
     tick_ms = last_tick_ms(connection, cluster)
-    silent = (
+    silence = (
         None if starting and tick_ms is None else describe_silence(tick_ms, wall_clock.now_ms())
     )
-    if silent is not None:
-        warn(silent)
-    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
-    if unseen is not None:
-        warn(unseen)
-    return unseen is None
+    if silence is not None:
+        warn(silence)
+    problem = search_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    if problem is not None:
+        warn(problem)
+    return problem is None

@@ -42,8 +42,8 @@ def write_new(file: Path, text: str) -> None:
 def print_problems(name: str, problems: "Sequence[Problem]") -> NoReturn:
     """Print errors as `file:line: path: what is wrong`, and end the command."""
     for problem in problems:
-        place = f"{name}:{problem.line}" if problem.line else name
-        parts = (place, problem.path, problem.message)
+        position = f"{name}:{problem.line}" if problem.line else name
+        parts = (position, problem.path, problem.message)
         echo(to_one_line(": ".join(part for part in parts if part)), err=True)
     count = len(problems)
     echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Duty = Literal["watch", "collect", "bind", "evict"]
 _DUTIES: tuple[Duty, ...] = ("watch", "collect", "bind", "evict")
-#: Name of the cluster in a scan, where none is given.
+#: Name of the cluster in a scan without a cluster argument.
 _UNNAMED = "cluster"
 
 
@@ -51,9 +51,7 @@ def doctor(
     context: Context = None,
     duty: Annotated[
         Duty | None,
-        typer.Option(
-            help="Process whose credentials these are: a right that it lacks is an error."
-        ),
+        typer.Option(help="Process that uses these credentials; then a missing right is an error."),
     ] = None,
     release: Annotated[
         str | None,
@@ -70,26 +68,26 @@ def doctor(
 ) -> None:
     """Check an installation, and give advice for each fault.
 
-    Kafka is always checked. With CLUSTER, its processes, policy and nodes are checked by its records. With
-    --kubeconfig, --context, --duty, --release or --sources the API server is checked, too: its clock, rights,
+    Always checks Kafka. With CLUSTER, also checks the records of its processes, policy and nodes. With
+    --kubeconfig, --context, --duty, --release or --sources, also checks the API server: its clock, rights,
     and the pods that loadstream would refuse.
     """
-    parsed = None if release is None else parse_object_name(release, "--release")
-    read = None if sources is None else read_source_file(sources)
+    helm_release = None if release is None else parse_object_name(release, "--release")
+    settings = None if sources is None else read_source_file(sources)
     asks_server = bool(kubeconfig or context or duty or release or sources)
     findings = _check_kafka(cluster, scan=not asks_server)
     if asks_server:
-        findings = chain(
-            findings, _check_kubernetes(cluster, (kubeconfig, context), duty, parsed, read)
-        )
+        credentials = (kubeconfig, context)
+        rights = _check_kubernetes(cluster, credentials, duty, helm_release, settings)
+        findings = chain(findings, rights)
     has_error = False
-    for each in findings:
-        has_error |= each.grade == "error"
+    for finding in findings:
+        has_error |= finding.grade == "error"
         if json:
-            whole = {"grade": each.grade, "check": each.check, "text": each.text}
-            print_json({**whole, "advice": each.advice})
+            fields = {"grade": finding.grade, "check": finding.check, "text": finding.text}
+            print_json({**fields, "advice": finding.advice})
         else:
-            echo(to_one_line(str(each)))
+            echo(to_one_line(str(finding)))
     if has_error:
         raise typer.Exit(1)
 

@@ -3,6 +3,7 @@
 import socket
 import ssl
 from collections.abc import Iterator
+from itertools import chain
 
 from connectors.process import wall_clock
 from connectors.queries.cluster_reading import KafkaState
@@ -10,7 +11,7 @@ from connectors.units import count_text, names_text
 from loadstream.doctor.findings import Finding, error, ok, warning
 from schemas.settings.connection import KafkaSettings
 
-#: Time before its expiration at which a certificate is a warning: enough to renew it in office hours.
+#: A certificate that expires within this time is a warning: enough time to renew it in office hours.
 EXPIRES_SOON_MS = 14 * 86_400_000
 #: Topics that a line names.
 _NAMED_MAX = 3
@@ -51,7 +52,7 @@ def check_certificates(settings: KafkaSettings) -> Iterator[Finding]:
                 context.wrap_socket(plain, server_hostname=address[0]) as encrypted,
             ):
                 certificate = encrypted.getpeercert() or {}
-        except OSError as failure:  # the other checks asked another broker
+        except OSError as failure:  # the other checks may have used another broker
             yield warning("certificates", f"{server} does not answer: {failure}")
             continue
         end = str(certificate.get("notAfter", ""))
@@ -75,14 +76,13 @@ def check_topics(kafka: KafkaState) -> Iterator[Finding]:
             f"{len(missing)} of {len(kafka.topics)} are missing: {names_text(missing, _NAMED_MAX)}"
         )
         yield error("topics", text, "Run `loadstream topic create`")
-    differing = [
-        each for found in kafka.topics.values() for each in found if each.verdict == "differs"
-    ]
-    for each in differing[:_NAMED_MAX]:
+    all_findings = chain.from_iterable(kafka.topics.values())
+    differing = [finding for finding in all_findings if finding.verdict == "differs"]
+    for finding in differing[:_NAMED_MAX]:
         # With another number of partitions, keys hash to other partitions.
-        make = error if each.setting == "partitions" else warning
-        text = f"{each.topic}: {each.setting}: expected {each.expected}, found {each.found}"
-        yield make("topics", text, each.remedy.rstrip("."))
+        make = error if finding.setting == "partitions" else warning
+        text = f"{finding.topic}: {finding.setting}: expected {finding.expected}, found {finding.found}"
+        yield make("topics", text, finding.remedy.rstrip("."))
     if len(differing) > _NAMED_MAX:
         more = count_text(len(differing) - _NAMED_MAX, "more difference")
         yield warning("topics", more, "See `loadstream topic check`")

@@ -1,7 +1,7 @@
 """Checks of the API server: whether it answers, its clock, the rights of processes, its pods.
 
-Kubernetes itself checks the rights: those of the given credentials (SelfSubjectAccessReview), or those of
-the service accounts of a Helm release (SubjectAccessReview).
+Kubernetes itself checks the rights of the given credentials (SelfSubjectAccessReview), or of the service
+accounts of a Helm release (SubjectAccessReview).
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from schemas.messages.pods import Pod, PodLifecycle
 
 _RIGHTS = Path(connectors.kubernetes.__file__).parent / "rights.yaml"
 _REVIEWS = "/apis/authorization.k8s.io/v1"
-#: Groups of the API that are asked for only where they are installed.
+#: API groups of programs that not every cluster has.
 _OPTIONAL = ("metrics.k8s.io", "slo.koordinator.sh", "scheduling.koordinator.sh")
 #: Rights that a line names.
 _NAMED_MAX = 4
-#: Longest time until nodes and pods are listed: a cluster of 5,000 nodes takes a third.
+#: Time limit for listing nodes and pods; 5,000 nodes take a third of it.
 LIST_S = 90.0
 
 #: Group, resource with subresource, name of the object or empty, verb.
@@ -39,7 +39,7 @@ Right = tuple[str, str, str, str]
 
 
 async def check_server(server: ApiServer) -> list[Finding]:
-    """Find whether the API server answers, and how far its clock is off."""
+    """Check whether the API server answers, and compare its clock with this machine's."""
     requested_at_ms = wall_clock.now_ms()
     try:
         answer = await server.send("GET", "/version")
@@ -62,10 +62,9 @@ async def check_server(server: ApiServer) -> list[Finding]:
 async def check_rights(
     server: ApiServer, duties: Collection[str], release: tuple[str, str] | None, *, required: bool
 ) -> list[Finding]:
-    """Find rights that the processes of duties lack: those of the credentials that were given, or of the
-    service accounts of a Helm release (namespace and name).
+    """Find missing rights of the server's credentials, or of a Helm release (namespace and name).
 
-    `required`: a missing right is an error, because these credentials are those of the process.
+    With `required`, a missing right is an error, because the process uses these credentials.
     """
     findings = []
     for duty in duties:
@@ -77,9 +76,9 @@ async def check_rights(
                     ok("rights", f"the release does not run {duty}: no service account")
                 )
                 continue
-            allowed = await asyncio.gather(*(_may(server, user, right) for right in rights))
+            allowed = await asyncio.gather(*(_is_allowed(server, user, right) for right in rights))
         except (ApiError, ApiUnreachable) as failure:
-            findings.append(error("rights", f"cannot be asked for: {failure}"))
+            findings.append(error("rights", f"the API server did not check them: {failure}"))
             break
         missing = [right for right, may in zip(rights, allowed, strict=True) if not may]
         findings.append(_judge(duty, user or server.access.origin, missing, required=required))
@@ -90,8 +89,8 @@ def _judge(duty: str, user: str, missing: list[Right], *, required: bool) -> Fin
     if not missing:
         return ok("rights", f"{user} may do everything that {duty} needs")
     needed = [right for right in missing if right[0] not in _OPTIONAL and not right[2]]
-    listed = names_text([_describe(right) for right in needed or missing], _NAMED_MAX)
-    text = f"{user} lacks for {duty}: {listed}"
+    missing_text = names_text([_describe(right) for right in needed or missing], _NAMED_MAX)
+    text = f"{user} lacks for {duty}: {missing_text}"
     if not needed:
         return warning("rights", text, "Only metrics-server and Koordinator's objects need them")
     advice = f"Bind the role loadstream-{duty} of rights.yaml (`helm template ... -s templates/rights.yaml`)"
@@ -119,9 +118,9 @@ def _describe(right: Right) -> str:
     return f"{verb} {resource}{f'.{group}' if group else ''}{f' {name}' if name else ''}"
 
 
-async def _may(server: ApiServer, user: str | None, right: Right) -> bool:
-    group, whole, name, verb = right
-    resource, _, subresource = whole.partition("/")
+async def _is_allowed(server: ApiServer, user: str | None, right: Right) -> bool:
+    group, full_resource, name, verb = right
+    resource, _, subresource = full_resource.partition("/")
     attributes = {
         "group": group, "resource": resource, "subresource": subresource, "name": name, "verb": verb,
     }  # fmt: skip
@@ -136,7 +135,7 @@ async def _may(server: ApiServer, user: str | None, right: Right) -> bool:
 
 
 async def scan_pods(server: ApiServer, cluster: str) -> list[Finding]:
-    """Count the pods of the API server that would be refused; nothing has to run for that."""
+    """Count the cluster's pods that loadstream would refuse; no process of loadstream has to run."""
     watch = KubernetesWatch(cluster, server)
     pods: list[Pod] = []
     try:
@@ -145,7 +144,7 @@ async def scan_pods(server: ApiServer, cluster: str) -> list[Finding]:
                 if isinstance(message, PodLifecycle):
                     pods.append(message.pod)
     except (TimeoutError, WatchBroken) as failure:
-        reasons = [each.why for each in watch.health() if each.why] or [str(failure)]
+        reasons = [state.why for state in watch.health() if state.why] or [str(failure)]
         return [warning("pods", f"nodes and pods cannot be listed: {reasons[0]}")]
     finally:
         await watch.close()

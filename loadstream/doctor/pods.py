@@ -21,7 +21,7 @@ def read_pods(connection: Connection, cluster: str) -> list[Pod]:
     for message in PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest():
         if isinstance(message, PodLifecycle):
             pods.setdefault(message.pod.uid, message)
-    return [each.pod for each in pods.values() if each.event not in ("finished", "deleted")]
+    return [event.pod for event in pods.values() if event.event not in ("finished", "deleted")]
 
 
 def check_pods(pods: Iterable[Pod]) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def check_pods(pods: Iterable[Pod]) -> Iterator[Finding]:
         total, refused = total + 1, refused + bool(names)
         counts.update(names)
     if refused:
-        order = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         counted = ", ".join(f"{name} {pods}" for name, pods in order)
         advice = "Leave these pods to another scheduler (spec.schedulerName)"
         yield warning("pods", f"{refused} of {total} pods would be refused: {counted}", advice)

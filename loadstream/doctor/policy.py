@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from connectors.kafka.applied import APPLIED, AppliedRecords
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages
-from connectors.policies.entries import TOPIC, newest_entry
+from connectors.policies.entries import TOPIC, find_newest_entry
 from connectors.policies.unmet import find_unmet_requirements
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.queries.node_usage import NodeUsageRow, list_node_usage
@@ -30,13 +30,13 @@ def read_checked_policy(connection: Connection, cluster: str) -> tuple[Policy, F
     The default policy applies if there is no record, or this version cannot read it. Raises
     BrokerUnavailable.
     """
-    newest = newest_entry(connection, cluster)
+    newest = find_newest_entry(connection, cluster)
     if newest is None:
-        return Policy(), ok("policy", "none was applied: the default policy observes")
+        return Policy(), ok("policy", "no policy was applied: the default policy observes")
     try:
         policy = read_policy(newest.record.document, KNOWN)
     except PolicyError as failure:
-        return Policy(), error("policy", f"this version cannot read it: {failure}")
+        return Policy(), error("policy", f"this version cannot read the policy: {failure}")
     state = AppliedRecords(connection, TOPIC).state(newest.partition, newest.offset)
     if state != APPLIED:
         advice = f"See `loadstream policy history {cluster}`"
@@ -54,23 +54,23 @@ def check_pools(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
         for pool in policy.rebalance.node_pools
     ]
     sections.append(("descheduling.nodeSelector", policy.descheduling.node_selector))
-    named = [(section, selector) for section, selector in sections if selector is not None]
+    selectors = [(section, selector) for section, selector in sections if selector is not None]
     empty = 0
-    for section, selector in named:
+    for section, selector in selectors:
         if not any(selector.matches(node.labels) for node in records.nodes.values()):
             empty += 1
             text = f"{section} selects none of {count_text(len(records.nodes), 'node')}"
             yield warning(
                 "policy", f"{text}; {_describe_labels(records, selector)}", "Correct its labels"
             )
-    if named and not empty:
-        yield ok("policy", f"each of {count_text(len(named), 'node selector')} selects nodes")
+    if selectors and not empty:
+        yield ok("policy", f"each of {count_text(len(selectors), 'node selector')} selects nodes")
 
 
 def _describe_labels(records: ClusterRecords, selector: LabelSelector) -> str:
-    """Describe the values of the labels of a selector on the nodes."""
+    """Describe the nodes' values of a selector's labels."""
     texts = []
-    keys = (*selector.match_labels, *(each.key for each in selector.match_expressions))
+    keys = (*selector.match_labels, *(expression.key for expression in selector.match_expressions))
     for key in dict.fromkeys(keys):
         values = Counter(
             node.labels[key] for node in records.nodes.values() if key in node.labels
@@ -83,7 +83,7 @@ def _describe_labels(records: ClusterRecords, selector: LabelSelector) -> str:
 
 
 def check_windows(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
-    """Find windows that the policy uses or collects and no metric reports."""
+    """Find windows that the policy uses or collects, but no metric reports."""
     metrics = [metric for metric in records.metrics.values() if metric.usage is not None]
     if not metrics:
         return
@@ -91,35 +91,35 @@ def check_windows(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
         "Nodes report a window when their samples span half of it; otherwise choose another window"
     )
     reported = [
-        {(each.duration_ms, kind) for each in metric.aggregated for kind in each.usage}
+        {(window.duration_ms, kind) for window in metric.aggregated for kind in window.usage}
         for metric in metrics
     ]
     lengths = sorted({duration_ms for windows in reported for duration_ms, _ in windows})
-    there = ", ".join(map(duration_text, lengths)) or "none"
+    reported_text = ", ".join(map(duration_text, lengths)) or "none"
     for field, statistic, window_ms in list_needed_windows(policy):
         filled = sum(
             any(kind == statistic and window_ms in (0, length) for length, kind in windows)
             for windows in reported
         )
-        what = f"{statistic} over {duration_text(window_ms)}" if window_ms else statistic
-        text = f"loadAware.aggregated.{field}: {filled} of {count_text(len(metrics), 'node')} report {what}"
+        wanted_window = f"{statistic} over {duration_text(window_ms)}" if window_ms else statistic
+        text = f"loadAware.aggregated.{field}: {filled} of {count_text(len(metrics), 'node')} report {wanted_window}"
         if filled == len(metrics):
             yield ok("windows", text)
         else:
-            yield warning("windows", f"{text}; reported windows: {there}", advice)
+            yield warning("windows", f"{text}; reported windows: {reported_text}", advice)
     # Metrics that other programs aggregate have no number of samples; the policy does not set their windows.
     if not any(metric.samples for metric in metrics):
         return
     for section, collect in policy.collect.by_section.items():
         collected = collect.metric_aggregate_policy.durations_ms
-        unfilled = ", ".join(duration_text(each) for each in collected if each not in lengths)
+        unfilled = ", ".join(map(duration_text, (ms for ms in collected if ms not in lengths)))
         if unfilled:
             text = f"{section}.metricAggregatePolicy: no node reports a window of {unfilled}"
-            yield warning("windows", f"{text}; reported windows: {there}", advice)
+            yield warning("windows", f"{text}; reported windows: {reported_text}", advice)
 
 
 def check_low_thresholds(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
-    """Find pools whose measured nodes are all above the low thresholds, so that no node takes pods."""
+    """Find pools in which every measured node exceeds the low thresholds, so that no node takes pods."""
     if not policy.judges_by_thresholds:
         return
     rows = list_node_usage(records)
@@ -155,7 +155,7 @@ def check_low_thresholds(records: ClusterRecords, policy: Policy) -> Iterator[Fi
 
 
 def check_memory(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:
-    """Find nodes whose memory is measured by another definition than that of others, or by two."""
+    """Find nodes that measure memory by different definitions."""
     definitions: defaultdict[str, set[str]] = defaultdict(set)
     past = PastMessages(connection, "node-metrics", records.cluster, METRICS_MAX)
     for metric in past.newest():
@@ -163,7 +163,7 @@ def check_memory(connection: Connection, records: ClusterRecords) -> Iterator[Fi
             definitions[metric.node].add(metric.memory_is or "unknown")
     counts = Counter(" and ".join(sorted(names)) for names in definitions.values())
     if len(set().union(*definitions.values())) > 1:
-        order = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         counted = ", ".join(f"{name} on {nodes}" for name, nodes in order)
         text = f"nodes are measured by several definitions: {counted}"
         advice = "They cannot be compared: measure all nodes with the same kind of source"

@@ -1,7 +1,7 @@
-"""Checks of what runs for a cluster: its clock, its worker, and its duties.
+"""Checks of a cluster's processes: its worker, its clock, and its duties.
 
 A running process is a member of a consumer group, and writes records. The embedded broker does not
-list the members of a group, so there only records count.
+list the members of a group, so only records show whether a process runs.
 """
 
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ from schemas.policy import Policy
 LAG_MAX = 20_000
 #: Commands that are compared with their outcomes, newest first.
 _COMMANDS_MAX = 500
-#: An outcome is written some time after its command expires.
+#: Time between the expiry of a command and its outcome.
 _GRACE_MS = 10_000
 
 
 def check_processes(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
-    """Check the worker, the duties and the measurements of a cluster, by records that can be read."""
+    """Check the worker, the duties and the measurements of a cluster by its readable records."""
     if "clock" not in records.unreadable:
         yield from _check_worker(records)
     yield from _check_duties(records, policy)
@@ -36,7 +36,7 @@ def check_processes(records: ClusterRecords, policy: Policy) -> Iterator[Finding
 
 
 def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
-    """Find whether a worker writes for the cluster, its lag, and whether its clock agrees."""
+    """Check whether a worker writes for the cluster, its lag, and its clock."""
     groups = list_worker_groups(records)
     workers = sum(len(group.members or ()) for group in groups)
     has_ended = any(group.has_existed and group.members is not None for group in groups)
@@ -58,9 +58,8 @@ def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
     else:
         yield error("worker", silent.rstrip("."))
     latest_ms = max(tick_ms or 0, now_ms) + SILENT_AFTER_MS
-    ahead = [
-        each.node for each in records.metrics.values() if (each.updated_at_ms or 0) > latest_ms
-    ]
+    metrics = records.metrics.values()
+    ahead = [metric.node for metric in metrics if (metric.updated_at_ms or 0) > latest_ms]
     if ahead:
         text = (
             f"metrics of {count_text(len(ahead), 'node')} are from the future, such as {ahead[0]}"
@@ -91,11 +90,13 @@ def _check_duties(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
             standby = len(group.members) - 1
             yield ok(duty, f"one process is active{f', {standby} in standby' if standby else ''}")
         elif has_duties:
-            yield _absent(duty, group, records, policy)
+            yield _report_missing_duty(duty, group, records, policy)
 
 
-def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) -> Finding:
-    what = "no process runs any more" if group.has_existed else "no process has ever run"
+def _report_missing_duty(
+    duty: str, group: Group, records: ClusterRecords, policy: Policy
+) -> Finding:
+    state = "no process runs any more" if group.has_existed else "no process has ever run"
     advice = f"Start `loadstream kubernetes {duty} --cluster {records.cluster}`, or see its log"
     effect = {
         "watch": "the state of nodes and pods is old",
@@ -106,15 +107,15 @@ def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) ->
     # A cluster that only observes needs no binder and no evictor. Another source may measure it.
     is_needed = {
         "watch": True,
-        "collect": not _fresh_nodes(records, policy),
+        "collect": not _count_fresh_nodes(records, policy),
         "bind": group.has_existed,
         "evict": not policy.is_dry_for("request"),
     }[duty]
-    return (error if is_needed else warning)(duty, f"{what}: {effect}", advice)
+    return (error if is_needed else warning)(duty, f"{state}: {effect}", advice)
 
 
 def _check_measurements(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
-    total, fresh = len(records.nodes), _fresh_nodes(records, policy)
+    total, fresh = len(records.nodes), _count_fresh_nodes(records, policy)
     if not total:
         yield error(
             "nodes",
@@ -135,7 +136,7 @@ def _check_measurements(records: ClusterRecords, policy: Policy) -> Iterator[Fin
         yield ok("measurements", f"all {count_text(total, 'node')} have a fresh metric")
 
 
-def _fresh_nodes(records: ClusterRecords, policy: Policy) -> int:
+def _count_fresh_nodes(records: ClusterRecords, policy: Policy) -> int:
     return sum(_is_fresh(records, policy, name) for name in records.nodes)
 
 
@@ -148,17 +149,18 @@ def _is_fresh(records: ClusterRecords, policy: Policy, node: str) -> bool:
 
 def check_commands(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:
     """Find evictions that expired without an outcome."""
-    outcomes = PastMessages(connection, "command-outcomes", records.cluster, 2 * _COMMANDS_MAX)
-    done = {each.command_id for each in outcomes.newest() if isinstance(each, CommandOutcome)}
-    past = PastMessages(connection, "eviction-commands", records.cluster, _COMMANDS_MAX)
-    commands = [each for each in past.newest() if isinstance(each, EvictionCommand)]
+    cluster = records.cluster
+    past = PastMessages(connection, "command-outcomes", cluster, 2 * _COMMANDS_MAX)
+    outcomes = (o for o in past.newest() if isinstance(o, CommandOutcome))
+    finished_ids = {outcome.command_id for outcome in outcomes}
+    past = PastMessages(connection, "eviction-commands", cluster, _COMMANDS_MAX)
+    commands = [c for c in past.newest() if isinstance(c, EvictionCommand)]
     until_ms = wall_clock.now_ms() - _GRACE_MS
-    lost = [
-        each for each in commands if each.expires_at_ms < until_ms and each.command_id not in done
-    ]
-    if lost:
+    expired = (command for command in commands if command.expires_at_ms < until_ms)
+    count = sum(command.command_id not in finished_ids for command in expired)
+    if count:
         yield error(
             "commands",
-            f"{len(lost)} of the newest {count_text(len(commands), 'eviction')} expired without an outcome",
-            f"Start `loadstream kubernetes evict --cluster {records.cluster}`, or see its log",
+            f"{count} of the newest {count_text(len(commands), 'eviction')} expired without an outcome",
+            f"Start `loadstream kubernetes evict --cluster {cluster}`, or see its log",
         )

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import SourceContext
@@ -22,7 +23,7 @@ async def check_queries(
     server: ApiServer, cluster: str, sources: Sequence[SourceSettings]
 ) -> list[Finding]:
     """Run each query of each Prometheus source once."""
-    prometheus_sources = [each for each in sources if isinstance(each, PrometheusSettings)]
+    prometheus_sources = [source for source in sources if isinstance(source, PrometheusSettings)]
     if not prometheus_sources:
         return []
     directory = Directory()
@@ -32,9 +33,8 @@ async def check_queries(
             while not directory.nodes_listed:
                 await asyncio.sleep(0.05)
         context = SourceContext(cluster, server, directory)
-        return [
-            finding for each in prometheus_sources for finding in await check_source(each, context)
-        ]
+        checks = [await check_source(source, context) for source in prometheus_sources]
+        return list(chain.from_iterable(checks))
     except TimeoutError:
         return [error("queries", f"the nodes cannot be listed: {directory.failing or 'no answer'}")]
     finally:
@@ -45,14 +45,14 @@ async def check_queries(
 async def check_source(settings: PrometheusSettings, context: SourceContext) -> list[Finding]:
     """Run each query of a source once, and match its result with the nodes of the context's directory."""
     queries, source = settings.queries(), Prometheus(settings, context)
-    named = [
+    named_queries = [
         *((f"nodes.{resource}", query) for resource, query in queries.nodes.items()),
         *((f"pods.{resource}", query) for resource, query in queries.pods.items()),
         *([("nodeTimes", queries.node_times)] if queries.node_times else []),
     ]
     findings = []
     try:
-        for name, query in named:
+        for name, query in named_queries:
             check = f"query {settings.label} {name}"
             try:
                 vector = await source.query(query, context.now_ms())
@@ -67,9 +67,9 @@ async def check_source(settings: PrometheusSettings, context: SourceContext) -> 
 
 def _judge(check: str, vector: _Vector, label: str, directory: Directory) -> Iterator[Finding]:
     total = len(directory.nodes)
-    found = _count_nodes(vector, label, directory)
-    text = f"matches {found} of {total} nodes by label {label}"
-    if found == total:
+    matched = _count_nodes(vector, label, directory)
+    text = f"matches {matched} of {total} nodes by label {label}"
+    if matched == total:
         yield ok(check, text)
         return
     labels = sorted({name for series, _ in vector for name in series})
@@ -77,11 +77,11 @@ def _judge(check: str, vector: _Vector, label: str, directory: Directory) -> Ite
     best, most = nodes.most_common(1)[0] if nodes else ("", 0)
     if not vector:
         advice = "No series matches: check the metric's name and its label matchers"
-    elif most > found:
+    elif most > matched:
         advice = f"Label {best} would match {most}: set nodeLabel: {best}"
     else:
         advice = f"The series have the labels {', '.join(labels) or 'none'}"
-    yield (warning if found else error)(check, text, advice)
+    yield (warning if matched else error)(check, text, advice)
 
 
 def _count_nodes(vector: _Vector, label: str, directory: Directory) -> int:

@@ -1,7 +1,7 @@
 """The command group `migration`: `list`, `start`, `pause`, `resume` and `abort`.
 
-A pod is given as NAMESPACE/NAME. A request contains the uid of the newest pod of this name, so it cannot
-affect a later pod of the same name.
+The user names a pod as NAMESPACE/NAME. A request contains the uid of the newest pod with this name, so it
+cannot affect a later pod with the same name.
 
 Exit codes: 0 done; 1 the request was not written, or with `--wait` was refused or failed; 2 the command
 line is wrong; 3 no record names the cluster, the pod or the migration.
@@ -23,13 +23,13 @@ from loadstream.cli.command import (
     warn_about_cluster,
 )
 from loadstream.migration.requests import (
-    HowTo,
+    IgnoreWindows,
+    Mode,
+    RequestReason,
     Wait,
-    Why,
-    Windows,
-    ask,
     check_cluster,
     request_class,
+    send_request,
     stop,
 )
 from schemas.base.printable import escape_json, to_one_line
@@ -70,20 +70,20 @@ def list_(
     back_ms = parse_length_ms(back, "--back")
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_about_cluster(connection, cluster)
-        found = read_states(connection, cluster, back_ms)
+        is_known = warn_about_cluster(connection, cluster)
+        states = read_states(connection, cluster, back_ms)
     now_ms = wall_clock.now_ms()
-    for message in found.shown(everything=everything):
+    for message in states.list_statuses(everything=everything):
         echo(
-            escape_json(found.as_json(message))
+            escape_json(states.encode_status(message))
             if json
-            else to_one_line(found.line(message, now_ms))
+            else to_one_line(states.format_line(message, now_ms))
         )
     if not json:
-        echo(found.summary())
-    elif not found.complete:
-        warn(found.cut_off)
-    if not seen:
+        echo(states.summarize())
+    elif not states.is_complete:
+        warn(states.cut_off)
+    if not is_known:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -91,9 +91,9 @@ def list_(
 def start(
     cluster: Cluster,
     pod: Pod,
-    mode: HowTo = None,
-    ignore_windows: Windows = False,
-    reason: Why = "",
+    mode: Mode = None,
+    ignore_windows: IgnoreWindows = False,
+    reason: RequestReason = "",
     wait: Wait = False,
     json: Json = False,
 ) -> None:
@@ -104,24 +104,28 @@ def start(
     """
     from connectors.queries.presence import find_pod
 
-    named = parse_object_name(pod)
-    for value, field in zip(named, ("namespace", "name"), strict=True):
+    pod_name = parse_object_name(pod)
+    for value, field in zip(pod_name, ("namespace", "name"), strict=True):
         as_field(_pod, field, "POD")(value)
     with as_messages():
         connection = connect_as_configured()
         check_cluster(connection, cluster)
-        found = find_pod(connection, cluster, *named)
-        if isinstance(found, str):
-            stop(found)
-        ask(
-            connection, cluster, f"requested the migration of pod {pod}", wait=wait, json=json, action="migrate", pod=found,
+        pod_ref = find_pod(connection, cluster, *pod_name)
+        if isinstance(pod_ref, str):
+            stop(pod_ref)
+        send_request(
+            connection, cluster, f"requested the migration of pod {pod}", wait=wait, json=json, action="migrate", pod=pod_ref,
             mode=mode, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
 
 @command(app, "migration pause prod-eu-1 shop/web-1")
 def pause(
-    cluster: Cluster, migration: Migration, reason: Why = "", wait: Wait = False, json: Json = False
+    cluster: Cluster,
+    migration: Migration,
+    reason: RequestReason = "",
+    wait: Wait = False,
+    json: Json = False,
 ) -> None:
     """Pause a migration; its time limit is paused, too."""
     _switch(cluster, migration, "pause", reason, wait=wait, json=json)
@@ -129,7 +133,11 @@ def pause(
 
 @command(app, "migration resume prod-eu-1 shop/web-1")
 def resume(
-    cluster: Cluster, migration: Migration, reason: Why = "", wait: Wait = False, json: Json = False
+    cluster: Cluster,
+    migration: Migration,
+    reason: RequestReason = "",
+    wait: Wait = False,
+    json: Json = False,
 ) -> None:
     """Resume a paused migration."""
     _switch(cluster, migration, "resume", reason, wait=wait, json=json)
@@ -137,7 +145,11 @@ def resume(
 
 @command(app, "migration abort prod-eu-1 shop/web-1")
 def abort(
-    cluster: Cluster, migration: Migration, reason: Why = "", wait: Wait = False, json: Json = False
+    cluster: Cluster,
+    migration: Migration,
+    reason: RequestReason = "",
+    wait: Wait = False,
+    json: Json = False,
 ) -> None:
     """Abort a migration and release its reservation. A pod that was evicted is not moved back."""
     _switch(cluster, migration, "abort", reason, wait=wait, json=json)
@@ -148,21 +160,21 @@ def _switch(
 ) -> None:
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
 
-    named = parse_object_name(migration) if "/" in migration else None
-    if named is None:
+    pod_name = parse_object_name(migration) if "/" in migration else None
+    if pod_name is None:
         as_field(request_class, "migration_id", "MIGRATION")(migration)
     with as_messages():
         connection = connect_as_configured()
         check_cluster(connection, cluster)
         states = read_states(connection, cluster, LIFE_MAX_MS)
-        found = states.migrations.get(migration) if named is None else states.live_of(*named)
-        problem = states.hinders(found, action)
+        status = states.find_live(*pod_name) if pod_name else states.migrations.get(migration)
+        problem = states.find_obstacle(status, action)
         if problem is not None:
-            what = f"pod {migration}" if named else migration
-            stop(f"migration of {what} in cluster {cluster}: {problem}")
-        migration_id = migration if found is None else found.migration_id
+            subject = f"pod {migration}" if pod_name else migration
+            stop(f"migration of {subject} in cluster {cluster}: {problem}")
+        migration_id = migration if status is None else status.migration_id
         text = f"requested {action} of migration {migration_id}"
-        ask(
+        send_request(
             connection, cluster, text, wait=wait, json=json, action=action, migration_id=migration_id,
             reason=reason,
         )  # fmt: skip

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Topic of requests.
 TOPIC = "migration-requests"
 #: Seconds between two reads of the answers.
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 def request_class() -> "type[MigrationRequest]":
@@ -39,7 +39,7 @@ def _field(name: str) -> Callable[[Any], Any]:
     return as_field(request_class, name)
 
 
-HowTo = Annotated[
+Mode = Annotated[
     str | None,
     typer.Option(
         "--mode",
@@ -48,10 +48,10 @@ HowTo = Annotated[
         callback=_field("mode"),
     ),
 ]
-Windows = Annotated[
+IgnoreWindows = Annotated[
     bool, typer.Option("--ignore-windows", help="Do not wait for a maintenance window.")
 ]
-Why = Annotated[
+RequestReason = Annotated[
     str, typer.Option("--reason", help="Reason; shown with the request.", callback=_field("reason"))
 ]
 Wait = Annotated[
@@ -66,13 +66,13 @@ def check_cluster(connection: "Connection", cluster: str) -> None:
         stop("no request was written", NOTHING_FOUND)
 
 
-def stop(why: str, code: int = 1) -> NoReturn:
+def stop(reason: str, code: int = 1) -> NoReturn:
     """End the command with an error."""
-    echo(f"error: {why}", err=True)
+    echo(f"error: {reason}", err=True)
     raise typer.Exit(code)
 
 
-def ask(
+def send_request(
     connection: "Connection", cluster: str, text: str, *, wait: bool, json: bool, **fields: Any
 ) -> None:
     """Write one request; `text` describes it. Raises BrokerUnavailable."""
@@ -88,8 +88,8 @@ def ask(
     )
     answers = []
     if wait:
-        places = (("status", cluster), ("dead-letters", TOPIC))
-        answers = [Arrivals(connection, topic, key) for topic, key in places]
+        sources = (("status", cluster), ("dead-letters", TOPIC))
+        answers = [Arrivals(connection, topic, key) for topic, key in sources]
     _, refused = produce_messages(connection, TOPIC, [request])
     if refused:
         stop(f"the request was not written: {refused[0]}")
@@ -98,26 +98,26 @@ def ask(
     else:
         echo(f"{request.request_id}: {text}; see `loadstream migration list {cluster}`")
     if wait:
-        _follow(request, answers, json=json)
+        _print_answers(request, answers, json=json)
 
 
-def _follow(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:
-    """Print the answers until the last one; Ctrl-C ends the command, and the request stays."""
-    from connectors.queries.migration_answers import answer
+def _print_answers(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:
+    """Print answers until the request has ended. Ctrl-C ends the command, but not the request."""
+    from connectors.queries.migration_answers import find_answer
     from schemas.topics.codec import decode
 
     begun = False
     while True:
         for arrivals in answers:
             for record in arrivals.take():
-                found = answer(request, decode(arrivals.topic, record.value), begun=begun)
-                if found is None:
+                answer = find_answer(request, decode(arrivals.topic, record.value), begun=begun)
+                if answer is None:
                     continue
                 begun = True
                 if json:
-                    print_json({"request_id": request.request_id, **asdict(found)})
+                    print_json({"request_id": request.request_id, **asdict(answer)})
                 else:
-                    echo(found.text, err=found.failed)
-                if found.done:
-                    raise typer.Exit(1 if found.failed else 0)
-        time.sleep(_LOOK_S)
+                    echo(answer.text, err=answer.failed)
+                if answer.done:
+                    raise typer.Exit(1 if answer.failed else 0)
+        time.sleep(_POLL_S)

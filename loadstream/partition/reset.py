@@ -64,10 +64,10 @@ class Plan:
 
     @property
     def lines(self) -> list[str]:
-        """Sentences for the user: records to delete, and offsets at which inputs continue."""
+        """Sentences that name the records to delete, and the offsets at which inputs continue."""
         at = {topic: extent.next_offset for topic, extent in self.extents.items()}
         rows = sum(self._count(changelog_name(table.name)) for table in TABLES)
-        ends = ", ".join(f"{topic} {at[topic]}" for topic in (_USAGE, *_kept_inputs()))
+        ends = ", ".join(f"{topic} {at[topic]}" for topic in (_USAGE, *_list_kept_inputs()))
         return [
             f"partition {self.partition} of both stages:",
             f"  deleted: the rows of {len(TABLES)} tables ({rows} records at most), "
@@ -86,7 +86,7 @@ def plan_reset(connection: Connection, partition: int) -> Plan:
 
     Raises:
         ResetRefused: workers run, the broker is the embedded one, or there is no such partition.
-        BrokerUnavailable: a broker does not answer, or topics are not as the settings say.
+        BrokerUnavailable: a broker does not answer, or topics differ from the settings.
     """
     if connection.embedded:
         raise ResetRefused("the embedded broker keeps no data: restart it instead")
@@ -94,20 +94,20 @@ def plan_reset(connection: Connection, partition: int) -> Plan:
     partitions = connection.settings.partitions
     if partition >= partitions:
         raise ResetRefused(f"found partition {partition}; expected 0 to {partitions - 1}")
-    found = find_topics(connection, expected_names())
-    wrong = [name for name in expected_names() if name not in found]
-    wrong += [name for name, topic in found.items() if topic.partitions != partitions]
-    if wrong:
+    topics = find_topics(connection, expected_names())
+    wrong_names = [name for name in expected_names() if name not in topics]
+    wrong_names += [name for name, topic in topics.items() if topic.partitions != partitions]
+    if wrong_names:
         raise ResetRefused(
-            f"topics are missing or have another number of partitions: {', '.join(wrong)}. "
+            f"topics are missing or have another number of partitions: {', '.join(wrong_names)}. "
             "`loadstream topic create` creates missing topics"
         )
-    members = _members(connection)
+    members = _count_members(connection)
     if members:
         raise ResetRefused(
             f"stop all workers first: {members} are running, or were stopped just now"
         )
-    extents = read_extents(connection, found.values())
+    extents = read_extents(connection, topics.values())
     return Plan(partition, {topic: extents[topic][partition] for topic in extents})
 
 
@@ -131,12 +131,14 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
         for table in CLUSTER_TABLES:
             topic = changelog_name(table)
             writer.write(
-                topic, ((key, None) for key in _keys(connection, topic, partition, extents))
+                topic, ((key, None) for key in _list_keys(connection, topic, partition, extents))
             )
         _reset_windows(connection, writer, plan)
-        tick = ClockTick(partition=partition, now_ms=_log_time(connection, plan), state_lost=True)
+        tick = ClockTick(
+            partition=partition, now_ms=_read_log_time(connection, plan), state_lost=True
+        )
         ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
-        offsets = {topic: ends[topic] - 1 for topic in _kept_inputs() if ends[topic]}
+        offsets = {topic: ends[topic] - 1 for topic in _list_kept_inputs() if ends[topic]}
         row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
         writer.write(_CLUSTER, [(row_key(partition, "", PARTITION).encode(), encode(row))])
         position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
@@ -146,16 +148,16 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
 def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> None:
     """Delete the rows of the aggregate stage, and set its progress to the end of its input.
 
-    The old progress is deleted first: without it, a worker does not start from the other rows.
+    Deletes the old progress first, because a worker does not start from rows without progress.
     """
     topic, partition = changelog_name(WINDOWS), plan.partition
     position = plan.extents[_USAGE].next_offset - 1
     progress = Progress(epoch=0, position=position, samples_sequence=0, pods_sequence=0)
-    of_progress = row_key(partition, "", "progress").encode()
-    keys = _keys(connection, topic, partition, plan.extents)
-    keys.sort(key=lambda key: not key.startswith(of_progress))
-    new = row_key(partition, "", "progress", "0").encode()
-    writer.write(topic, [*((key, None) for key in keys), (new, encode(progress))])
+    progress_prefix = row_key(partition, "", "progress").encode()
+    keys = _list_keys(connection, topic, partition, plan.extents)
+    keys.sort(key=lambda key: not key.startswith(progress_prefix))
+    new_key = row_key(partition, "", "progress", "0").encode()
+    writer.write(topic, [*((key, None) for key in keys), (new_key, encode(progress))])
 
 
 class _Writer:
@@ -167,19 +169,19 @@ class _Writer:
 
     def write(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:
         """Write records in order and wait for them; return the last offset, -1 without records."""
-        places = self._sender.deliver(
+        positions = self._sender.deliver(
             OutgoingRecord(topic, value, RecordPlace(key or b"", self._partition, None))
             for key, value in records
         )
-        return max((offset for _, offset in places), default=-1)
+        return max((offset for _, offset in positions), default=-1)
 
 
-def _kept_inputs() -> list[str]:
+def _list_kept_inputs() -> list[str]:
     """Return the inputs of the cluster stage that continue at their ends."""
     return [topic for topic in CLUSTER_INPUTS if topic != _READ_AGAIN]
 
 
-def _keys(
+def _list_keys(
     connection: Connection, topic: str, partition: int, extents: dict[str, Extent]
 ) -> list[bytes]:
     """Return the keys with a value, sorted."""
@@ -190,18 +192,18 @@ def _keys(
     return sorted(key for key, present in has_value.items() if present)
 
 
-def _log_time(connection: Connection, plan: Plan) -> int:
+def _read_log_time(connection: Connection, plan: Plan) -> int:
     """Return the time of the partition's newest tick, so that the reset does not move log time."""
     extent = plan.extents[_CLOCK]
-    first = max(extent.first_offset, extent.next_offset - 1)
-    for record in read_range(connection, _CLOCK, plan.partition, first, extent.next_offset):
+    start = max(extent.first_offset, extent.next_offset - 1)
+    for record in read_range(connection, _CLOCK, plan.partition, start, extent.next_offset):
         tick = decode(_CLOCK, record.value)
         if isinstance(tick, ClockTick):
             return tick.now_ms
     return wall_clock.now_ms()
 
 
-def _members(connection: Connection) -> str:
+def _count_members(connection: Connection) -> str:
     """Return how many workers are members of each group, as text; empty if there are none."""
     counts = []
     for name, group in read_groups(connection, _GROUPS).items():
@@ -217,10 +219,11 @@ def _delete_records(connection: Connection, ends: dict[str, int], partition: int
     """Delete the records of the partition below an offset of each topic."""
     from confluent_kafka import KafkaException, TopicPartition
 
-    before: list[Any] = [TopicPartition(topic, partition, end) for topic, end in ends.items()]
+    deletions: list[Any] = [TopicPartition(topic, partition, end) for topic, end in ends.items()]
     timeout_s = connection.settings.connect_timeout_s
-    for place, answer in connection.admin.delete_records(before, request_timeout=timeout_s).items():
+    answers = connection.admin.delete_records(deletions, request_timeout=timeout_s)
+    for partition_end, answer in answers.items():
         try:
             answer.result()
         except KafkaException as error:
-            raise connection.refusal("delete the records of", place.topic, error) from None
+            raise connection.refusal("delete the records of", partition_end.topic, error) from None

@@ -3,5 +3,5 @@
 commands  `policy check`, `apply`
 versions  `policy show`, `history`, `diff`, `rollback`
 imports   `policy import`
-records   policy records, written and waited for
+records   writes policy records and waits until they are applied
 """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.policies.entries import newest_entry
+from connectors.policies.entries import find_newest_entry
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Cluster, Json, check_cluster_name
 from loadstream.cli.command import (
@@ -26,8 +26,8 @@ from loadstream.policy.records import (
     New,
     Reason,
     Wait,
-    check_named,
     read_policy_file,
+    require_cluster,
     write_record,
 )
 from loadstream.policy.versions import diff, history, rollback, show
@@ -72,22 +72,22 @@ def check(
     if not json:
         echo(escape_yaml(effective_yaml(policy)), nl=False)
         echo(f"# digest: {policy.digest}")
-    seen = True
+    is_known = True
     if cluster is not None:
         with as_messages():
             connection = connect_as_configured()
-            seen = warn_about_cluster(connection, cluster)
+            is_known = warn_about_cluster(connection, cluster)
             warnings += _warn_of_cluster(connection, cluster, policy)
     if json:
         print_json(
             {"digest": policy.digest, "mode": policy.mode, "warnings": warnings, "effective": effective_yaml(policy)}
         )  # fmt: skip
-    if not seen:
+    if not is_known:
         raise typer.Exit(NOTHING_FOUND)
 
 
 def _show_warnings(policy: "Policy") -> list[str]:
-    warnings = [str(each) for each in policy.warnings]
+    warnings = [str(warning) for warning in policy.warnings]
     for sentence in warnings:
         warn(sentence)
     return warnings
@@ -96,10 +96,10 @@ def _show_warnings(policy: "Policy") -> list[str]:
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> list[str]:
     from connectors.policies.unmet import find_unmet_requirements
 
-    found = list(find_unmet_requirements(connection, cluster, policy))
-    for sentence in found:
+    sentences = list(find_unmet_requirements(connection, cluster, policy))
+    for sentence in sentences:
         warn(sentence)
-    return found
+    return sentences
 
 
 @command(app, 'policy apply prod-eu-1 policy.yaml --reason "lower thresholds"')
@@ -117,14 +117,14 @@ def apply(
     warnings = _show_warnings(policy)
     with as_messages():
         connection = connect_as_configured()
-        check_named(connection, cluster, new=new, wait=wait)
+        require_cluster(connection, cluster, new=new, wait=wait)
         warnings += _warn_of_cluster(connection, cluster, policy)
-        newest = newest_entry(connection, cluster)
+        newest = find_newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused
         write_record(connection, cluster, document, paused=paused, reason=reason, by=by, wait=wait)
     if json:
-        whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
-        print_json({**whole, "warnings": warnings, "applied": wait})
+        fields = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode}
+        print_json({**fields, "paused": paused, "warnings": warnings, "applied": wait})
         return
     echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {_effect(policy)})")
     if paused:

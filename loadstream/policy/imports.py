@@ -63,28 +63,28 @@ def import_(
         except PolicyError as error:
             translation.add_policy_problems(error.problems)
     if translation.problems:
-        print_problems(name, sorted(translation.problems, key=lambda each: each.line or 0))
-    entries = sorted(translation.entries, key=lambda each: (GROUPS.index(each.group), each.line))
+        print_problems(name, sorted(translation.problems, key=lambda problem: problem.line or 0))
+    entries = sorted(translation.entries, key=lambda entry: (GROUPS.index(entry.group), entry.line))
     group = None
-    for each in [] if json else entries:
-        if each.group != group:
-            group = each.group
+    for entry in [] if json else entries:
+        if entry.group != group:
+            group = entry.group
             echo(f"{group}:", err=True)
-        echo(to_one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
-    contradiction = find_eviction_conflict(translation)
-    # Without line numbers: they would be those of the printed policy.
-    lines = [f"{each.path}: {each.message}" for each in warnings]
-    lines += [] if contradiction is None else [contradiction]
+        echo(to_one_line(f"  line {entry.line}: {entry.name}: {entry.text}"), err=True)
+    conflict = find_eviction_conflict(translation)
+    # Without line numbers, which would refer to the printed policy.
+    lines = [f"{warning.path}: {warning.message}" for warning in warnings]
+    lines += [] if conflict is None else [conflict]
     for line in lines:
         warn(line)
     if output is not None:
         write_new(output, text)
     if json:
-        report = [asdict(each) for each in entries]
+        report = [asdict(entry) for entry in entries]
         print_json({"policy": text, "entries": report, "warnings": lines})
     elif output is None:
         echo(escape_yaml(text), nl=False)
-    lost = sum(each.group == "lost" for each in translation.entries)
+    lost = sum(entry.group == "lost" for entry in translation.entries)
     if lost and not allow_lost:
         echo(
             f"{name}: {count_text(lost, 'setting')} lost; use --allow-lost to accept that", err=True

@@ -4,7 +4,7 @@ resume` write.
 The newest record of a cluster applies. It contains the document and whether the cluster is paused:
 pausing and resuming repeat the document, and a new document leaves the cluster paused or running. A
 record takes effect when the worker of the cluster applies it; `--wait` waits for that. If two commands
-run at the same time, the later record replaces the other one whole.
+run at the same time, the later record replaces the whole earlier record.
 """
 
 import getpass
@@ -47,23 +47,23 @@ def _record() -> "type[PolicyRecord]":
 Reason = Annotated[
     str,
     typer.Option(
-        "--reason", help="Why; shown in the history.", callback=as_field(_record, "reason")
+        "--reason", help="Reason; shown in the history.", callback=as_field(_record, "reason")
     ),
 ]
 By = Annotated[
     str,
     typer.Option(
         "--by",
-        help="Who applies it; shown in the history. Default: the service account in a pod, else user@host.",
+        help="Author; shown in the history. Default: the service account in a pod, else user@host.",
         callback=as_field(_record, "applied_by"),
     ),
 ]
 File = Annotated[Path, typer.Argument(help="YAML file; - reads standard input.")]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Wait until the cluster's worker has applied or refused it.")
+    bool, typer.Option("--wait", help="Wait until a worker has applied or refused the record.")
 ]
 New = Annotated[
-    bool, typer.Option("--new", help="Write it even if no record has named the cluster.")
+    bool, typer.Option("--new", help="Write the record even if no record names the cluster.")
 ]
 
 
@@ -80,7 +80,7 @@ def read_policy_file(file: Path) -> "tuple[Policy, str]":
         print_problems(name, error.problems)
 
 
-def check_named(connection: "Connection", cluster: str, *, new: bool, wait: bool) -> None:
+def require_cluster(connection: "Connection", cluster: str, *, new: bool, wait: bool) -> None:
     """End the command if no record names the cluster, unless it is new. Raises BrokerUnavailable."""
     if not warn_about_cluster(connection, cluster, starting=wait) and not new:
         echo("error: nothing was written; use --new for a new cluster", err=True)
@@ -109,16 +109,16 @@ def write_record(
         applied_by=(by or find_author())[:AUTHOR_MAX],
         reason=reason,
     )
-    places, refused = produce_messages(connection, TOPIC, [record])
+    positions, refused = produce_messages(connection, TOPIC, [record])
     if refused:
         echo(f"error: the record was not written: {refused[0]}", err=True)
         raise typer.Exit(1)
     if wait:
-        wait_until_applied(connection, places)
+        wait_until_applied(connection, positions)
 
 
 def find_author() -> str:
-    """Return who runs this process: the service account of its pod, else user@host."""
+    """Return the author of this process's records: the service account of its pod, else user@host."""
     with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
         _, claims, _ = SERVICE_TOKEN.read_text(encoding="ascii").split(".")
         # Base64 of a token has no padding; superfluous padding is ignored.
@@ -130,7 +130,7 @@ def find_author() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def wait_until_applied(connection: "Connection", places: list[tuple[int, int]]) -> None:
+def wait_until_applied(connection: "Connection", positions: list[tuple[int, int]]) -> None:
     """Wait until a worker has read the records; Ctrl-C ends the command, and the records stay."""
     from connectors.kafka.applied import APPLIED, follow
 
@@ -139,7 +139,7 @@ def wait_until_applied(connection: "Connection", places: list[tuple[int, int]]) 
     timer.daemon = True
     timer.start()
     try:
-        for _, state in follow(connection, TOPIC, places):
+        for _, state in follow(connection, TOPIC, positions):
             if state != APPLIED:
                 echo(f"error: {to_one_line(state)}", err=True)
                 raise typer.Exit(1)

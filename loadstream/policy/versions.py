@@ -4,6 +4,7 @@ Exit codes: those of the group (`loadstream.policy.commands`); 1 also if there i
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +20,7 @@ from connectors.policies.entries import (
     format_time_and_age,
     read_entries_of,
     read_valid_entries,
-    split_present,
+    split_current,
 )
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Cluster, Json
@@ -48,22 +49,22 @@ def show(
     cluster: Cluster,
     json: Json = False,
 ) -> None:
-    """Print the cluster's policy with its digest, and since when it applies, who applied it and why.
+    """Print the cluster's policy with its digest, start time, author and reason.
 
     The output is YAML with the same effect.
     """
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_about_cluster(connection, cluster)
+        is_known = warn_about_cluster(connection, cluster)
         entries = read_valid_entries(connection, cluster)
-        _, present = split_present(entries)
-        state = _state(connection, present)
+        _, present = split_current(entries)
+        state = _read_state(connection, present)
     document = present[-1].record.document if present else ""
     policy = _read_document(document, f"the policy of cluster {cluster}")
     paused = bool(present) and present[-1].record.paused
     if json:
         first = present[0].record if present else None
-        whole = {
+        fields = {
             "cluster": cluster,
             "digest": policy.digest,
             "mode": policy.mode,
@@ -74,13 +75,13 @@ def show(
             "reason": "" if first is None else first.reason,
             "policy": document,
         }
-        print_json(whole)
+        print_json(fields)
     else:
         for line in _describe(cluster, policy, entries, state):
             echo(to_one_line(f"# {line}"))
         if document:
             echo(escape_yaml(document.rstrip("\n")))
-    if not seen:
+    if not is_known:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -100,7 +101,7 @@ def history(
 
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_about_cluster(connection, cluster)
+        is_known = warn_about_cluster(connection, cluster)
         entries = list(read_entries_of(connection, cluster))
         applied = AppliedRecords(connection, TOPIC)
     if not entries and not json:
@@ -115,7 +116,7 @@ def history(
         if document and entry.record.document and not json:
             for line in entry.record.document.splitlines():
                 echo(f"    {to_one_line(line)}")
-    if not seen:
+    if not is_known:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -135,7 +136,7 @@ def diff(
     other = None if file is None else read_policy_file(file)[0]
     with as_messages():
         connection = connect_as_configured()
-        seen = warn_about_cluster(connection, cluster)
+        is_known = warn_about_cluster(connection, cluster)
         entries = read_valid_entries(connection, cluster)
     document = entries[-1].record.document if entries else ""
     present = _read_document(document, f"the policy of cluster {cluster}")
@@ -144,14 +145,14 @@ def diff(
     else:
         earlier = _find_earlier(cluster, entries)
         differences = list_differences(_read_entry(earlier), present)
-    for each in differences:
+    for difference in differences:
         if json:
-            print_json({"path": each.path, "before": each.before, "after": each.after})
+            print_json(asdict(difference))
         else:
-            echo(to_one_line(str(each)))
+            echo(to_one_line(str(difference)))
     if not differences and not json:
         echo("the policies have the same effect")
-    if not seen:
+    if not is_known:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -182,20 +183,20 @@ def rollback(
             paused=newest.paused, reason=reason, by=by, wait=wait,
         )  # fmt: skip
     if json:
-        whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode}
-        print_json({**whole, "offset": earlier.offset, "paused": newest.paused, "applied": wait})
+        fields = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode}
+        print_json({**fields, "offset": earlier.offset, "paused": newest.paused, "applied": wait})
         return
     applied_at = format_time_and_age(earlier.record.applied_at_ms)
     echo(
         f"cluster {cluster} has policy {policy.digest} ({policy.mode}) again, first applied {applied_at}"
     )
-    for each in list_differences(_read_entry(entries[-1]), policy):
-        echo(to_one_line(f"  {each}"))
+    for difference in list_differences(_read_entry(entries[-1]), policy):
+        echo(to_one_line(f"  {difference}"))
 
 
 def _find_earlier(cluster: str, entries: Sequence[PolicyEntry]) -> PolicyEntry:
-    """Return the entry of the previous policy; without one, the command ends."""
-    earlier, _ = split_present(entries)
+    """Return the entry of the previous policy; end the command if there is no previous policy."""
+    earlier, _ = split_current(entries)
     if earlier:
         return earlier[-1]
     echo(
@@ -221,8 +222,8 @@ def _read_document(document: str, name: str) -> "Policy":
         print_problems(name, error.problems)
 
 
-def _state(connection: "Connection", present: Sequence[PolicyEntry]) -> str:
-    """Return whether a worker has applied the newest record; empty if there is none."""
+def _read_state(connection: "Connection", present: Sequence[PolicyEntry]) -> str:
+    """Tell whether a worker has applied the newest record; empty if there is no record."""
     from connectors.kafka.applied import AppliedRecords
 
     if not present:
@@ -237,17 +238,17 @@ def _describe(
         return [
             f"cluster {cluster} has no policy: the default policy applies ({policy.digest}, {policy.mode})"
         ]
-    _, present = split_present(entries)
+    _, present = split_current(entries)
     lines = [
         f"cluster {cluster}: policy {policy.digest}, mode {policy.mode}, {state}",
-        f"since {_time_and_author(present[0])}",
+        f"since {_format_time_and_author(present[0])}",
     ]
-    paused = list(takewhile(lambda each: each.record.paused, reversed(entries)))
+    paused = list(takewhile(lambda entry: entry.record.paused, reversed(entries)))
     if paused:
-        lines.append(f"paused since {_time_and_author(paused[-1])}")
+        lines.append(f"paused since {_format_time_and_author(paused[-1])}")
     return lines
 
 
-def _time_and_author(entry: PolicyEntry) -> str:
+def _format_time_and_author(entry: PolicyEntry) -> str:
     author = format_author(entry.record)
     return f"{format_time_and_age(entry.record.applied_at_ms)}{f' {author}' if author else ''}"

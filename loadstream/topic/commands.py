@@ -1,4 +1,4 @@
-"""The command group `topic`: `create`, `check`, `list` and `produce`; `tail` is a module of its own.
+"""The command group `topic`: `create`, `check`, `list` and `produce`; `tail` has its own module.
 
 Exit codes: 0 done; 1 a topic is missing or differs, or a line was refused; 2 the command line is wrong.
 Results go to standard output, messages to standard error.
@@ -43,10 +43,10 @@ def create(
         from connectors.kafka.topics import expected_topics
 
         connection = connect_as_configured()
-        made, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
+        created, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
         if not json:
-            echo(f"created {len(made)} topics; {len(report) - len(made)} already existed")
-        _print_findings(connection, report, json=json, made=list(made))
+            echo(f"created {len(created)} topics; {len(report) - len(created)} already existed")
+        _print_findings(connection, report, json=json, created=list(created))
 
 
 @command(app, "topic check --json")
@@ -57,9 +57,9 @@ def check(json: Json = False) -> None:
         from connectors.kafka.topics import compare_all, expected_names, expected_topics
 
         connection = connect_as_configured()
-        found = find_topics(connection, expected_names())
+        topics = find_topics(connection, expected_names())
         _print_findings(
-            connection, compare_all(expected_topics(connection.settings), found), json=json
+            connection, compare_all(expected_topics(connection.settings), topics), json=json
         )
 
 
@@ -72,21 +72,21 @@ def list_(json: Json = False) -> None:
         from connectors.kafka.topics import expected_names
 
         connection = connect_as_configured()
-        found = find_topics(connection, expected_names())
-        extents = read_extents(connection, found.values())
+        topics = find_topics(connection, expected_names())
+        extents = read_extents(connection, topics.values())
         if json:
             for name in expected_names():
-                print_json(_extent_json(name, found.get(name), extents.get(name, ())))
+                print_json(_extent_json(name, topics.get(name), extents.get(name, ())))
             return
         rows = [("TOPIC", "PARTITIONS", "REPLICAS", "RECORDS", "OFFSETS BY PARTITION")]
         for name in expected_names():
-            if name not in found:
+            if name not in topics:
                 rows.append((name, "none", "", "", "missing; run `loadstream topic create`"))
                 continue
-            held = sum(e.next_offset - e.first_offset for e in extents[name])
+            count = sum(e.next_offset - e.first_offset for e in extents[name])
             spans = " ".join(f"{e.first_offset}..{e.next_offset}" for e in extents[name])
-            topic = found[name]
-            rows.append((name, str(topic.partitions), str(topic.replication), str(held), spans))
+            topic = topics[name]
+            rows.append((name, str(topic.partitions), str(topic.replication), str(count), spans))
         print_table(rows)
 
 
@@ -124,9 +124,9 @@ def produce(
                 on_rejection=report,
             )  # fmt: skip
     _print_summary(topic, summary, json=json)
-    for unknown, lines in sorted(summary.unknown.items(), key=lambda each: str(each[0])):
-        many = f" ({lines} lines)" if lines > 1 else ""
-        warn(f"{unknown}{many}")
+    for unknown, lines in sorted(summary.unknown.items(), key=lambda item: str(item[0])):
+        suffix = f" ({lines} lines)" if lines > 1 else ""
+        warn(f"{unknown}{suffix}")
     if summary.expired and not connection.embedded:
         echo(
             f"warning: {summary.expired} records are older than {topic} keeps them; the broker will "
@@ -144,9 +144,9 @@ def produce(
 
 def _print_summary(topic: str, summary: "ProduceSummary", *, json: bool) -> None:
     if json:
-        whole = {each.name: getattr(summary, each.name) for each in fields(summary)}
+        fields_ = {field.name: getattr(summary, field.name) for field in fields(summary)}
         unknown = {str(field): lines for field, lines in summary.unknown.items()}
-        print_json({"topic": topic, **whole, "unknown": unknown})
+        print_json({"topic": topic, **fields_, "unknown": unknown})
         return
     rate = summary.produced / summary.seconds if summary.seconds else 0.0
     echo(
@@ -162,7 +162,7 @@ def _extent_json(name: str, topic: "FoundTopic | None", extents: "tuple[Extent, 
         "topic": name,
         "partitions": topic.partitions,
         "copies": topic.replication,
-        "offsets": [[each.first_offset, each.next_offset] for each in extents],
+        "offsets": [[extent.first_offset, extent.next_offset] for extent in extents],
     }
 
 
@@ -171,7 +171,7 @@ def _print_findings(
     report: "dict[str, list[Finding]]",
     *,
     json: bool,
-    made: Sequence[str] = (),
+    created: Sequence[str] = (),
 ) -> None:
     """Print the findings; ends with exit code 1 if a topic is missing or differs."""
     from connectors.kafka.topics import find_worst_grade
@@ -179,9 +179,9 @@ def _print_findings(
     verdicts = [find_worst_grade(findings) for findings in report.values()]
     if json:
         for topic, findings in report.items():
-            texts = [str(each) for each in findings]
-            whole = {"topic": topic, "verdict": find_worst_grade(findings), "made": topic in made}
-            print_json({**whole, "findings": texts})
+            texts = [str(finding) for finding in findings]
+            result = {"topic": topic, "verdict": find_worst_grade(findings)}
+            print_json({**result, "made": topic in created, "findings": texts})
     else:
         _print_lines(connection, report, verdicts)
     if "differs" in verdicts or "missing" in verdicts:

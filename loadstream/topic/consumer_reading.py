@@ -1,7 +1,7 @@
 """Checks a record as its consumer does, beyond the schema.
 
-A worker refuses further records: by its state (for example a sample older than its window), and by
-limits of amounts. These are not checked here.
+This module does not check two conditions: a worker also refuses records because of its state (for
+example a sample that is older than its window), and because of limits of amounts.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import decode
 from streams.placement.registry import KNOWN
 
-#: By action: fields of which a request must have at least one.
+#: Fields by action; a request must have at least one of them.
 _REQUIRED_FIELDS = {
     "migrate": ("pod",),
     "drain": ("node",),

@@ -56,7 +56,7 @@ Number = Annotated[
         "-n",
         parser=number("records", 1, 100_000),
         metavar="RECORDS",
-        help="Number of records: the newest ones, or with --from the first ones after that position. "
+        help="Number of records: the newest records, or with --from the first records after that position. "
         f"Default: {_RECORDS_DEFAULT}; with --from all.",
     ),
 ]
@@ -77,8 +77,8 @@ def tail(
 ) -> None:
     """Show a topic's newest records as sentences, or its records from a time on.
 
-    Records are in order within a partition, and so within a cluster. Without --follow the command ends
-    at the record that was the newest at its start. Exit code 3: no record was found.
+    Records are in order within a partition, and so within a cluster. Without --follow, the command does
+    not show records that arrive after its start. Exit code 3: no record was found.
     """
     target = find_topic(topic)
     selection = _parse_selection(target, cluster, pod, kind)
@@ -135,17 +135,17 @@ def _read_newest(
     *,
     follow: bool,
 ) -> "Iterator[Entry]":
-    """Yield the newest records in the order of time, and with `follow` all later ones."""
+    """Yield the newest records in the order of time, and with `follow` all later records."""
     from connectors.kafka.extents import read_topic_extents
 
     extents = read_topic_extents(connection, topic.name)
     # Without a filter, the newest records are at the last offsets of each partition, except in a
     # compacted topic.
     last = None if selection.is_filtering or topic.compacted else count
-    found = _read_since(
+    records = _read_since(
         connection, topic, selection, "beginning", follow=False, extents=extents, last=last
     )
-    newest = heapq.nlargest(count, found, key=lambda e: (e.timestamp_ms, e.partition, e.offset))
+    newest = heapq.nlargest(count, records, key=lambda e: (e.timestamp_ms, e.partition, e.offset))
     yield from reversed(newest)
     if follow:
         yield from _read_since(connection, topic, selection, "end", follow=True, extents=extents)
@@ -158,8 +158,8 @@ def _parse_selection(
     from connectors.kafka.tail import Selection
 
     try:
-        named = None if pod is None else parse_object_name(pod, "--pod")
-        return Selection.of(topic, cluster, named, kind)
+        pod_name = None if pod is None else parse_object_name(pod, "--pod")
+        return Selection.of(topic, cluster, pod_name, kind)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -199,8 +199,8 @@ def _format_line(entry: "Entry", state: "Callable[[Entry], str] | None") -> str:
     from connectors.queries.wording import sentence
     from connectors.units import time_text
 
-    place = f"{entry.partition}:{entry.offset}"
+    position = f"{entry.partition}:{entry.offset}"
     about = f" {entry.cluster}" if entry.cluster else ""
     policy_state = "" if state is None else f"; {state(entry)}"
     at = "without a time" if entry.timestamp_ms == NO_TIME else time_text(entry.timestamp_ms)
-    return f"{at} {place}{about} {sentence(entry.message)}{policy_state}"
+    return f"{at} {position}{about} {sentence(entry.message)}{policy_state}"

@@ -1,4 +1,4 @@
-"""What all messages share.
+"""Parts that all messages share.
 
 message            base classes, and types of names, amounts and times
 refusals           why a record is not applied

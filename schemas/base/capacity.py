@@ -1,7 +1,7 @@
 """The capacity of a node, and measured usage that is impossible.
 
-On overcommitted nodes, `allocatable` is what pods may request. An annotation of Koordinator then
-has the real capacity.
+On overcommitted nodes, `allocatable` limits the requests of pods. An annotation of Koordinator then has
+the real capacity.
 
 Source: docs/reference/upstream.md A5.4, A6.10.
 """
@@ -25,18 +25,18 @@ RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"
 def find_impossible(usage: Mapping[str, int], capacity: Mapping[str, int]) -> str | None:
     """Describe the first resource whose measured usage is impossible for this capacity; None: all
     usage is possible. A capacity of 0 is unknown."""
-    for resource, most in capacity.items():
+    for resource, amount in capacity.items():
         used = usage.get(resource, 0)
-        if used * 100 > most * PLAUSIBLE_PERCENT_MAX and most > 0:
+        if used * 100 > amount * PLAUSIBLE_PERCENT_MAX and amount > 0:
             return (
-                f"{resource}: measured {used}, but the node has {most}; expected at most "
+                f"{resource}: measured {used}, but the node has {amount}; expected at most "
                 f"{PLAUSIBLE_PERCENT_MAX} % of that"
             )
     return None
 
 
 def is_zero_point(usage: Mapping[str, int]) -> bool:
-    """Tell whether a sample of a node or pod shows no use of memory, as while it starts or ends."""
+    """Tell whether a node or pod uses no memory by its sample, for example during its start or end."""
     return usage.get("memory") == 0
 
 
@@ -55,16 +55,16 @@ def parse_raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int] | No
         return None
     try:
         # A tuple of pairs: Go validates every value of a repeated name and keeps the last.
-        listed = json.loads(
+        pairs = json.loads(
             text,
             object_pairs_hook=tuple,
             parse_float=_Number,
             parse_int=_Number,
             parse_constant=_Number,
         )
-        if not isinstance(listed, tuple):
+        if not isinstance(pairs, tuple):
             return None
-        return {name: _quantity(name, value) for name, value in listed}
+        return {name: _quantity(name, value) for name, value in pairs}
     except (ValueError, RecursionError, QuantityError):
         return None
 

@@ -38,7 +38,7 @@ def resolve_references(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
         if "$ref" in schema:
             schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
         elif "anyOf" in schema:
-            schema = next(each for each in schema["anyOf"] if each.get("type") != "null")
+            schema = next(option for option in schema["anyOf"] if option.get("type") != "null")
         else:
             return schema
 

@@ -1,7 +1,7 @@
 """Largest records that are read and written, and how longer content is split. The limits depend on
 each other:
 
-- An input value has at most VALUE_BYTES_MAX; a longer one becomes a dead letter.
+- An input value has at most VALUE_BYTES_MAX; a longer value becomes a dead letter.
 - An output value has at most VALUE_BYTES_MAX, because its readers read no more.
 - Records of the journal and of changelogs have at most PIECE_BYTES_MAX of content; longer content is
   split.
@@ -15,8 +15,8 @@ from typing import AnyStr
 #: Longest value of an input and of an output; Kafka's own default limit is 1 MiB.
 VALUE_BYTES_MAX = 4 * 1024 * 1024
 
-#: Largest batch that a topic accepts and a producer sends: one value of the largest size, and as much
-#: for everything else in the batch.
+#: Largest batch that a topic accepts and a producer sends: one value of the largest size, and the same
+#: size for the rest of the batch.
 BATCH_BYTES_MAX = 2 * VALUE_BYTES_MAX
 
 #: Content per record of the journal or of a changelog. With head and key (`PIECE_HEAD_BYTES_MAX`)

@@ -5,7 +5,7 @@ number) and versioned. Readers ignore unknown fields, so a producer may be newer
 refuse an unknown version, because its fields may mean something else.
 
 The types below carry their unit and bounds into the published JSON Schema. Every integer fits into
-64 bits, because a larger one could be read but not written. Every sequence and map stops at its
+64 bits, because a larger integer could be read but not written. Every sequence and map stops at its
 first bad item: reporting a million bad items would block a worker for many seconds.
 """
 

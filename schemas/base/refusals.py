@@ -7,7 +7,7 @@ the record to `dead-letters` with the refusal and continues.
 from dataclasses import dataclass
 from typing import Literal
 
-#: Longest reason; a longer one is cut.
+#: Longest reason; longer reasons are cut.
 REASON_CHARS_MAX = 2_000
 
 Category = Literal[

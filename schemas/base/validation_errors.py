@@ -1,4 +1,4 @@
-"""Describe what is wrong with a record, for the person who produces it.
+"""Describes the errors of a record to its producer.
 
 A message names the field by its path, the value found and the values allowed. The allowed values
 come from the published JSON Schema, so both always agree. Records are foreign and can be large:
@@ -15,7 +15,7 @@ from schemas.base.contract import JsonSchema, resolve_references
 from schemas.base.quantities import QUANTITY_PATTERN
 from schemas.base.refusals import REASON_CHARS_MAX
 
-#: Errors described per record; further ones are only counted.
+#: Errors described per record; further errors are only counted.
 ERRORS_MAX = 5
 #: Longest quoted value or name in a path.
 FOUND_CHARS_MAX = 60
@@ -23,7 +23,7 @@ PATH_CHARS_MAX = 120
 
 _ROOT = "the record"
 _KEY = "[key]"
-#: Error type of our own validators. Their messages already say what was found and what is allowed.
+#: Error type of our own validators. Their messages already name the value and the allowed values.
 _VALIDATOR_ERROR = "value_error"
 _VALIDATOR_PREFIX = "Value error, "
 
@@ -97,11 +97,11 @@ def _is_whole(value: Any) -> bool:
 
 
 def describe_allowed(error: ErrorDetails, schema: JsonSchema) -> str:
-    """Describe what is allowed where the error is; `schema` is the JSON Schema of the whole value."""
-    place = schema
+    """Describe the values that are allowed at an error; `schema` describes the whole value."""
+    part = schema
     for step in error["loc"]:
-        place = _descend(place, step, schema)
-    return _allowed(place, schema)
+        part = _descend(part, step, schema)
+    return _allowed(part, schema)
 
 
 def _describe_kind(record: Any, union: JsonSchema) -> str:
@@ -175,12 +175,12 @@ def _allowed_string(schema: JsonSchema) -> str:
 
 
 def _range(schema: JsonSchema, suffix: str, unit: str) -> str:
-    least, most = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
+    minimum, maximum = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
     above = schema.get("exclusiveMinimum") if suffix == "imum" else None
     if above is not None:
-        return f" above {above}" + (f", at most {most}" if most is not None else "")
-    if least is not None and most is not None:
-        return f" {'of' if unit else 'from'} {least} to {most}{unit}"
-    if most is not None:
-        return f" of at most {most}{unit}"
-    return "" if least is None else f" of at least {least}{unit}"
+        return f" above {above}" + (f", at most {maximum}" if maximum is not None else "")
+    if minimum is not None and maximum is not None:
+        return f" {'of' if unit else 'from'} {minimum} to {maximum}{unit}"
+    if maximum is not None:
+        return f" of at most {maximum}{unit}"
+    return "" if minimum is None else f" of at least {minimum}{unit}"

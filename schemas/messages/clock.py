@@ -3,8 +3,8 @@
 The log is the clock: a decision uses the time of the last applied clock record. So a replay sees the
 same time, and a simulation can run faster than real time.
 
-Log time does not go back. A record far in the future would therefore stop it until then. A worker
-refuses ticks that are too far ahead of its own clock, and records the refusal in the journal.
+Log time does not go back, so it would stand still after a record far in the future. A worker refuses
+ticks that are too far ahead of its own clock, and records the refusal in the journal.
 """
 
 from typing import ClassVar
@@ -19,7 +19,7 @@ AHEAD_MAX_MS = 10_000
 class ClockTick(Message):
     """Log time becomes `now_ms` (key: the partition).
 
-    A tick older than the last applied one is ignored.
+    A tick older than the last applied tick is ignored.
     """
 
     record_time: ClassVar = "now_ms"

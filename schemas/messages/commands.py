@@ -34,7 +34,7 @@ class EvictionCommand(Message):
     node: NodeName
     """Precondition: the node of the pod."""
     reason: Annotated[str, Field(max_length=2_000)]
-    """Why: the pool, the resources above their thresholds, and by how much."""
+    """The pool, the resources above their thresholds, and the excess."""
     dry_run: bool = True
     """True: record the command, but do not evict."""
     policy: Literal["Eviction", "Delete", "SoftEviction"] = "Eviction"
@@ -45,7 +45,7 @@ class EvictionCommand(Message):
     grace_period_s: (
         Annotated[int, Field(ge=0, le=INT64_MAX, json_schema_extra=published(unit="s"))] | None
     ) = None
-    """Grace period; none: that of the pod."""
+    """Grace period; none: the pod's own grace period."""
     decided_at_ms: EpochMs
     """Log time of the decision."""
     expires_at_ms: EpochMs

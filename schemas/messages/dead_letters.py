@@ -18,7 +18,7 @@ from schemas.base.limits import split_pieces
 from schemas.base.message import INT64_MAX, Count, Message, published
 from schemas.base.refusals import REASON_CHARS_MAX, Category, Refusal
 
-#: Larger values are compressed. Smaller ones can be read with a base64 tool alone.
+#: Larger values are compressed. Smaller values can be read with a base64 tool alone.
 PLAIN_BYTES_MAX = 65_536
 #: Most base64 characters in one part. The whole part stays below 1 MB, the smallest of Kafka's default
 #: limits.
@@ -69,7 +69,7 @@ class DeadLetter(Message):
     parts: Annotated[int, Field(ge=1, le=INT64_MAX)] = 1
     """Number of parts of a letter that is too large for one message.
 
-    The letter's key and value are those of all parts, concatenated.
+    The parts' keys concatenated are the letter's key, and their values its value.
     """
 
 

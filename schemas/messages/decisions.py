@@ -134,7 +134,7 @@ class PlacementDecision(Message):
     expires_at_ms: EpochMs | None = None
     """End of the reservation; the pod must be bound before."""
     attempt: Count = 0
-    """Number of failed attempts before this one."""
+    """Number of failed attempts before this attempt."""
     nodes: Count = 0
     """Number of nodes in the cluster."""
     stale_nodes: Count = 0
@@ -147,7 +147,7 @@ class PlacementDecision(Message):
     message: str = ""
     """The outcome in a sentence."""
     rejected: str | None = None
-    """Why the kubelet rejected the pod after its binding, such as "OutOfcpu"; none: it did not."""
+    """Why the kubelet rejected the bound pod, such as "OutOfcpu"; none: no rejection is known."""
     winner: NodeScore | None = None
     """Score of the chosen node."""
     runners_up: Annotated[tuple[NodeScore, ...], Field(fail_fast=True)] = ()
@@ -155,13 +155,13 @@ class PlacementDecision(Message):
     retry_after_ms: DurationMs | None = None
     """Time until the next attempt, unless a node changes in a way that may help the pod."""
     load_thresholds: LoadThresholds | None = None
-    """Load thresholds in force, if the policy has moving ones."""
+    """Load thresholds in force, if the policy has moving thresholds."""
     judged_by_estimates: Counts | None = None
     """Number of nodes whose metrics lack the statistic of the policy, so that the estimates of
     their pods were used; by statistic, such as "p95 over 15m"; none: no node."""
     judged_by_other_statistics: Counts | None = None
-    """Number of nodes for which another statistic was used, by the statistic of the policy and the
-    one used, such as "p95 over 30m: p95 over 5m" or "p95 over 30m: mean"; none: no node."""
+    """Number of nodes for which another statistic was used, by the policy's statistic and the used
+    statistic, such as "p95 over 30m: p95 over 5m" or "p95 over 30m: mean"; none: no node."""
     unknown_usage: Counts | None = None
     """Number of nodes whose metric lacks a resource, by resource.
 

@@ -77,8 +77,8 @@ class BatchIndex(Part):
     rows: Annotated[tuple[tuple[str, Count | None], ...], Field(fail_fast=True)] = ()
     """Changed rows: key and length in bytes; no length: the row was deleted.
 
-    Rows of kind `reserved_pods` change pod by pod: the value is a `ReservedPod`, the key that of the
-    row, a slash and the pod's uid.
+    Rows of kind `reserved_pods` change pod by pod: the value is a `ReservedPod`, and the key is the
+    row's key, a slash and the pod's uid.
     """
     outputs: Annotated[
         tuple[tuple[str, str, StateMs | None, Count], ...], Field(fail_fast=True)
@@ -87,7 +87,7 @@ class BatchIndex(Part):
 
 
 def split_content(content: bytes) -> tuple[BatchIndex, list[bytes], list[bytes]]:
-    """Return the index of a complete batch, the values of its rows, and those of its outputs.
+    """Return the index of a complete batch, the values of its rows, and the values of its outputs.
 
     Raises:
         ValueError: the length of the content does not match its index.
@@ -106,7 +106,7 @@ class CheckpointEnd(Part):
     """Size and digest of a complete checkpoint."""
 
     pieces: Count
-    """Number of pieces with content; also the number of the closing piece, which has none."""
+    """Number of pieces with content; also the number of the closing piece, which has no content."""
     rows: Count
     """Number of rows: all rows of the cluster stage, except the journal position."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -19,7 +19,7 @@ ListId = Annotated[
     Field(
         min_length=1,
         max_length=128,
-        json_schema_extra=published(description="Which full list; new for every list."),
+        json_schema_extra=published(description="Id of the full list; every list has a new id."),
     ),
 ]
 

@@ -2,7 +2,7 @@
 
 Phases, conditions and reasons have the names of Koordinator's PodMigrationJob. Reasons that
 Koordinator does not have are listed below. Limits count migrations; an eviction command belongs to
-exactly one.
+exactly one migration.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -78,7 +78,7 @@ class Migration(Part):
     mode: Mode
     """ReservationFirst: room is reserved elsewhere before the eviction.
 
-    EvictDirectly: it is not.
+    EvictDirectly: no room is reserved.
     """
     phase: Phase
     """State of the migration."""
@@ -88,9 +88,9 @@ class Migration(Part):
     """The reason in a sentence, with numbers; for a pending migration, the first gate that stops
     it."""
     pool: Annotated[str, Field(max_length=253)] = ""
-    """Node pool whose round began the migration; empty if no round did."""
+    """Node pool whose round began the migration; empty if no round began it."""
     watched: Watched = "node"
-    """Whose usage was too high: the whole node's, or that of its prod pods."""
+    """The usage that was too high: of the whole node, or of its prod pods."""
     owner: Annotated[str, Field(max_length=1_200)] = ""
     """uid of the pod's controller, else the pod's namespace/name."""
     trigger: Trigger
@@ -100,7 +100,7 @@ class Migration(Part):
     dry_run: bool = True
     """True: the pod is not evicted."""
     paused: bool = False
-    """True: it waits until somebody resumes it."""
+    """True: the migration waits until somebody resumes it."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=8, fail_fast=True)] = ()
     """Steps that have started, in their order."""
     attempts: Count = 0
@@ -129,18 +129,17 @@ class MigrationRow(Message, Migration):
     paused_at_ms: StateMs | None = None
     """Start of the pause."""
     turn: Count = 0
-    """Order in which it passed arbitration; 0: it has not."""
+    """Order in which it passed arbitration; 0: not passed yet."""
     gate: Annotated[str, Field(max_length=64)] = ""
     """Name of the gate that stops it."""
     command_expires_at_ms: StateMs | None = None
-    """Time until which the newest command can be executed; none: it cannot have an effect any more.
-    """
+    """Time until which the newest command can be executed; none: it has no effect any more."""
     command_dry: bool = False
     """The newest command is marked dry."""
     evicted_at_ms: StateMs | None = None
     """When the eviction was reported as done, or the pod disappeared."""
     retry_at_ms: StateMs = 0
-    """Time of the next command at the earliest."""
+    """Earliest time of the next command."""
     source_hot_before: bool = False
     """The source was above its high thresholds when the move was planned."""
     reserved: Pod | None = None
@@ -269,7 +268,7 @@ class EvictionLimiterRow(Message):
     scope: Annotated[str, Field(max_length=64)]
     """`cluster`, or the name of an object limiter in the policy."""
     name: Annotated[str, Field(max_length=253)] = ""
-    """Which one of the scope: uid of the workload's controller, or name of the namespace."""
+    """Member of the scope: uid of the workload's controller, or name of the namespace."""
     tokens: Count
     """Number of whole tokens."""
     part: Count
@@ -314,6 +313,6 @@ class MigrationStateRow(Message):
     arbitrated_at_ms: StateMs
     """Time of the last arbitration."""
     created: Count
-    """How many migrations have been created; the number of the next one."""
+    """How many migrations have been created; the number of the next migration."""
     passed: Count = 0
-    """How many have passed arbitration; the number of the next one."""
+    """How many migrations have passed arbitration; the number of the next to pass."""

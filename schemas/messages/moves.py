@@ -24,7 +24,7 @@ from schemas.messages.pods import PodRef
 #: uid of the controller of a pod, else the pod's namespace/name.
 OwnerKey = Annotated[str, Field(min_length=1, max_length=1_200)]
 PoolName = Annotated[str, Field(max_length=253)]
-#: Whose usage is compared with thresholds: the whole node's, or that of its prod pods.
+#: Usage that is compared with thresholds: of the whole node, or of its prod pods.
 Phase = Literal["node", "prod"]
 
 #: Most remembered moves per owner.
@@ -59,7 +59,7 @@ class RecentMovesRow(Message):
     touched_at_ms: StateMs
     """Time of the last change.
 
-    With too many owners, the one with the oldest change is forgotten.
+    With too many owners, the owner with the oldest change is forgotten.
     """
     frozen_until_ms: StateMs = 0
     """Its pods are not moved before this time; 0: it was never frozen."""
@@ -102,9 +102,9 @@ class FollowedEvictionRow(Message):
     pool: PoolName
     """The pool of the source when the move was planned."""
     phase: Phase
-    """Whose usage is compared with the thresholds: the whole node's, or that of its prod pods."""
+    """Usage that is compared with the thresholds: of the whole node, or of its prod pods."""
     pod: PodRef
-    """The pod evicted."""
+    """The evicted pod."""
     owner: OwnerKey
     """uid of the pod's controller, else namespace/name of the pod."""
     source_node: NodeName

@@ -79,7 +79,7 @@ class WorkloadState(Message):
     """Kind of the record."""
     cluster: ClusterName
     uid: Uid
-    """uid of the controller as its pods have it; for a Deployment, that of its ReplicaSet."""
+    """uid of the controller, as in its pods; for a Deployment, the uid of its ReplicaSet."""
     owner_kind: Annotated[str, Field(min_length=1, max_length=128)]
     """Kind of the controller: ReplicaSet, StatefulSet, Job ..."""
     namespace: Namespace

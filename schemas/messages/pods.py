@@ -1,8 +1,7 @@
 """`pod-lifecycle`, and the pod as part of requests and table rows; label selectors of pods.
 
-The fields are those of a Kubernetes pod that decisions depend on. A connector lists requirements
-that loadstream does not support in `unsupported`. Such a pod is refused with these names, and never
-placed wrongly.
+A pod has the fields of a Kubernetes pod on which decisions depend. A connector lists requirements that
+loadstream does not support in `unsupported`. loadstream refuses such a pod, and names the requirements.
 """
 
 from collections.abc import Mapping
@@ -272,4 +271,4 @@ class PodLifecycle(Message):
     list_id: ListId | None = None
     """Set while a full list is sent."""
     pod: Pod
-    """The current pod; the last known one if it was deleted."""
+    """The current pod; if it was deleted, its last known state."""

@@ -12,7 +12,7 @@ from schemas.base.message import ClusterName, EpochMs, Message
 
 #: Longest policy document: reading takes about one millisecond per kilobyte.
 DOCUMENT_BYTES_MAX = 131_072
-#: Longest name of who applied a policy.
+#: Longest name of a policy's author.
 AUTHOR_MAX = 512
 
 
@@ -28,8 +28,8 @@ class PolicyRecord(Message):
     paused: bool = False
     """True: no decisions and no commands; requests wait."""
     applied_at_ms: EpochMs
-    """When its author sent it."""
+    """When the author sent the policy."""
     applied_by: Annotated[str, Field(max_length=AUTHOR_MAX)] = ""
     """Sender: user@host, or the service account of a pod; empty: unknown."""
     reason: Annotated[str, Field(max_length=2_000)] = ""
-    """Why, in its author's words."""
+    """Reason, in the author's words."""

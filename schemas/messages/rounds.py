@@ -1,4 +1,4 @@
-"""`status`: what one round of rebalancing found and planned, and what stopped it.
+"""`status`: the result of one round of rebalancing, its plans, and the gates that stopped them.
 
 A record answers "Why was nothing evicted?" for the round, for every hot node and for every pod on
 it: it names the first gate that stopped the eviction, in a sentence with numbers. Records are limited
@@ -36,7 +36,7 @@ POOLS_MAX = 256
 #: Largest percentage in a record; percentages above 100 % cannot be exceeded.
 PERCENT_MAX = 10_000
 
-#: Whose usage is compared: the whole node's, or that of its prod pods.
+#: Usage that is compared: of the whole node, or of its prod pods.
 Phase = Literal["node", "prod"]
 Gate = Annotated[str, Field(max_length=500)]
 """The first gate that stopped an eviction, with numbers; empty: nothing stopped it."""
@@ -57,7 +57,7 @@ class ThresholdsInForce(Part):
     prod_high: Percents = Field(default_factory=dict)
     """Like `high`, for prod pods."""
     source: Annotated[str, Field(max_length=500)] = ""
-    """Origin of the thresholds: configured, or by which window, mean and deviation."""
+    """Origin of the thresholds: configured, a window, or mean and deviation."""
 
 
 class Reading(Part):
@@ -106,7 +106,7 @@ class PodVerdict(Part):
 
 
 class HotNode(Part):
-    """A node above its high thresholds, or one at risk of overutilization."""
+    """A node above its high thresholds, or at risk of overutilization."""
 
     node: NodeName
     phase: Phase
@@ -116,8 +116,8 @@ class HotNode(Part):
     abnormal_rounds: Count
     """Number of consecutive rounds in which the node was hot, including this one."""
     gate: Gate = ""
-    """The gate that stopped the whole node, or that stopped further pods from leaving it; empty:
-    none did."""
+    """The gate that stopped the whole node, or that stopped further pods from leaving it; empty: no
+    gate."""
     cost: Cost | None = None
     """Cost of the node (risk of overutilization) before the moves of this round; none: the node is
     hot by thresholds."""
@@ -188,13 +188,13 @@ class HotspotCounter(Part):
     pool_index: Count | None = None
     """With `compat: koordinator`: index of that pool, because pools can share a name."""
     phase: Literal["node", "prod"]
-    """Whose usage is compared: the whole node's, or that of its prod pods."""
+    """Usage that is compared: of the whole node, or of its prod pods."""
     consecutive_abnormal: Count = 0
-    """Hot rounds since the last calm one."""
+    """Hot rounds since the last calm round."""
     consecutive_normal: Count = 0
-    """Calm rounds since the last hot one."""
+    """Calm rounds since the last hot round."""
     abnormal_since_ms: StateMs | None = None
-    """Since when the node counts as abnormal; none: it does not."""
+    """Since when the node counts as abnormal; none: it counts as normal."""
     counted_at_ms: StateMs
     """Time of the last counted round; with `compat: koordinator`, of the last hot round."""
 

@@ -1,14 +1,14 @@
 """`node-usage`: usage samples of nodes, and collect policies between them.
 
 One sample covers the whole node: its total, its system part, host applications and pods. The values
-are those of an instant, or means over `interval_ms` before `sampled_at_ms`. Memory can have several
-readings (with and without page cache). The collect policy of the node's pool chooses one; if a sample
-lacks it, `usage["memory"]` is used. A missing value is unknown and not zero.
+are readings at an instant, or means over `interval_ms` before `sampled_at_ms`. Memory can have several
+readings (with and without page cache). The collect policy of the node's pool chooses a reading; if a
+sample lacks it, `usage["memory"]` is used. A missing value is unknown and not zero.
 
 A cluster's policy arrives in one partition, while samples of its nodes are in all partitions of
 `node-usage`. Therefore the cluster stage writes the collect part of the policy into each of these
 partitions, and repeats the record from time to time, in case a partition has lost it. A record applies to
-all later samples of the cluster. Its key looks like that of a sample, but names a node that does not exist:
+all later samples of the cluster. Its key has the form of a sample's key with a node that does not exist:
 `collect-policy-NUMBER`, with a number for which the key hashes to the partition.
 """
 
@@ -86,7 +86,7 @@ class HostApplicationUsage(Part):
 
 
 class NodeFacts(Part):
-    """Facts about a node and its measurement; a metric has those of the newest sample."""
+    """Facts about a node and its measurement; a metric has the facts of its newest sample."""
 
     memory_is: MemoryDefinition | None = None
     """What memory figures include; none: unknown."""
@@ -155,7 +155,7 @@ class NodeCollectPolicy(Part):
     ]
     """Lengths of the percentile windows."""
     memory: MemoryCollectPolicy
-    """Which memory reading of a sample is used."""
+    """The memory reading of a sample that is used."""
 
 
 class CollectPolicyRecord(Message):
@@ -167,7 +167,7 @@ class CollectPolicyRecord(Message):
     number: Count = 0
     """Number in the key, which makes the key hash to the partition."""
     default: NodeCollectPolicy
-    """The policy of nodes without a pool, or whose pool is not listed."""
+    """The policy of nodes without a pool, or with a pool that is not listed."""
     pools: Annotated[
         dict[_PoolName, NodeCollectPolicy], Field(max_length=POOLS_MAX, fail_fast=True)
     ] = Field(default_factory=dict)

@@ -87,6 +87,6 @@ def low_node_load_args(raw: dict[str, Any], compat: Compat = "loadstream") -> Lo
     policy = build_model(
         Policy,
         {"compat": compat, "rebalance": raw},
-        place=lambda path: (format_path(path[1:]), None),
+        locate=lambda path: (format_path(path[1:]), None),
     )
     return policy.rebalance

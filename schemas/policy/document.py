@@ -51,8 +51,7 @@ class Policy(PolicyPart):
         default_factory=OverutilizationRiskArgs
     )
     """The cost of a node, for the score and the moves of OverutilizationRisk. It uses no estimates.
-    A node of which nothing is known, or whose metric lacks a resource, ranks after all measured
-    nodes."""
+    An unknown node, or a node whose metric lacks a resource, ranks after all measured nodes."""
     # After `plugins` and `overutilization_risk`, on which its thresholds depend.
     load_aware: LoadAwareSchedulingArgs = Field(
         default_factory=LoadAwareSchedulingArgs, validate_default=True
@@ -82,17 +81,17 @@ class Policy(PolicyPart):
     and `podSelectors` of `rebalance`, but no thresholds."""
     collect: CollectPolicies = Field(default_factory=CollectPolicies)
     """How usage samples become node metrics. A change applies from the next sample of each node.
-    Names are those of Koordinator's colocation configuration."""
+    Names come from Koordinator's colocation configuration."""
     # After `compat`, on which its defaults and rules depend.
     rebalance: LowNodeLoadArgs = Field(default_factory=LowNodeLoadArgs, validate_default=True)
     """Arguments of the moves by thresholds (Koordinator's LowNodeLoadArgs). The fields at the top
     level form the pool of all nodes that no other pool selects. A node belongs to the first pool
-    that selects it. Every high threshold needs a low one, and the reverse."""
+    that selects it. Every high threshold needs a low threshold, and the reverse."""
     migration: MigrationControllerArgs = Field(default_factory=MigrationControllerArgs)
     """How a pod moves, which pods may move, and how many at once (Koordinator's
     MigrationControllerArgs). `migration` and `evictor` apply together. A bare pod, a pod with local
-    storage or a system-critical pod may be evicted if one of the two permits it. All other
-    protections of both apply."""
+    storage or a system-critical pod may be evicted if one of the two sections permits it. All other
+    protections of both sections apply."""
     evictor: DefaultEvictorArgs = Field(default_factory=DefaultEvictorArgs)
     """Which pods may be evicted (the descheduler's DefaultEvictorArgs). A pod is not evicted while
     the cluster has not sent the namespace or priority class that a rule needs."""
@@ -102,8 +101,8 @@ class Policy(PolicyPart):
     """When pods may be evicted. A pod may be evicted while windows of the policy and of its
     namespace are open. A list without windows is always open."""
     moves: MoveArgs = Field(default_factory=MoveArgs)
-    """Protection against pods that move in circles. Times are those of the log. A freeze doubles
-    from its initial to its maximum length."""
+    """Protection against pods that move in circles. Times are log times. A freeze doubles from its
+    initial to its maximum length."""
     moving_thresholds: MovingThresholds = Field(default_factory=MovingThresholds)
     """Thresholds that follow the time of the week. The first open window replaces the configured
     threshold of the same resource. A node's annotation overrides both. `hotspots` is refused with
@@ -121,7 +120,7 @@ class Policy(PolicyPart):
     reservation_seconds: Annotated[int, int_range(1, _DAY_S)] = 300
     """How long room is reserved for a placed pod while no record shows the pod as bound."""
     max_pending_requests: Annotated[int, int_range(1, 10_000_000)] = 100_000
-    """Requests that may wait for a node; further ones are refused."""
+    """Requests that may wait for a node; further requests are refused."""
     initial_backoff_seconds: Annotated[int, int_range(1, _DAY_S)] = 1
     """Wait after the first failed attempt to place or evict a pod; it doubles with each further
     failure."""
@@ -158,9 +157,9 @@ class Policy(PolicyPart):
     @field_validator("when_overloaded")
     @classmethod
     def _resolve_when_overloaded(
-        cls, given: Literal["leastBad", "wait"] | None, info: ValidationInfo
+        cls, value: Literal["leastBad", "wait"] | None, info: ValidationInfo
     ) -> Literal["leastBad", "wait"]:
-        return given or ("wait" if info.data.get("compat") == "koordinator" else "leastBad")
+        return value or ("wait" if info.data.get("compat") == "koordinator" else "leastBad")
 
     @field_validator("rebalance")
     @classmethod
@@ -177,9 +176,9 @@ class Policy(PolicyPart):
         first, longest = self.initial_backoff_seconds, self.max_backoff_seconds
         if longest < first:
             names = ("initialBackoffSeconds", "maxBackoffSeconds")
-            given = "max_backoff_seconds" in self.model_fields_set
+            has_maximum = "max_backoff_seconds" in self.model_fields_set
             message = f"{names[0]} is {first} and {names[1]} is {longest}; the maximum must not be smaller"
-            yield Conflict((names[given],), message, names)
+            yield Conflict((names[has_maximum],), message, names)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:

@@ -14,7 +14,7 @@ from itertools import islice
 
 #: Steps from the root of a document to a value: field names, map keys and list indexes.
 Path = tuple[str | int, ...]
-#: Path of a value, and what is wrong with it.
+#: Path of a value, and a sentence about its problem.
 Finding = tuple[Path, str]
 
 #: Problems reported per document.
@@ -46,10 +46,10 @@ class Problem:
     """Line of the text, from 1; None: the value does not come from a text."""
 
     def __str__(self) -> str:
-        place = ": ".join(
+        position = ": ".join(
             part for part in (f"line {self.line}" if self.line else "", self.path) if part
         )
-        return f"{place}: {self.message}" if place else self.message
+        return f"{position}: {self.message}" if position else self.message
 
 
 #: The last problem if there are more than `PROBLEMS_MAX`.

@@ -107,11 +107,11 @@ def _check_scoring_strategy(policy: Policy) -> Iterator[Finding]:
 def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
     for field, plugin, lists in _SECTIONS:
         # A printed policy has every section, so a section with default values is not reported.
-        given = field in policy.model_fields_set and not is_default(getattr(policy, field))
+        is_given = field in policy.model_fields_set and not is_default(getattr(policy, field))
         enabled = any(
             entry.name == plugin for name in lists for entry in getattr(policy.plugins, name)
         )
-        if given and not enabled:
+        if is_given and not enabled:
             alias = Policy.model_fields[field].alias or field
             where = " or ".join(f"plugins.{name}" for name in lists)
             yield (alias,), f"the section has no effect, because {plugin} is not enabled in {where}"
@@ -121,12 +121,12 @@ def _find_arguments_without_effect(policy: Policy) -> Iterator[Finding]:
     args = policy.load_aware
     aggregated = args.aggregated
     if aggregated is not None:
-        for alias, given, lacks, other in (
+        for alias, value, partner, partner_value in (
             ("usageThresholds", aggregated.usage_thresholds, "usageAggregationType", aggregated.usage_aggregation_type),
             ("usageAggregationType", aggregated.usage_aggregation_type, "usageThresholds", aggregated.usage_thresholds),
         ):  # fmt: skip
-            if given and not other:
-                yield ("loadAware", "aggregated", alias), f"has no effect without {lacks}"
+            if value and not partner_value:
+                yield ("loadAware", "aggregated", alias), f"has no effect without {partner}"
     if policy.plugins.scores(LOAD_AWARE) or not policy.plugins.filters(LOAD_AWARE):
         return
     for alias, used in (
@@ -250,14 +250,14 @@ def _find_hot_below_placement(policy: Policy) -> Iterator[Finding]:
     by_window = aggregated is not None and aggregated.filters
     if not by_window and "usage_thresholds" not in args.model_fields_set:
         return
-    placed = aggregated.usage_thresholds if aggregated and by_window else args.usage_thresholds
-    whose = "loadAware.aggregated" if by_window else "loadAware"
+    limits = aggregated.usage_thresholds if aggregated and by_window else args.usage_thresholds
+    section = "loadAware.aggregated" if by_window else "loadAware"
     for at, name, percent in _list_hot_percentages(policy):
-        if percent < placed.get(name, 0):
+        if percent < limits.get(name, 0):
             yield (
                 at,
                 (
-                    f"found {percent:g}, but {whose}.usageThresholds.{name} is {placed[name]}: hot nodes "
+                    f"found {percent:g}, but {section}.usageThresholds.{name} is {limits[name]}: hot nodes "
                     "still accept pods; lower the threshold of the filter"
                 ),
             )

@@ -144,8 +144,8 @@ class PolicyPart(BaseModel):
     def _null_is_not_given(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        known = field_names(cls)
-        return {key: value for key, value in data.items() if value is not None or key not in known}
+        names = field_names(cls)
+        return {key: value for key, value in data.items() if value is not None or key not in names}
 
     @model_validator(mode="after")
     def _check(self) -> "PolicyPart":

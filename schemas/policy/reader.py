@@ -40,7 +40,7 @@ def read_policy(text: str | bytes, known_plugins: KnownPlugins = BUILT_IN) -> Po
     documents, problems = read_documents(text)
     document = _single_document(documents, problems)
 
-    def place(path: Path) -> tuple[str, int | None]:
+    def locate(path: Path) -> tuple[str, int | None]:
         return format_path(path), document.line_of(path) if path[:1] in document.lines else None
 
     policy = None
@@ -49,64 +49,64 @@ def read_policy(text: str | bytes, known_plugins: KnownPlugins = BUILT_IN) -> Po
             Policy,
             document.value,
             context={"known_plugins": known_plugins},
-            place=place,
+            locate=locate,
         )
     except PolicyError as error:
         problems += error.problems
     if policy is not None:
-        problems += _check_limits(policy, place)
-        problems += _locate(find_errors(policy), place)
+        problems += _check_limits(policy, locate)
+        problems += _locate_findings(find_errors(policy), locate)
     if policy is None or problems:
         raise PolicyError(_sort_problems(problems))
-    return policy.annotate(_sort_problems(list(_locate(find_warnings(policy), place))))
+    return policy.annotate(_sort_problems(list(_locate_findings(find_warnings(policy), locate))))
 
 
-def _locate(findings: Iterable[Finding], place: _Locate) -> Iterator[Problem]:
+def _locate_findings(findings: Iterable[Finding], locate: _Locate) -> Iterator[Problem]:
     for path, message in findings:
-        written, line = place(path)
+        written, line = locate(path)
         yield Problem(written, message, line)
 
 
 def _single_document(documents: list[YamlDocument], problems: list[Problem]) -> YamlDocument:
-    """Return the one document of the text, or an empty one; raise PolicyError for anything else."""
-    given = [document for document in documents if document.value is not None]
+    """Return the only document of the text, or an empty document. Raises PolicyError."""
+    filled = [document for document in documents if document.value is not None]
     problems = list(problems)
-    for index, document in enumerate(given):
+    for index, document in enumerate(filled):
         value = document.value
         if not isinstance(value, dict):
             message = f"found {describe(value)}; expected a map of fields"
             problems.append(Problem("", message, document.line))
         elif foreign := [name for name in _FOREIGN if name in value]:
             kind = value.get("kind")
-            found = f"{kind!r}" if isinstance(kind, str) else "a document of another kind"
+            kind_text = f"{kind!r}" if isinstance(kind, str) else "a document of another kind"
             message = (
-                f"found {found}; a policy has no {foreign[0]}: translate other configurations with "
+                f"found {kind_text}; a policy has no {foreign[0]}: translate other configurations with "
                 '"loadstream policy import FILE"'
             )
             problems.append(Problem(foreign[0], message, document.line_of((foreign[0],))))
         elif index:
-            first = given[0].line
+            first = filled[0].line
             message = f"found a second policy; the first begins in line {first}; expected one"
             problems.append(Problem("", message, document.line))
         else:
             continue
         raise PolicyError(_sort_problems(problems))
-    return given[0] if given else YamlDocument({}, 1, {})
+    return filled[0] if filled else YamlDocument({}, 1, {})
 
 
-def _check_limits(policy: Policy, place: _Locate) -> Iterator[Problem]:
+def _check_limits(policy: Policy, locate: _Locate) -> Iterator[Problem]:
     """Yield a problem for each list of pools that is too long."""
     for at, pools in (
         (("rebalance", "nodePools"), len(policy.rebalance.node_pools)),
         (("collect", "pools"), len(policy.collect.pools)),
     ):
-        path, line = place(at)
+        path, line = locate(at)
         if pools > NODE_POOLS_MAX:
             yield Problem(path, f"found {pools} pools; allowed are at most {NODE_POOLS_MAX}", line)
-    yield from _check_resource_count(policy, place)
+    yield from _check_resource_count(policy, locate)
 
 
-def _check_resource_count(policy: Policy, place: _Locate) -> Iterator[Problem]:
+def _check_resource_count(policy: Policy, locate: _Locate) -> Iterator[Problem]:
     """Yield a problem if thresholds name more resources than a metric and a round can contain."""
     pools = policy.rebalance.pools(policy.compat)
     # Koordinator's pools add their resources, and memory, to each other's maps.
@@ -115,7 +115,7 @@ def _check_resource_count(policy: Policy, place: _Locate) -> Iterator[Problem]:
         for field in THRESHOLD_MAPS:
             names.update(getattr(pool, field) or {})
     if len(names) > RESOURCES_MAX:
-        path, line = place(("rebalance",))
+        path, line = locate(("rebalance",))
         message = (
             f"found thresholds of {len(names)} resources in all pools together; allowed are at most "
             f"{RESOURCES_MAX}"

@@ -15,7 +15,7 @@ from schemas.policy.sections.overutilization_risk import RiskResource
 from schemas.policy.sections.resource_limits import ResourceWeight
 from schemas.policy.wording import nearest
 
-#: Resources of Kubernetes without a slash in their names, and prefixes of further ones.
+#: Resources of Kubernetes without a slash in their names, and prefixes of further resources.
 KUBERNETES_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
 _PREFIXES = ("hugepages-", "attachable-volumes-")
 #: Pairs of low and high thresholds.
@@ -66,10 +66,10 @@ def find_unknown_resources(policy: Policy) -> Iterator[Finding]:
     """Yield names that Kubernetes does not define, and that have no slash between two parts."""
     seen: set[str] = set()
     for path, name in _list_names(policy):
-        prefix, _, rest = name.partition("/")
-        known = (prefix and rest) or name in KUBERNETES_RESOURCES or name.startswith(_PREFIXES)
+        prefix, _, suffix = name.partition("/")
+        is_known = (prefix and suffix) or name in KUBERNETES_RESOURCES or name.startswith(_PREFIXES)
         # The reader adds weights for every threshold.
-        if known or ("resourceWeights" in path and name in seen):
+        if is_known or ("resourceWeights" in path and name in seen):
             continue
         seen.add(name)
         suggestion = nearest(name, KUBERNETES_RESOURCES)

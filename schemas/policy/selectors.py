@@ -143,7 +143,7 @@ class Namespaces(PolicyPart):
     include: Items[Annotated[str, Field(min_length=1, max_length=63)]] = ()
     """Only these namespaces."""
     exclude: Items[Annotated[str, Field(min_length=1, max_length=63)]] = ()
-    """All but these."""
+    """All namespaces except these."""
 
     def conflicts(self) -> Iterable[Conflict]:
         if self.include and self.exclude:

@@ -8,6 +8,7 @@ are ignored.
 import copy
 import re
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -47,7 +48,7 @@ _ALLOWED = {
 }
 
 
-def _model_at(root: type[BaseModel], path: Path) -> type[BaseModel]:
+def _find_model(root: type[BaseModel], path: Path) -> type[BaseModel]:
     """Return the model whose fields are at `path` below `root`."""
     model = root
     for step in path:
@@ -61,8 +62,8 @@ def _describe(root: type[BaseModel], error: ErrorDetails) -> str:
     kind, context = error["type"], error.get("ctx", {})
     path = tuple(error["loc"])
     if kind == "extra_forbidden":
-        known = field_names(_model_at(root, path[:-1]))
-        return f"unknown field{nearest(str(path[-1]), known)}"
+        names = field_names(_find_model(root, path[:-1]))
+        return f"unknown field{nearest(str(path[-1]), names)}"
     if kind == "missing":
         return "required, but not given"
     if kind == "conflict":
@@ -77,13 +78,13 @@ def _describe(root: type[BaseModel], error: ErrorDetails) -> str:
     return text
 
 
-def _path_of(error: ErrorDetails) -> Path:
+def _find_path(error: ErrorDetails) -> Path:
     """Return the path of an error; for a wrong key of a map, pydantic adds one more step."""
     path = tuple(error["loc"])
     return path[:-1] if path and path[-1] == "[key]" else path
 
 
-def _without(data: Any, paths: Iterable[Path]) -> Any:
+def _remove_paths(data: Any, paths: Iterable[Path]) -> Any:
     """Return a copy without the values at `paths`.
 
     Instead of a list item, the whole list is removed.
@@ -105,23 +106,22 @@ def _overlap(one: Path, other: Path) -> bool:
     return one[:shared] == other[:shared]
 
 
-def _part_path(error: ErrorDetails) -> Path:
+def _find_part_path(error: ErrorDetails) -> Path:
     """Return the path of the part that reports a conflict."""
     return tuple(error["loc"])[: len(error["loc"]) - error["ctx"]["depth"]]
 
 
-def _dependencies(error: ErrorDetails) -> list[Path]:
-    """Return the paths that an error depends on: its own, or those that a conflict uses."""
-    if error["type"] != "conflict":
-        return [_path_of(error)]
-    return [(*_part_path(error), name) for name in error["ctx"]["reads"]] or [_path_of(error)]
+def _list_dependencies(error: ErrorDetails) -> list[Path]:
+    """Return the paths that an error depends on: its own path, or the paths that a conflict uses."""
+    names = error["ctx"]["reads"] if error["type"] == "conflict" else ()
+    return [(*_find_part_path(error), name) for name in names] or [_find_path(error)]
 
 
 def _find_errors(
     model: type[BaseModel], data: Any, context: dict[str, Any] | None
 ) -> list[ErrorDetails]:
-    """Return all errors, including those that pydantic reports only after others are removed."""
-    found: list[ErrorDetails] = []
+    """Return all errors, including errors that pydantic reports only after the removal of others."""
+    all_errors: list[ErrorDetails] = []
     removed: list[Path] = []
     for _ in range(_ROUNDS_MAX):
         try:
@@ -133,20 +133,20 @@ def _find_errors(
         else:
             break
         # After the first validation a field may be missing because it was removed.
-        new = [
+        new_errors = [
             error
             for error in errors
-            if not any(_overlap(path, gone) for path in _dependencies(error) for gone in removed)
+            if not any(_overlap(*pair) for pair in product(_list_dependencies(error), removed))
         ]
-        if not new:
+        if not new_errors:
             break
-        found += new
-        if len(found) > PROBLEMS_MAX:
+        all_errors += new_errors
+        if len(all_errors) > PROBLEMS_MAX:
             break
-        paths = [path for error in new for path in _dependencies(error)]
-        data = _without(data, paths)
+        paths = [path for error in new_errors for path in _list_dependencies(error)]
+        data = _remove_paths(data, paths)
         removed += paths
-    return found
+    return all_errors
 
 
 def build_model(
@@ -154,9 +154,9 @@ def build_model(
     data: Any,
     *,
     context: dict[str, Any] | None = None,
-    place: Callable[[Path], tuple[str, int | None]] = lambda path: (format_path(path), None),
+    locate: Callable[[Path], tuple[str, int | None]] = lambda path: (format_path(path), None),
 ) -> M:
-    """Return the model; `place` returns path and line of a value for messages.
+    """Return the model; `locate` returns path and line of a value for messages.
 
     Raises `PolicyError` with every problem.
     """
@@ -165,7 +165,7 @@ def build_model(
     except ValidationError:
         errors = _find_errors(model, data, context)
     raise PolicyError(
-        Problem(path, _describe(model, each), line)
-        for each in errors
-        for path, line in [place(_path_of(each))]
+        Problem(path, _describe(model, error), line)
+        for error in errors
+        for path, line in [locate(_find_path(error))]
     )

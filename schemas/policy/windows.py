@@ -3,7 +3,7 @@
     {days: [mon, tue], from: "22:00", to: "06:00", utcOffset: "+08:00"}
 
 A window begins at `from` on each of its days and ends at the next `to`: a window from 22:00 to 06:00 on
-mon ends on Tuesday morning, and one with equal `from` and `to` lasts 24 hours. Offsets are fixed,
+mon ends on Tuesday morning, and a window with equal `from` and `to` lasts 24 hours. Offsets are fixed,
 because time zone tables change and a replay must make the same decisions.
 """
 
@@ -113,7 +113,7 @@ class WeeklyWindow(PolicyPart):
         return f"{days} {self.start} to {self.end} {self.utc_offset}"
 
 
-#: A list of windows: open while one of them is open. An empty list is always open.
+#: A list of windows: open while any window is open. An empty list is always open.
 Windows = Annotated[Items[WeeklyWindow], Field(max_length=WINDOWS_MAX)]
 
 

@@ -1,4 +1,4 @@
-"""Describe values in messages, and suggest the name that was probably meant."""
+"""Describe values in messages, and suggest similar names."""
 
 import difflib
 import json
@@ -34,19 +34,19 @@ def describe(value: Any) -> str:
     return f"{text} (text)" if isinstance(value, str) else text
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return a suggestion for an unknown name, or the list of known names."""
-    names = list(known)
-    lowered = {known_name.lower(): known_name for known_name in names}
+    names = list(candidates)
+    lowered = {candidate.lower(): candidate for candidate in names}
     equivalents = [
-        known_name for known_name in _EQUIVALENTS.get(name.lower(), ()) if known_name in names
+        candidate for candidate in _EQUIVALENTS.get(name.lower(), ()) if candidate in names
     ]
     if equivalents:
         return f'; did you mean "{equivalents[0]}"?'
     for word, ours in _EQUIVALENTS.items():
-        known_name = next((other for other in ours if other in names), None)
-        if known_name is not None:
-            lowered.setdefault(word, known_name)
+        candidate = next((other for other in ours if other in names), None)
+        if candidate is not None:
+            lowered.setdefault(word, candidate)
     close = difflib.get_close_matches(name.lower()[:253], list(lowered), n=1, cutoff=0.6)
     if close:
         return f'; did you mean "{lowered[close[0]]}"?'

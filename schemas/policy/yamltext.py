@@ -205,8 +205,9 @@ def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
         line = text.count("\n", 0, error.position) + 1
         message = f"found the character U+{int(error.character):04X}, which YAML does not allow"
         return Problem("", message, line)
-    what = getattr(error, "problem", None) or str(error)
+    problem = getattr(error, "problem", None) or str(error)
     where = getattr(error, "context", None)
-    tab = "'\\t'" in what
+    tab = "'\\t'" in problem
     hint = "; indent with spaces, not tabs" if tab else ""
-    return Problem("", f"not readable as YAML: {f'{where}, ' if where else ''}{what}{hint}", line)
+    text = f"{where}, {problem}" if where else problem
+    return Problem("", f"not readable as YAML: {text}{hint}", line)

@@ -134,7 +134,7 @@ def _operations(topic: Topic) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _messages() -> dict[str, Any]:
-    """Describe every message once; those of full lists belong to two topics."""
+    """Describe every message once; the messages of full lists belong to two topics."""
     messages: dict[str, Any] = {}
     for topic in TOPICS:
         for cls in topic.classes:

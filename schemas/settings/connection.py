@@ -1,4 +1,4 @@
-"""How to reach Kafka: the settings that every client uses.
+"""Settings of the connection to Kafka, for all clients.
 
 Values come from environment variables `LOADSTREAM_KAFKA_<FIELD>`. `aiokafka_options` and
 `librdkafka_options` translate them for the two client libraries, `streams.worker.consume.transport` for Faust,
@@ -55,9 +55,9 @@ class KafkaSettings(BaseSettings):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Kafka's names: SSL encrypts, SASL logs in."""
     ca_file: Path | None = None
-    """PEM file with the authorities that brokers are trusted by. None: those of the system."""
+    """PEM file with the trusted authorities. None: the authorities of the system."""
     client_certificate_file: Path | None = None
-    """PEM file with the client's certificate chain, where brokers ask for one."""
+    """PEM file with the client's certificate chain, if brokers require a certificate."""
     client_key_file: Path | None = None
     """PEM file with the key of that certificate."""
     client_key_password: SecretStr | None = None
@@ -119,10 +119,10 @@ class KafkaSettings(BaseSettings):
 
     def _tls_problems(self) -> list[str]:
         problems = []
-        given = self._tls_files()
-        if given and not self.encrypted:
+        tls_files = self._tls_files()
+        if tls_files and not self.encrypted:
             problems.append(
-                f"{_variable(min(given))} is set, but {_variable('security_protocol')} is "
+                f"{_variable(min(tls_files))} is set, but {_variable('security_protocol')} is "
                 f"{self.security_protocol}, which does not encrypt; expected SSL or SASL_SSL"
             )
         if (self.client_certificate_file is None) != (self.client_key_file is None):
@@ -145,7 +145,7 @@ class KafkaSettings(BaseSettings):
         sources = (self.sasl_password is not None) + (self.sasl_password_file is not None)
         protocol = f"{_variable('security_protocol')} is {self.security_protocol}"
         if not self.logs_in:
-            if sources or self.sasl_username or self._mechanism_given:
+            if sources or self.sasl_username or self._is_mechanism_set:
                 return [
                     f"a SASL mechanism, name or password is set, but {protocol}, which does not log in; "
                     "expected SASL_SSL or SASL_PLAINTEXT"
@@ -162,12 +162,12 @@ class KafkaSettings(BaseSettings):
         return problems
 
     @property
-    def _mechanism_given(self) -> bool:
+    def _is_mechanism_set(self) -> bool:
         return bool(self.sasl_mechanism != type(self).model_fields["sasl_mechanism"].default)
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Self:
-        """Return the settings in force; raises SettingsError with all problems at once."""
+        """Return the settings in force; raises SettingsError with all problems."""
         problems = find_unknown_variables(cls)
         try:
             settings = cls(**overrides)

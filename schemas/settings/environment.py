@@ -68,19 +68,18 @@ def find_unknown_variables(settings: type[BaseSettings]) -> list[str]:
     Otherwise a misspelt variable would silently leave the setting at its default.
     """
     prefix = settings.model_config.get("env_prefix", "")
-    known = [prefix + field.upper() for field in settings.model_fields]
+    variables = [prefix + field.upper() for field in settings.model_fields]
     problems = []
     for name in sorted(os.environ):
         upper = name.upper()
-        if upper in known or not upper.startswith(_COMMON_PREFIX):
+        if upper in variables or not upper.startswith(_COMMON_PREFIX):
             continue
         has_prefix = upper.startswith(prefix)
-        close = difflib.get_close_matches(
-            upper, known, n=1, cutoff=0.6 if has_prefix else _MISSPELLING_RATIO
+        similar = difflib.get_close_matches(
+            upper, variables, n=1, cutoff=0.6 if has_prefix else _MISSPELLING_RATIO
         )
-        if has_prefix or close:
-            hint = (
-                f"; did you mean {close[0]}?" if close else f"; the settings are {', '.join(known)}"
-            )
+        if has_prefix or similar:
+            allowed = f"; the settings are {', '.join(variables)}"
+            hint = f"; did you mean {similar[0]}?" if similar else allowed
             problems.append(f"{name}: unknown setting{hint}")
     return problems

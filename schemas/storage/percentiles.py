@@ -183,7 +183,7 @@ class LifetimeColumns(Part):
 class PodColumns(Message):
     """Usage samples of pods and host applications.
 
-    Columns of members have all members of the first sample, then those of the second, and so on.
+    Columns of members have all members of the first sample, then all members of the second, and so on.
     """
 
     nodes: _NodeKeys

@@ -3,7 +3,7 @@
 All pods of a node are one row, so recovering a large cluster reads thousands of rows and not
 hundreds of thousands. `schemas.storage.tables` has the kinds of rows and their keys.
 
-A row that is missing from a changelog is not noticed, except the rows of the partition and of each
+A worker does not notice a row that is missing from a changelog, except rows of a partition or a
 cluster. Brokers do not lose acknowledged rows (acks=all, idempotent producer), and the journal
 position of the rows is written only after they are acknowledged. Only somebody who deletes records of
 a changelog can cause a missing row.
@@ -66,14 +66,14 @@ class ReservedPod(Part):
     pod: Pod
     """The newest known state of the pod."""
     counted_labels: StringMap | None = None
-    """Labels that estimation uses; None: those of `pod`.
+    """Labels that estimation uses; None: the labels of `pod`.
 
     Estimation ignores changes of labels and annotations alone.
     """
     counted_annotations: StringMap | None = None
-    """Annotations that estimation uses; None: those of `pod`."""
+    """Annotations that estimation uses; None: the annotations of `pod`."""
     counted_at_ms: StateMs | None = None
-    """Since when estimation counts the pod; None: it does not."""
+    """Since when estimation counts the pod; None: it does not count the pod."""
     assigned_at_ms: StateMs
     """Log time at which the pod got its room; 0: before the first clock tick."""
     decision_id: DecisionId | None = None
@@ -96,8 +96,8 @@ class ReservedPod(Part):
 class ReservedPodsRow(Message):
     """Kind `reserved_pods`: all pods that have room on one node.
 
-    The journal has the pods one by one, as `ReservedPod`; the key is that of the row, a slash, and the
-    uid of the pod.
+    The journal has the pods one by one, as `ReservedPod`; the key is the row's key, a slash, and the uid
+    of the pod.
     """
 
     cluster: ClusterName
@@ -165,7 +165,7 @@ class ClusterRow(Message):
     applied: Count = 0
     """How many records have been applied. Clock ticks count only if they changed something."""
     requests_seen: Count = 0
-    """How many requests have arrived; the number of the next one."""
+    """How many requests have arrived; the number of the next request."""
     lists: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(
         default_factory=dict
     )

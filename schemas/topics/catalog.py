@@ -38,7 +38,7 @@ _DAY_MS = 86_400_000
 class Topic:
     name: str
     message: Any
-    """The message class, or the annotated union of several."""
+    """The message class, or an annotated union of classes."""
     key: KeyKind
     summary: str
     stage: Literal["aggregate", "cluster", "none"]
@@ -54,12 +54,12 @@ class Topic:
     """Senders wait for the effect of a record, so a worker applies it at once; other records of the cluster
     stage wait for more of their kind."""
     before_ticks: bool = True
-    """A clock tick waits until older records are applied, because they can confirm what would otherwise
-    expire. False for topics whose bursts would delay ticks."""
+    """A clock tick waits until older records are applied, because they can confirm reservations that would
+    otherwise expire. False for topics whose bursts would delay ticks."""
     framed: bool = False
     """A record is a head (one line of JSON) followed by other bytes."""
     inserted: type[Message] | None = None
-    """Class of the records that the cluster stage writes between those from outside; they differ by
+    """Class of the records that the cluster stage writes between records from outside; they differ by
     `kind`."""
 
     @property

@@ -5,8 +5,8 @@ produces the same output as state that was never lost.
 
 `decode` never raises on bad input. It returns a `Refusal` that names the field, the value found and
 the values allowed; the caller sends the record to `dead-letters`. If a name is repeated, its last
-value counts; unknown names are ignored; of a list or map only the first bad item is reported. The
-time is bounded by the size of the record.
+value counts. Unknown names are ignored. Only the first bad item of a list or map is reported. The size
+of the record bounds the time.
 """
 
 from typing import Any, TypeVar
@@ -70,7 +70,7 @@ def get_topic_adapter(topic: str) -> TypeAdapter[Any]:
 
 
 def _field(text: bytes, name: str) -> Any:
-    """Return the value of a field of a JSON object; None if there is none."""
+    """Return the value of a field of a JSON object; None if it has no such field."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -65,7 +65,7 @@ def check_partition(key: bytes | None, partition: int, partitions: int) -> Refus
 
 
 def check_key(topic: str, key: bytes | None, message: Any) -> Refusal | None:
-    """Return a refusal if the key is not the one that the message must have."""
+    """Return a refusal if the key differs from the key that the message must have."""
     expected = key_of(topic, message)
     if key == expected.encode():
         return None

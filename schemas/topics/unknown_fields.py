@@ -1,4 +1,4 @@
-"""Find fields of a record that its reader ignores: mistyped ones, or those of a newer producer.
+"""Find fields of a record that its reader ignores: mistyped fields, or fields of a newer producer.
 
 Readers ignore unknown fields, so a mistyped optional field has no effect and causes no error.
 Commands that accept records written by hand warn about such fields and suggest the right name.
@@ -22,11 +22,11 @@ UNKNOWN_MAX = 20
 class UnknownField:
     path: str
     """Path of the field; `[]` stands for every item of a list."""
-    close: str | None
+    similar_name: str | None
     """A known field of the same object with a similar name."""
 
     def __str__(self) -> str:
-        hint = f"; did you mean {self.close}?" if self.close else ""
+        hint = f"; did you mean {self.similar_name}?" if self.similar_name else ""
         return f"{self.path} is not a known field{hint}"
 
 
@@ -53,19 +53,19 @@ def _walk(value: Any, schema: JsonSchema, root: JsonSchema, path: str) -> Iterat
         return
     if not isinstance(value, dict):
         return
-    known = schema.get("properties")
+    properties = schema.get("properties")
     entries = schema.get("additionalProperties", {})
     for name, entry in value.items():
         entry_path = f"{path}.{name}" if path else name
-        if known is None:
+        if properties is None:
             if isinstance(entries, dict):
                 yield from _walk(entry, entries, root, f"{path}[]")
-        elif name in known:
-            yield from _walk(entry, known[name], root, entry_path)
+        elif name in properties:
+            yield from _walk(entry, properties[name], root, entry_path)
         else:
-            free = [other for other in known if other not in value]
-            close = get_close_matches(name, free, n=1)
-            yield UnknownField(entry_path, close[0] if close else None)
+            free = [other for other in properties if other not in value]
+            similar = get_close_matches(name, free, n=1)
+            yield UnknownField(entry_path, similar[0] if similar else None)
 
 
 def _resolve(value: Any, schema: JsonSchema, root: JsonSchema) -> JsonSchema:

@@ -79,7 +79,7 @@ def compute_spread(runs: Sequence[Run], figure: str) -> Spread:
 
 
 def compute_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> Spread | None:
-    """Return the ratio of our figure to the other's, over days and seeds; None if the other's is always 0.
+    """Return the ratio of two contenders' figures over days and seeds; None if the divisor is always 0.
 
     Runs of one day and seed have the same pods, so the ratio varies less than either figure.
     """
@@ -100,7 +100,7 @@ def compare(
     names: Sequence[str],
     files: tuple[str, ...],
     runs: Runs,
-    kept: FinishedRuns | None = None,
+    finished_runs: FinishedRuns | None = None,
 ) -> list[Comparison]:
     """Run every contender with every day and seed; return one comparison for each of `parameters`.
 
@@ -110,25 +110,26 @@ def compare(
         seeds: seeds of each day.
         names: names of the contenders.
         files: files of the traces; empty: the built-in model.
-        runs: makes the runs that `kept` does not have.
-        kept: finished runs; new runs are added to it.
+        runs: makes the runs that `finished_runs` does not have.
+        finished_runs: finished runs; new runs are added to it.
 
     Raises:
         UnreadableRun: a finished run cannot be read.
         RunDied: the process of a run was killed.
     """
-    tasks = [Task(*each) for each in product(parameters, days, seeds, names)]
-    run_of: dict[Task, Run | None] = {task: kept.find(task) if kept else None for task in tasks}
+    tasks = [Task(*task) for task in product(parameters, days, seeds, names)]
+    find_run = finished_runs.find if finished_runs else lambda task: None
+    run_of: dict[Task, Run | None] = {task: find_run(task) for task in tasks}
     missing = [task for task, run in run_of.items() if run is None]
     for task, run in runs(missing) if missing else ():
         run_of[task] = run
-        if kept is not None:
-            kept.keep(task, run)
+        if finished_runs is not None:
+            finished_runs.keep(task, run)
     return [
         Comparison(
-            each,
+            run_parameters,
             files,
-            tuple(run for task, run in run_of.items() if run and task.parameters == each),
+            tuple(run for task, run in run_of.items() if run and task.parameters == run_parameters),
         )
-        for each in parameters
+        for run_parameters in parameters
     ]

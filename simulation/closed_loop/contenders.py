@@ -37,7 +37,7 @@ class ContenderFactory:
 
 
 class UnknownContender(ValueError):
-    """No contender has this name; the message lists those that exist."""
+    """No contender has this name; the message lists all names."""
 
 
 class WrongPolicy(ValueError):
@@ -46,7 +46,7 @@ class WrongPolicy(ValueError):
 
 def list_contenders() -> tuple[str, ...]:
     """Return the names of all built-in contenders, policies first."""
-    return (*_policies(), *_rules())
+    return (*_list_policies(), *_list_rules())
 
 
 def make_contenders(
@@ -54,31 +54,31 @@ def make_contenders(
     files: Iterable[Path],
     make_stages: Callable[[], LocalPipeline] = LocalPipeline,
 ) -> dict[str, ContenderFactory]:
-    """Return contenders by name, in the order given: built-in ones, then policies of files.
+    """Return contenders by name, in the given order: built-in contenders, then policies of files.
 
     Raises:
         UnknownContender: a name is unknown or given twice, no name is given, or a file has the name of
             a built-in contender.
         WrongPolicy: a file is not a policy, or cannot be read.
     """
-    policies, of_rules = _policies(), _rules()
-    expected = ", ".join((*policies, *of_rules))
-    found: dict[str, ContenderFactory] = {}
+    policies, rules_by_name = _list_policies(), _list_rules()
+    expected = ", ".join((*policies, *rules_by_name))
+    factories: dict[str, ContenderFactory] = {}
 
     def add(name: str, make: ContenderFactory) -> None:
-        if name in found:
+        if name in factories:
             raise UnknownContender(f"found {name} twice; expected another name for each")
-        found[name] = make
+        factories[name] = make
 
     for name in names:
         if name in policies:
             add(name, _of_policy(name, policies[name], make_stages))
-        elif name in of_rules:
-            add(name, _of_rule(name, of_rules[name]))
+        elif name in rules_by_name:
+            add(name, _of_rule(name, rules_by_name[name]))
         else:
             raise UnknownContender(f"found {name!r}; expected one or more of {expected}")
     for file in files:
-        if file.stem in policies or file.stem in of_rules:
+        if file.stem in policies or file.stem in rules_by_name:
             raise UnknownContender(
                 f"found policy file {file}, whose name is that of a built-in contender; expected "
                 "another file name"
@@ -92,28 +92,28 @@ def make_contenders(
             raise WrongPolicy(
                 f"{file} cannot be read: {error.strerror}; expected a policy file"
             ) from None
-    if not found:
+    if not factories:
         raise UnknownContender(f"found no contender; expected one or more of {expected}")
-    return found
+    return factories
 
 
 def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> ContenderFactory:
-    read = file.read_bytes()
-    policy = read_policy(read, KNOWN)
-    text = read.decode("utf-8")
+    content = file.read_bytes()
+    policy = read_policy(content, KNOWN)
+    text = content.decode("utf-8")
     return ContenderFactory(
         policy.model_dump_json(),
         lambda: StageContender(name, text, make_stages),
-        _remark(name, policy),
+        _find_remark(name, policy),
     )
 
 
-def _remark(name: str, policy: Policy) -> str:
+def _find_remark(name: str, policy: Policy) -> str:
     if not policy.plugins.balance or not policy.dry_run:
         return ""
-    why = "mode is observe" if policy.mode == "observe" else "a dryRun is true"
+    reason = "mode is observe" if policy.mode == "observe" else "a dryRun is true"
     return (
-        f"{name}: {why}, so its evictions are dry and no pod leaves a node; to see moves, set mode: "
+        f"{name}: {reason}, so its evictions are dry and no pod leaves a node; to see moves, set mode: "
         "enforce and no dryRun"
     )
 
@@ -122,14 +122,14 @@ def _of_rule(name: str, rule: Rule) -> ContenderFactory:
     return ContenderFactory(f"rule {name}", lambda: RuleContender(name, rule))
 
 
-def _policies() -> dict[str, Path]:
+def _list_policies() -> dict[str, Path]:
     return {path.stem: path for path in sorted(POLICIES.glob("*.yaml"))}
 
 
-def _rules() -> dict[str, Rule]:
+def _list_rules() -> dict[str, Rule]:
     modules = (
-        (each.name, import_module(f"{rules.__name__}.{each.name}"))
-        for each in iter_modules(rules.__path__)
+        (module.name, import_module(f"{rules.__name__}.{module.name}"))
+        for module in iter_modules(rules.__path__)
     )
     return {
         name.replace("_", "-"): module.choose

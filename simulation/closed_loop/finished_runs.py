@@ -1,8 +1,8 @@
 """Finished runs, kept in a directory so that they are not repeated.
 
-A day of a large cluster takes long to run. Each finished run is written to its own file. So a stopped
-comparison can continue, several commands can share one directory, and a report can be made again in
-seconds. The name of a file has a hash of everything that determines the figures: parameters, seed,
+A day of a large cluster takes long to run. Each finished run has its own file. So a stopped comparison
+can continue, several commands can share one directory, and a report can be made again in seconds. The
+name of a file contains a hash of everything that determines the figures: parameters, seed,
 traces, definition of the contender and version of loadstream. After a change of the code within one
 version, use an empty directory.
 """
@@ -82,7 +82,7 @@ class FinishedRuns:
         try:
             document = json.loads(path.read_bytes())
             result = document["result"]
-            predictions = tuple(PredictionBin(**each) for each in result["predictions"])
+            predictions = tuple(PredictionBin(**fields) for fields in result["predictions"])
             return Run(
                 task.contender,
                 task.day,

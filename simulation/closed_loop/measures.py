@@ -1,6 +1,6 @@
-"""Measures of a run: hot node-minutes, waiting pods, evictions, and how good predictions were.
+"""Measures of a run: hot node-minutes, waiting pods, evictions, and the quality of predictions.
 
-The time after the filling is measured, once a minute at each node. Demand is what pods would use on a
+Each node is measured once a minute after the filling. Demand is the usage that pods would have on a
 node with unlimited capacity.
 """
 
@@ -66,24 +66,23 @@ class Recorder(Observer):
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._begin_ms = scenario.measured_ms
-        self._allocatable = np.array(
-            [(each.millicores, each.memory_bytes) for each in scenario.machines], dtype=np.float64
-        )
+        sizes = [(machine.millicores, machine.memory_bytes) for machine in scenario.machines]
+        self._allocatable = np.array(sizes, dtype=np.float64)
         self._cpu: list[Shares] = []
         self._memory: list[Shares] = []
         self._predicted: list[Sequence[float]] = []
-        self._asked_ms: dict[str, int] = {}
+        self._requested_ms: dict[str, int] = {}
         self._waits_ms: list[int] = []
         self._placed = 0
         self._evictions = 0
-        self._move_of: dict[str, _Move] = {}
+        self._moves_by_replacement: dict[str, _Move] = {}
         """The eviction that caused a replacement, by the replacement's uid."""
-        self._before: dict[int, _Move] = {}
+        self._last_moves: dict[int, _Move] = {}
         """The last eviction, by plan."""
         self._bounces = 0
 
     def minute(self, moment: Moment, predicted: Sequence[float] = ()) -> None:
-        """Record demand, and the probability of being hot that was predicted for each node, if any."""
+        """Record demand, and each node's predicted probability of being hot, if any."""
         if moment.at_ms < self._begin_ms:
             return
         if predicted:
@@ -93,31 +92,31 @@ class Recorder(Observer):
         self._memory.append(shares[:, 1])
 
     def on_request(self, plan: PodPlan) -> None:
-        self._asked_ms[plan.pod.uid] = plan.at_ms
+        self._requested_ms[plan.pod.uid] = plan.at_ms
 
     def on_pod_event(self, event: PodEvent) -> None:
         if event.event != "bound":
             return
         uid = event.pod.uid
-        asked_ms = self._asked_ms.pop(uid)
+        requested_ms = self._requested_ms.pop(uid)
         if event.at_ms >= self._begin_ms:
             self._placed += 1
-            self._waits_ms.append(event.at_ms - max(asked_ms, self._begin_ms))
-        move = self._move_of.get(uid)
+            self._waits_ms.append(event.at_ms - max(requested_ms, self._begin_ms))
+        move = self._moves_by_replacement.get(uid)
         if move is not None and event.pod.node == move.eviction.node:
             self._bounce(move, event.at_ms)
 
     def on_eviction(self, eviction: Eviction) -> None:
         """Record an eviction, and whether the pod had moved shortly before."""
-        work = get_plan_index(eviction.pod.uid)
-        move, before = _Move(eviction), self._before.get(work)
-        self._before[work] = move
+        plan = get_plan_index(eviction.pod.uid)
+        move, last_move = _Move(eviction), self._last_moves.get(plan)
+        self._last_moves[plan] = move
         if eviction.at_ms >= self._begin_ms:
             self._evictions += 1
-        if before is not None and eviction.at_ms - before.eviction.at_ms < BOUNCE_MS:
-            self._bounce(before, eviction.at_ms)
+        if last_move is not None and eviction.at_ms - last_move.eviction.at_ms < BOUNCE_MS:
+            self._bounce(last_move, eviction.at_ms)
         if eviction.replacement is not None:
-            self._move_of[eviction.replacement.pod.uid] = move
+            self._moves_by_replacement[eviction.replacement.pod.uid] = move
 
     def _bounce(self, move: _Move, at_ms: int) -> None:
         """Count a move whose pod returned or was evicted again, once per move."""
@@ -131,9 +130,9 @@ class Recorder(Observer):
         millicores = self._allocatable[:, 0]
         size = millicores / millicores.mean()
         end_ms = self._scenario.end_ms
-        still_ms = [
+        open_waits_ms = [
             end_ms - max(at_ms, self._begin_ms)
-            for at_ms in self._asked_ms.values()
+            for at_ms in self._requested_ms.values()
             if at_ms < end_ms
         ]
         figures: dict[str, float] = {
@@ -143,8 +142,8 @@ class Recorder(Observer):
             "over_capacity_minutes": int((cpu > 1.0).sum()),
             "p99_cpu": round(float(np.percentile(cpu, 99.0)), 4),
             "placed_pods": self._placed,
-            "waiting_pods": len(still_ms),
-            "waiting_pod_minutes": (sum(self._waits_ms) + sum(still_ms)) / MINUTE_MS,
+            "waiting_pods": len(open_waits_ms),
+            "waiting_pod_minutes": (sum(self._waits_ms) + sum(open_waits_ms)) / MINUTE_MS,
             "evictions": self._evictions,
             "bounces": self._bounces,
         }
@@ -153,7 +152,7 @@ class Recorder(Observer):
 
 
 def _count_predictions(predicted: Array, hot: npt.NDArray[np.bool_]) -> tuple[PredictionBin, ...]:
-    """Compare predictions with what came true later; both arrays have shape (minutes, nodes)."""
+    """Compare predictions with later states; both arrays have shape (minutes, nodes)."""
     predicted, hot = predicted[:-PREDICTED_MINUTES].ravel(), hot[PREDICTED_MINUTES:].ravel()
     bins = np.digitize(predicted, PREDICTION_BOUNDS)
     count = len(PREDICTION_BOUNDS) + 1

@@ -69,7 +69,7 @@ class Parameters:
     memory_start: tuple[float, float] = (0.25, 0.60)
     """Range of the memory of a pod at its start, as a share of its request."""
     memory_growth: tuple[float, float] = (0.0, 0.50)
-    """Range by which the memory of a pod grows, as a share of its request; by 63 % of it in two hours."""
+    """Range of a pod's growth of memory, as a share of its request; 63 % of it takes two hours."""
     system_share: float = 0.0
     """Mean usage of the nodes themselves, as a share of their CPU and memory; `load` includes it.
     """
@@ -84,7 +84,7 @@ class Parameters:
     """Time from a sample to its reading."""
 
     def find_problem(self) -> str | None:
-        """Return what is wrong, as a sentence with parameter, value and what is expected; or None."""
+        """Return a sentence about the first invalid parameter; None if all are valid."""
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most:

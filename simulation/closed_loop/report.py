@@ -23,7 +23,7 @@ from simulation.closed_loop.parameters import Parameters
 Table = list[list[str]]
 """Headings, then rows."""
 
-#: Name of our contender, and names and titles of those that it is compared with.
+#: Name of our contender, and names and titles of the other compared contenders.
 OURS = "loadstream"
 AGAINST = {"least-allocated": "kube-scheduler", "koordinator-lownodeload-75": "Koordinator"}
 HOT, WEIGHTED = "hot_cpu_minutes", "hot_cpu_weighted_minutes"
@@ -60,14 +60,14 @@ WIDTH = 100
 
 
 def _format_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> str:
-    found = compute_ratio(ours, others, figure)
-    return "-" if found is None else _format(found, 2)
+    ratio = compute_ratio(ours, others, figure)
+    return "-" if ratio is None else _format(ratio, 2)
 
 
 def _format(figure: Spread, digits: int = 0) -> str:
-    """Return the median, with the range if there is one."""
+    """Return the median, with the range unless all values are equal."""
     median, least, most = (
-        f"{each:,.{digits}f}" for each in (figure.median, figure.least, figure.most)
+        f"{value:,.{digits}f}" for value in (figure.median, figure.least, figure.most)
     )
     return median if least == most else f"{median} ({least} to {most})"
 
@@ -75,9 +75,8 @@ def _format(figure: Spread, digits: int = 0) -> str:
 def tabulate_figures(comparison: Comparison) -> Table:
     rows = [["", *(heading for _, heading, _ in COLUMNS)]]
     for name, runs in comparison.contenders.items():
-        rows.append(
-            [name, *(_format(compute_spread(runs, each), digits) for each, _, digits in COLUMNS)]
-        )
+        cells = (_format(compute_spread(runs, figure), digits) for figure, _, digits in COLUMNS)
+        rows.append([name, *cells])
     return rows
 
 
@@ -86,12 +85,11 @@ def _has_ratios(comparison: Comparison) -> bool:
 
 
 def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
-    """Return a row for each comparison: our hot minutes and waiting divided by the others', and
-    evictions."""
+    """Return a row for each comparison: our hot minutes and waiting as multiples of the others'."""
     rows = []
     for comparison in comparisons:
-        given = comparison.parameters
-        first = {"scenario": f"{given.scenario}, {given.load_text} %"}
+        parameters = comparison.parameters
+        first = {"scenario": f"{parameters.scenario}, {parameters.load_text} %"}
         rows.append(first | _compute_ratios(comparison.contenders))
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
@@ -100,24 +98,25 @@ def tabulate_days(comparison: Comparison) -> Table:
     """Return the ratios of `tabulate_ratios`, with a row for each day of the traces."""
     rows = []
     for day in comparison.days:
-        of = {
+        runs_of_day = {
             name: [run for run in runs if run.day == day]
             for name, runs in comparison.contenders.items()
         }
-        rows.append({"day": day} | _compute_ratios(of))
+        rows.append({"day": day} | _compute_ratios(runs_of_day))
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
 
-def _compute_ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
-    ours = of[OURS]
+def _compute_ratios(runs_by_name: Mapping[str, Sequence[Run]]) -> dict[str, str]:
+    ours = runs_by_name[OURS]
     cells = {}
     for name, words in AGAINST.items():
-        if name in of:
-            cells[f"hot / {words}'s"] = _format_ratio(ours, of[name], HOT)
-            cells[f"by capacity / {words}'s"] = _format_ratio(ours, of[name], WEIGHTED)
-            cells[f"waiting / {words}'s"] = _format_ratio(ours, of[name], WAITING)
+        if name in runs_by_name:
+            cells[f"hot / {words}'s"] = _format_ratio(ours, runs_by_name[name], HOT)
+            cells[f"by capacity / {words}'s"] = _format_ratio(ours, runs_by_name[name], WEIGHTED)
+            cells[f"waiting / {words}'s"] = _format_ratio(ours, runs_by_name[name], WAITING)
             if words == "Koordinator":  # kube-scheduler evicts nothing
-                evictions = (_format(compute_spread(each, EVICTIONS)) for each in (ours, of[name]))
+                both = (ours, runs_by_name[name])
+                evictions = (_format(compute_spread(runs, EVICTIONS)) for runs in both)
                 cells[f"evictions / {words}'s"] = " / ".join(evictions)
     return cells
 
@@ -134,46 +133,45 @@ def add_predictions(comparisons: Sequence[Comparison]) -> list[PredictionBin]:
         strict=True,
     )
     return [
-        PredictionBin(*(sum(column) for column in zip(*map(astuple, each), strict=True)))
-        for each in bins
+        PredictionBin(*(sum(column) for column in zip(*map(astuple, runs_in_bin), strict=True)))
+        for runs_in_bin in bins
     ]
 
 
 def tabulate_predictions(comparisons: Sequence[Comparison]) -> Table:
     rows = [["predicted probability", "mean", "nodes that were hot", "predictions"]]
     bounds = [0.0, *PREDICTION_BOUNDS, 1.0]
-    for low, high, each in zip(bounds, bounds[1:], add_predictions(comparisons), strict=False):
-        if each.predictions:
-            mean, share = each.expected / each.predictions, each.hot / each.predictions
-            rows.append(
-                [f"{low:g} to {high:g}", f"{mean:.4f}", f"{share:.4f}", f"{each.predictions:,}"]
-            )
+    bins = add_predictions(comparisons)
+    for low, high, predicted in zip(bounds, bounds[1:], bins, strict=False):
+        if count := predicted.predictions:
+            mean, share = predicted.expected / count, predicted.hot / count
+            rows.append([f"{low:g} to {high:g}", f"{mean:.4f}", f"{share:.4f}", f"{count:,}"])
     return rows
 
 
 def describe(comparison: Comparison) -> str:
-    given, usual = comparison.parameters, Parameters()
+    parameters, defaults = comparison.parameters, Parameters()
     differing = [
-        f"{each.name} {getattr(given, each.name)}"
-        for each in fields(Parameters)
-        if each.name not in ("scenario", "nodes", "hours", "load")
-        and getattr(given, each.name) != getattr(usual, each.name)
+        f"{field.name} {getattr(parameters, field.name)}"
+        for field in fields(Parameters)
+        if field.name not in ("scenario", "nodes", "hours", "load")
+        and getattr(parameters, field.name) != getattr(defaults, field.name)
     ]
     calibrations = [run.calibration for run in next(iter(comparison.contenders.values()))]
     return (
-        f"{count_text(given.nodes, 'node')} for {given.hours:g} h after {given.filling_hours:g} h of "
+        f"{count_text(parameters.nodes, 'node')} for {parameters.hours:g} h after {parameters.filling_hours:g} h of "
         f"filling, {count_text(len(comparison.days), 'day')} with {count_text(len(comparison.seeds), 'seed')} "
         "each. "
-        f"About {median(each.pods for each in calibrations):.0f} pods come, and request "
-        f"{median(each.requested_share for each in calibrations):.0%} of the nodes' CPU."
+        f"About {median(calibration.pods for calibration in calibrations):.0f} pods come, and request "
+        f"{median(calibration.requested_share for calibration in calibrations):.0%} of the nodes' CPU."
         + (f" Parameters that differ from mixed: {', '.join(differing)}." if differing else "")
     )
 
 
 def format_lines(comparison: Comparison) -> Iterator[str]:
     """Yield description and tables, for a terminal."""
-    given = comparison.parameters
-    yield f"{given.scenario}, mean load {given.load_text}%"
+    parameters = comparison.parameters
+    yield f"{parameters.scenario}, mean load {parameters.load_text}%"
     traces = f"Traces: {', '.join(comparison.files) or 'the built-in model'}."
     for text in (describe(comparison), traces):
         yield from wrap(text, WIDTH, break_on_hyphens=False)
@@ -191,18 +189,19 @@ def format_table(rows: Table) -> Iterator[str]:
         yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
 
 
-def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str | Table]]]:
+def _list_sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str | Table]]]:
     """Yield headings, each with its texts and tables."""
     traces = f"Traces: {', '.join(comparisons[0].files) or 'the built-in model'}."
     has_ratios = _has_ratios(comparisons[0])
     yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ratios else []), traces, LEGEND]
-    if any(each.predictions for each in add_predictions(comparisons)):
+    if any(prediction.predictions for prediction in add_predictions(comparisons)):
         yield "Predictions", [PREDICTIONS, tabulate_predictions(comparisons)]
-    for each in comparisons:
-        parts: list[str | Table] = [describe(each), tabulate_figures(each)]
-        if has_ratios and len(each.days) > 1:
-            parts.append(tabulate_days(each))
-        yield f"{each.parameters.scenario}, mean load {each.parameters.load_text} %", parts
+    for comparison in comparisons:
+        parts: list[str | Table] = [describe(comparison), tabulate_figures(comparison)]
+        if has_ratios and len(comparison.days) > 1:
+            parts.append(tabulate_days(comparison))
+        parameters = comparison.parameters
+        yield f"{parameters.scenario}, mean load {parameters.load_text} %", parts
 
 
 def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[str]) -> str:
@@ -213,25 +212,25 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
         chart: name of the chart's file, in the folder of the page.
         arguments: of the command that made the page.
     """
-    given = comparisons[0].parameters
+    parameters = comparisons[0].parameters
     parts = [
-        f"# Closed loop: {count_text(given.nodes, 'node')} for {given.hours:g} h",
+        f"# Closed loop: {count_text(parameters.nodes, 'node')} for {parameters.hours:g} h",
         f"This command wrote the page:\n\n    loadstream {shlex.join(arguments)}",
         "[closed-loop.md](closed-loop.md) explains the simulation and the figures, "
         "[compare-policies.md](../how-to/compare-policies.md)\nthe scenarios and contenders.",
         f"![Hot node-minutes by contender]({chart})",
     ]
-    for heading, contents in _sections(comparisons):
+    for heading, contents in _list_sections(comparisons):
         parts.append(f"## {heading}")
-        for each in contents:
-            if isinstance(each, str):
-                parts.append(fill(each, WIDTH, break_on_hyphens=False))
+        for content in contents:
+            if isinstance(content, str):
+                parts.append(fill(content, WIDTH, break_on_hyphens=False))
             else:
-                parts.append(_markdown(each))
+                parts.append(_format_markdown_table(content))
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(rows: Table) -> str:
+def _format_markdown_table(rows: Table) -> str:
     heads, *others = rows
     lines = [heads, ["---", *(["---:"] * (len(heads) - 1))], *others]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -255,7 +254,7 @@ def draw_chart(comparisons: Sequence[Comparison]) -> str:
     for comparison in comparisons:
         parts += _draw_block(comparison, y)
         y += _LINE * (2 + len(comparison.contenders))
-    bins = [each for each in add_predictions(comparisons) if each.predictions]
+    bins = [prediction for prediction in add_predictions(comparisons) if prediction.predictions]
     if bins:
         parts += _draw_predictions(bins, y)
         y += _SIDE + 4 * _LINE
@@ -271,7 +270,7 @@ def _draw_predictions(bins: Sequence[PredictionBin], top: int) -> Iterator[str]:
     """Draw a point per bin: predicted probability to the right, share of hot nodes upwards."""
     bottom, right = top + 2 * _LINE + _SIDE, _BAR_LEFT + _SIDE
 
-    def place(share: float) -> float:
+    def scale_log(share: float) -> float:
         return _SIDE * (1 - max(log10(share or 1e-9), _DECADES) / _DECADES)
 
     yield (
@@ -283,26 +282,27 @@ def _draw_predictions(bins: Sequence[PredictionBin], top: int) -> Iterator[str]:
         f'<text x="{_BAR_LEFT}" y="{bottom - _SIDE - 8}" text-anchor="middle">seen</text>'
     )
     for decade in range(_DECADES, 1):
-        offset = place(10.0**decade)
+        offset = scale_log(10.0**decade)
         yield (
             f'<text x="{_BAR_LEFT + offset:.0f}" y="{bottom + 18}" text-anchor="middle">{10.0**decade:g}</text>'
             f'<text x="{_BAR_LEFT - 8}" y="{bottom - offset + 4:.0f}" text-anchor="end">{10.0**decade:g}</text>'
         )
-    for each in bins:
-        x, y = (place(share / each.predictions) for share in (each.expected, each.hot))
+    for predicted in bins:
+        sums = (predicted.expected, predicted.hot)
+        x, y = (scale_log(total / predicted.predictions) for total in sums)
         yield f'<circle cx="{_BAR_LEFT + x:.1f}" cy="{bottom - y:.1f}" r="5" fill="{_OURS}"/>'
 
 
 def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
-    given = comparison.parameters
+    parameters = comparison.parameters
     hot = {name: compute_spread(runs, HOT) for name, runs in comparison.contenders.items()}
     evictions = {
         name: compute_spread(runs, EVICTIONS) for name, runs in comparison.contenders.items()
     }
-    scale = _BAR_LONGEST / (max((each.most for each in hot.values()), default=0.0) or 1.0)
+    scale = _BAR_LONGEST / (max((spread.most for spread in hot.values()), default=0.0) or 1.0)
     yield (
-        f'<text x="4" y="{top + _LINE - 4}" font-weight="bold">{given.scenario}, mean load '
-        f"{given.load_text} %: hot node-minutes of {given.nodes} nodes in {given.hours:g} h</text>"
+        f'<text x="4" y="{top + _LINE - 4}" font-weight="bold">{parameters.scenario}, mean load '
+        f"{parameters.load_text} %: hot node-minutes of {parameters.nodes} nodes in {parameters.hours:g} h</text>"
     )
     for line, name in enumerate(sorted(hot, key=lambda name: (hot[name].median, name)), 1):
         y = top + _LINE * line

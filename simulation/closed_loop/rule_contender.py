@@ -1,9 +1,9 @@
 """A rule as a contender: binds each pod to the node that the rule chooses, and moves nothing.
 
-The contender knows what a scheduler with a metrics collector knows: requests at once, and usage as
-often and as late as the stages, from the same samples. Bindings are carried out at once. A pod that
-fits on no node is tried again a minute later, in the order of arrival. Means cover 5 minutes, as in the
-stages; Trimaran's collector uses 15 minutes if it can.
+The contender knows as much as a scheduler with a metrics collector: requests at once, and usage from
+the same samples as the stages, with the same interval and delay. Bindings are carried out at once. A
+pod that fits on no node is tried again a minute later, in the order of arrival. Means cover 5 minutes,
+as in the stages; Trimaran's collector uses 15 minutes if it can.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from simulation.cluster.pods import PodPlan
 
 #: Windows of the mean and of the standard deviation.
 MEAN_S, DEVIATION_S = 300, 900
-#: A report includes a pod if the pod was bound at least this long before. Trimaran has the same
+#: A report includes a pod if the pod was bound at least this long before, as in Trimaran
 #: (`metricsAgentReportingIntervalSeconds`).
 KNOWN_AFTER_MS = 60_000
 #: Time after which a waiting pod is tried again.
@@ -43,9 +43,9 @@ class RuleContender(Observer):
         self._requested = np.zeros((nodes, 2))
         self._pods = np.zeros(nodes)
         self._unreported = np.zeros((nodes, 2))
-        self._fresh: list[dict[str, tuple[int, Array]]] = [{} for _ in range(nodes)]
-        """By node: pods that the newest report does not include, the time from which reports do,
-        and requests."""
+        self._unreported_pods: list[dict[str, tuple[int, Array]]] = [{} for _ in range(nodes)]
+        """Pods that the newest report of a node lacks, by node: when reports will include them,
+        and their requests."""
         self._short = max(1, round(MEAN_S / parameters.sample_s))
         self._window = np.full((max(1, round(DEVIATION_S / parameters.sample_s)), nodes, 2), np.nan)
         """The newest samples of each node, oldest first."""
@@ -70,13 +70,13 @@ class RuleContender(Observer):
         if event.event == "bound":
             self._requested[node] += request
             self._pods[node] += 1
-            self._fresh[node][event.pod.uid] = (event.at_ms + KNOWN_AFTER_MS, request)
+            self._unreported_pods[node][event.pod.uid] = (event.at_ms + KNOWN_AFTER_MS, request)
             self._unreported[node] += request
         else:
             self._requested[node] -= request
             self._pods[node] -= 1
-            if self._fresh[node].pop(event.pod.uid, None) is not None:
-                self._count_fresh(node)
+            if self._unreported_pods[node].pop(event.pod.uid, None) is not None:
+                self._sum_unreported(node)
 
     def step(self, now_ms: int) -> None:
         """Read the reports that have arrived, and place waiting pods."""
@@ -121,15 +121,17 @@ class RuleContender(Observer):
         self._measured[index] = np.nanmean(window[-self._short :, index], axis=0)
         self._deviation[index] = np.nanstd(window[:, index], axis=0)
         for node in nodes:
-            fresh = self._fresh[node]
-            known = [uid for uid, (known_ms, _) in fresh.items() if known_ms <= moment.at_ms]
-            for uid in known:
-                del fresh[uid]
-            if known:
-                self._count_fresh(node)
+            pods = self._unreported_pods[node]
+            reported = [
+                uid for uid, (reported_ms, _) in pods.items() if reported_ms <= moment.at_ms
+            ]
+            for uid in reported:
+                del pods[uid]
+            if reported:
+                self._sum_unreported(node)
 
-    def _count_fresh(self, node: int) -> None:
-        requests = [request for _, request in self._fresh[node].values()]
+    def _sum_unreported(self, node: int) -> None:
+        requests = [request for _, request in self._unreported_pods[node].values()]
         self._unreported[node] = np.sum(requests, axis=0) if requests else 0.0
 
 

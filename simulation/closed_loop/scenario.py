@@ -76,19 +76,19 @@ class Demands:
         """Return the CPU demand of pods with these indexes in millicores, `at_ms` after the
         beginning."""
         step = (np.asarray(at_ms) // 1000 + self.shift_s[pods]) // STEP_S % STEPS
-        wanted: Array = self.cpu_millicores[pods] * self.cpu_percent[self.machine[pods], step]
+        demand: Array = self.cpu_millicores[pods] * self.cpu_percent[self.machine[pods], step]
         if self.day_swing:
             days = (np.asarray(at_ms) / 1000 - self.noon_s[pods]) / _DAY_S
-            wanted = wanted * (1.0 + self.day_swing * np.cos(2.0 * np.pi * days))
-        return wanted
+            demand = demand * (1.0 + self.day_swing * np.cos(2.0 * np.pi * days))
+        return demand
 
     def memory(self, pods: Indexes, age_ms: Array) -> Array:
         """Return the memory demand of pods with these indexes and ages, in bytes."""
         grown = 1.0 - np.exp(-age_ms / _MEMORY_TIME_MS)
-        wanted: Array = self.memory_bytes[pods] * (
+        demand: Array = self.memory_bytes[pods] * (
             self.memory_start[pods] + self.memory_growth[pods] * grown
         )
-        return wanted
+        return demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class SystemDemands:
     def at(self, at_ms: int) -> Array:
         """Return the demand `at_ms` after the beginning; shape (nodes, 2)."""
         step = (at_ms // 1000 + self.shift_s) // SYSTEM_STEP_S % SYSTEM_STEPS
-        wanted: Array = self.amounts * self.shape[:, self.machine, step].T
-        return wanted
+        demand: Array = self.amounts * self.shape[:, self.machine, step].T
+        return demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +160,18 @@ def draw_scenario(
     Raises:
         ImpossibleScenario: the nodes themselves use all of the load, or pods are too small to divide.
     """
-    machines = _machines(parameters, seed, traces)
+    machines = _draw_machines(parameters, seed, traces)
     cores = sum(machine.millicores for machine in machines)
-    at_ms, life_ms, sizes = _pods(parameters, seed, traces, cores)
-    owners = _owners(parameters, seed, len(at_ms))
+    at_ms, life_ms, sizes = _draw_pods(parameters, seed, traces, cores)
+    owners = _draw_owners(parameters, seed, len(at_ms))
     plans = tuple(
-        _plan(number, begin_ms, *each, parameters)
-        for number, each in enumerate(
+        _make_plan(number, begin_ms, *pod_values, parameters)
+        for number, pod_values in enumerate(
             zip(at_ms.tolist(), life_ms.tolist(), sizes.tolist(), owners.tolist(), strict=True)
         )
     )
-    demands = _demands(parameters, seed, traces, sizes, owners)
-    wanted, requested = _means(parameters, at_ms, life_ms, sizes, demands)
+    demands = _draw_demands(parameters, seed, traces, sizes, owners)
+    mean_demand, requested = _compute_means(parameters, at_ms, life_ms, sizes, demands)
     system = (
         _draw_system_demands(parameters, seed, traces, machines)
         if parameters.system_share
@@ -185,30 +185,30 @@ def draw_scenario(
             f"{used_by_nodes / cores:.1%} of their CPU in the measured time, so a load of "
             f"{parameters.load_text}% leaves nothing for pods; expected a smaller share, or more load"
         )
-    factor = for_pods / wanted if wanted else 0.0
+    factor = for_pods / mean_demand if mean_demand else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
     return Scenario(
         parameters, seed, machines, plans, calibrated, factor, requested / cores, system, cluster, begin_ms
     )  # fmt: skip
 
 
-def _machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[Machine, ...]:
+def _draw_machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[Machine, ...]:
     random = np.random.default_rng([seed, _NODES])
-    count, known = parameters.nodes, len(traces.nodes)
-    which = random.choice(known, count, replace=count > known)
+    count, available = parameters.nodes, len(traces.nodes)
+    indexes = random.choice(available, count, replace=count > available)
     width = max(3, len(str(count)))
     return tuple(
         Machine(f"node-{number:0{width}}", *traces.nodes[index].tolist())
-        for number, index in enumerate(which)
+        for number, index in enumerate(indexes)
     )
 
 
-def _pods(
+def _draw_pods(
     parameters: Parameters, seed: int, traces: Traces, cores: int
 ) -> tuple[Indexes, Indexes, Indexes]:
     """Return arrival times and lifetimes in ms, and sizes of shape (pods, 2)."""
     random = np.random.default_rng([seed, _PODS])
-    lives = _lives(parameters, np.random.default_rng([seed, _LIFE]), _LIVES)
+    lives = _draw_lifetimes(parameters, np.random.default_rng([seed, _LIFE]), _LIVES)
     sizes = traces.pods // parameters.pod_divisor
     if not sizes[:, 0].all():
         raise ImpossibleScenario(
@@ -224,22 +224,22 @@ def _pods(
     ):  # nearly all pods are far smaller than the mean
         first = np.concatenate([first, sizes[random.choice(len(sizes), guess)]])
     standing = int(np.searchsorted(np.cumsum(first[:, 0]), parameters.fill * cores)) + 1
-    whole = random.choice(lives, standing, p=lives / lives.sum())
-    left = whole * random.random(standing)
+    lifetimes = random.choice(lives, standing, p=lives / lives.sum())
+    remaining = lifetimes * random.random(standing)
     filling_ms = parameters.filling_hours * HOUR_MS
     first_at = np.sort(random.uniform(0, filling_ms / 2, standing))
     # Later pods arrive as often as pods end on average.
     length_ms = filling_ms + parameters.hours * HOUR_MS
     later = int(random.poisson(standing / lives.mean() * length_ms))
     at_ms = np.concatenate([first_at, np.sort(random.uniform(0, length_ms, later))])
-    life_ms = np.concatenate([left, random.choice(lives, later)])
+    life_ms = np.concatenate([remaining, random.choice(lives, later)])
     all_sizes = np.concatenate([first[:standing], sizes[random.choice(len(sizes), later)]])
     order = np.argsort(at_ms, kind="stable")
     life_ms = np.maximum(life_ms, 1000.0)
     return at_ms[order].astype(np.int64), life_ms[order].astype(np.int64), all_sizes[order]
 
 
-def _lives(parameters: Parameters, random: np.random.Generator, count: int) -> Array:
+def _draw_lifetimes(parameters: Parameters, random: np.random.Generator, count: int) -> Array:
     lives = parameters.life_median_hours * np.exp(
         parameters.life_spread * random.standard_normal(count)
     )
@@ -247,7 +247,7 @@ def _lives(parameters: Parameters, random: np.random.Generator, count: int) -> A
     return bounded
 
 
-def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
+def _draw_owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
     random = np.random.default_rng([seed, _PODS, 1])
     count = max(1, round(_OWNERS_PER_NODE * parameters.nodes))
     weights = np.exp(random.standard_normal(count))
@@ -255,7 +255,7 @@ def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
     return drawn
 
 
-def _plan(
+def _make_plan(
     number: int,
     begin_ms: int,
     at_ms: int,
@@ -283,14 +283,14 @@ def _plan(
     return PodPlan(pod, begin_ms + at_ms, life_ms, requests)
 
 
-def _demands(
+def _draw_demands(
     parameters: Parameters, seed: int, traces: Traces, sizes: Indexes, owners: Indexes
 ) -> Demands:
     random = np.random.default_rng([seed, _USAGE])
     pods, machines = len(sizes), len(traces.cpu_percent)
     machine = random.choice(machines, pods)
     of_owner = random.choice(machines, int(owners.max()) + 1)
-    alike = random.random(pods) < parameters.alike_share
+    is_alike = random.random(pods) < parameters.alike_share
     spread_s = 3600 * parameters.day_spread_hours
     middle_s = 3600 * (parameters.filling_hours + parameters.hours / 2)
     noon_s = middle_s + spread_s * np.random.default_rng([seed, _DAYS]).uniform(
@@ -298,7 +298,7 @@ def _demands(
     )
     return Demands(
         cpu_percent=traces.cpu_percent,
-        machine=np.where(alike, of_owner[owners], machine),
+        machine=np.where(is_alike, of_owner[owners], machine),
         shift_s=random.integers(0, STEP_S * STEPS, pods),
         cpu_millicores=sizes[:, 0] / 100.0,
         memory_bytes=sizes[:, 1].astype(np.float64),
@@ -314,7 +314,7 @@ def _draw_system_demands(
 ) -> SystemDemands:
     random = np.random.default_rng([seed, _SYSTEM])
     shape = model_system_usage() if traces.system is None else traces.system
-    sizes = np.array([(each.millicores, each.memory_bytes) for each in machines], dtype=np.float64)
+    sizes = np.array([(m.millicores, m.memory_bytes) for m in machines], dtype=np.float64)
     return SystemDemands(
         shape=shape,
         machine=random.choice(shape.shape[1], len(machines)),
@@ -325,24 +325,25 @@ def _draw_system_demands(
 
 def _mean_system_cpu(parameters: Parameters, system: SystemDemands) -> float:
     """Return the mean CPU demand of all nodes themselves during the measured time, in millicores."""
-    return float(np.mean([system.at(at_ms).sum(axis=0)[0] for at_ms in _measured(parameters)]))
+    times = _list_measured_times(parameters)
+    return float(np.mean([system.at(at_ms).sum(axis=0)[0] for at_ms in times]))
 
 
-def _measured(parameters: Parameters) -> range:
+def _list_measured_times(parameters: Parameters) -> range:
     """Return the times since the beginning at which means are taken."""
     begin = round(parameters.filling_hours * HOUR_MS)
     return range(begin, begin + round(parameters.hours * HOUR_MS), STEP_S * 1000)
 
 
-def _means(
+def _compute_means(
     parameters: Parameters, at_ms: Indexes, life_ms: Indexes, sizes: Indexes, demands: Demands
 ) -> tuple[float, float]:
     """Return mean CPU demand and mean CPU requests of the measured time in millicores, as if every
     pod were placed at once."""
-    times = _measured(parameters)
-    wanted = requested = 0.0
+    times = _list_measured_times(parameters)
+    demand = requested = 0.0
     for now_ms in times:
         alive = np.flatnonzero((at_ms <= now_ms) & (now_ms < at_ms + life_ms))
-        wanted += float(demands.cpu(alive, now_ms).sum())
+        demand += float(demands.cpu(alive, now_ms).sum())
         requested += float(sizes[alive, 0].sum())
-    return wanted / max(1, len(times)), requested / max(1, len(times))
+    return demand / max(1, len(times)), requested / max(1, len(times))

@@ -39,8 +39,8 @@ _NODE_MEMORY_MIN_BYTES = 2**20
 class Samples:
     """Makes usage samples of the nodes of a world, as the agent of each node sends them.
 
-    Samples are built without their message class, since there are millions of them; the stage
-    validates them when it reads them.
+    A run has millions of samples, so they are built without their message class. The stage validates
+    them.
     """
 
     def __init__(self, world: World) -> None:
@@ -49,20 +49,19 @@ class Samples:
         self._names = [machine.name for machine in world.scenario.machines]
         self._keys = [node_key(self._cluster, name) for name in self._names]
         self._entries: dict[int, tuple[str, dict[str, int], dict[str, object]]] = {}
-        """By slot: uid of its pod, its usage and its part of the sample, which is updated for each
-        sample."""
+        """Uid, usage and part of the sample of the pod in a slot, by slot; updated for each sample."""
 
-    def of(self, moment: Moment) -> list[ProducedRecord]:
+    def build(self, moment: Moment) -> list[ProducedRecord]:
         """Return the samples that are due."""
         nodes = self._world.list_sampled_nodes(moment.at_ms)
         usage = self._world.usage
         due = usage.node[moment.slots] % nodes.step == nodes.start
-        whole = moment.pod_usage[due].astype(np.int64).tolist()
-        amounts = dict(zip(moment.slots[due].tolist(), whole, strict=True))
-        given = moment.node_usage.astype(np.int64).tolist()
-        written = []
+        pod_amounts = moment.pod_usage[due].astype(np.int64).tolist()
+        amounts = dict(zip(moment.slots[due].tolist(), pod_amounts, strict=True))
+        node_amounts = moment.node_usage.astype(np.int64).tolist()
+        samples = []
         for node in nodes:
-            cpu, memory = given[node]
+            cpu, memory = node_amounts[node]
             memory = max(memory, _NODE_MEMORY_MIN_BYTES)
             sample = {
                 "cluster": self._cluster,
@@ -70,24 +69,24 @@ class Samples:
                 "sampled_at_ms": moment.at_ms,
                 "usage": {"cpu": cpu, "memory": memory},
                 "pods": [
-                    self._pod(slot, amounts[slot])
+                    self._fill_entry(slot, amounts[slot])
                     for slot in usage.on_node[node]
                     if slot in amounts
                 ],
             }
             value = orjson.dumps(sample)
-            written.append(ProducedRecord("node-usage", self._keys[node], value, moment.at_ms))
-        return written
+            samples.append(ProducedRecord("node-usage", self._keys[node], value, moment.at_ms))
+        return samples
 
-    def _pod(self, slot: int, amounts: list[int]) -> dict[str, object]:
+    def _fill_entry(self, slot: int, amounts: list[int]) -> dict[str, object]:
         pod = self._world.usage.pod[slot]
-        known = self._entries.get(slot)
-        if pod is None or known is None or known[0] != pod.uid:
-            known = self._entry(slot)
-        known[1]["cpu"], known[1]["memory"] = amounts
-        return known[2]
+        entry = self._entries.get(slot)
+        if pod is None or entry is None or entry[0] != pod.uid:
+            entry = self._add_entry(slot)
+        entry[1]["cpu"], entry[1]["memory"] = amounts
+        return entry[2]
 
-    def _entry(self, slot: int) -> tuple[str, dict[str, int], dict[str, object]]:
+    def _add_entry(self, slot: int) -> tuple[str, dict[str, int], dict[str, object]]:
         pod = self._world.usage.pod[slot]
         if pod is None:
             raise LookupError(f"slot {slot} holds no pod")
@@ -103,7 +102,7 @@ class Samples:
         return entry
 
 
-#: Outputs of the stages that are carried out, and those that are read.
+#: Outputs of the stages that are carried out, and outputs that are read.
 _COMMANDS = ("placement-decisions", "eviction-commands")
 _READ = (*_COMMANDS, "dead-letters")
 
@@ -173,7 +172,7 @@ class StageContender:
             self._tick()
             self._connected.publish()
         moment = self._world.usage.measure(now_ms)
-        self._late.append((now_ms + self._lag_ms, self._samples.of(moment)))
+        self._late.append((now_ms + self._lag_ms, self._samples.build(moment)))
         if is_turn:
             while self._late and self._late[0][0] <= now_ms:
                 self._unread += self._late.popleft()[1]
@@ -202,15 +201,14 @@ class StageContender:
         return predicted
 
     def figures(self) -> dict[str, int]:
-        """Return the numbers of records, command outcomes, decisions without a placement, and dead
-        letters."""
+        """Return the numbers of records, outcomes, decisions without placement, and dead letters."""
         counts = {name: self._counts[name] for name in sorted(self._counts)}
         return {"records": self._stages.applied, **counts}
 
     def send(self, topic: str, message: Any) -> None:
         """Send a record to the stages with the next turn."""
-        written = ProducedRecord(topic, key_of(topic, message), encode(message), self._now_ms)
-        self._unread.append(written)
+        record = ProducedRecord(topic, key_of(topic, message), encode(message), self._now_ms)
+        self._unread.append(record)
 
     def _tick(self) -> None:
         self._connected.rules.advance_clock(self._now_ms)

@@ -1,15 +1,15 @@
 """Usage of the nodes themselves, without their pods: the system part.
 
-The shape is that of production machines over eight days: CPU and memory in steps of five minutes,
-relative to the mean of all machines. A scenario scales the shape to a share of each node. It is read
-from the Alibaba 2018 cluster trace (`machine_usage`), or comes from a model: machines of different
-levels that follow the day.
+The shape has the usage of production machines over eight days: CPU and memory in steps of five minutes,
+relative to the mean of all machines. A scenario scales the shape to a share of each node. The shape comes
+from the Alibaba 2018 cluster trace (`machine_usage`), or from a model: machines of different levels that
+follow the day.
 
 A row of the trace is one reading: machine, seconds since the start of the trace, CPU and memory in
 percent of the machine, and columns that are not read. Readings are irregular, and rows of machines may
 be mixed. A step has the newest reading before it, and a machine begins again after its last reading.
-An empty reading, -1 and 101 are invalid by the trace's own description. Rows with an invalid CPU or
-memory reading, or one outside of 0 to 100, are left out.
+An empty reading, -1 and 101 are invalid by the description of the trace. Rows with an invalid reading of
+CPU or memory, or a reading outside of 0 to 100, are left out.
 """
 
 from array import array
@@ -115,7 +115,7 @@ def model_system_usage() -> Shape:
         * np.repeat(_draw_factors(random, hour, STEPS // _HOUR_STEPS), _HOUR_STEPS, axis=1)
         * _draw_factors(random, step, STEPS)
         for level, hour, step in zip(
-            (_draw_factors(random, each, 1) for each in _LEVEL_SPREAD),
+            (_draw_factors(random, spread, 1) for spread in _LEVEL_SPREAD),
             _HOUR_SPREAD,
             _STEP_SPREAD,
             strict=True,
@@ -135,7 +135,7 @@ def _draw_factors(
 
 def _divide_by_mean(series: npt.NDArray[np.float64]) -> Shape:
     means = series.mean(axis=(1, 2), keepdims=True)
-    # If machines used nothing of a resource, the trace has no shape of it.
+    # If no machine uses a resource, the trace has no shape of it.
     relative: Shape = np.divide(series, means, out=np.ones_like(series), where=means > 0).astype(
         np.float32
     )

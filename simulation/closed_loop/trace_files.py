@@ -1,6 +1,6 @@
-"""Files of published traces: found by their names, and read row by row.
+"""Finds files of published traces by their names, and reads them row by row.
 
-A file or a row that cannot be read is an error, which names the file, the line and what was expected.
+A file or a row that cannot be read is an error with the file, the line and the expected content.
 """
 
 import csv
@@ -18,27 +18,27 @@ ROWS_MAX = 2_000_000
 
 
 class TraceError(ValueError):
-    """A trace cannot be used; the message names the file and what was expected."""
+    """A trace cannot be used; the message names the file and the expected content."""
 
 
-def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
+def find_trace(directory: Path, patterns: Sequence[str], description: str) -> Path:
     """Return the file of a directory that matches a pattern; earlier patterns take precedence.
 
     Raises TraceError if no file matches, or several files match one pattern.
     """
     if not directory.is_dir():
-        raise TraceError(f"{directory} is no directory; expected one that holds {what}")
+        raise TraceError(f"{directory} is no directory; expected a directory with {description}")
     names = sorted(entry.name for entry in directory.iterdir() if entry.is_file())
     for pattern in patterns:
         matching = [name for name in names if fnmatch(name, pattern)]
         if len(matching) > 1:
             raise TraceError(
-                f"{directory} holds {', '.join(matching)}; expected one file with {what}: leave one there"
+                f"{directory} holds {', '.join(matching)}; expected one file with {description}: leave one there"
             )
         if matching:
             return directory / matching[0]
     raise TraceError(
-        f"{directory} holds no {what}: expected a file named like {' or '.join(patterns)};"
+        f"{directory} holds no {description}: expected a file named like {' or '.join(patterns)};"
         f" found {', '.join(names[:10]) or 'no files'}"
     )
 
@@ -49,7 +49,7 @@ def read_rows(
     """Yield the parsed rows of a file, which may be compressed.
 
     If the first line has names of columns, it defines their order. Otherwise rows have the published order,
-    which is that of `columns`.
+    as in `columns`.
 
     Args:
         path: the file.
@@ -59,7 +59,7 @@ def read_rows(
     Raises:
         TraceError: the file or one of its rows cannot be read, or it has more than `ROWS_MAX` rows.
     """
-    places, width = list(range(len(columns))), len(columns)
+    indexes, width = list(range(len(columns))), len(columns)
     try:
         # Spreadsheets write a byte order mark before the first line.
         with (gzip.open if path.suffix == ".gz" else open)(
@@ -67,7 +67,7 @@ def read_rows(
         ) as file:
             for line, fields in enumerate(csv.reader(file), 1):
                 if line == 1 and columns[0] in fields:
-                    places, width = _find_columns(path, fields, columns), len(fields)
+                    indexes, width = _find_columns(path, fields, columns), len(fields)
                 elif line > ROWS_MAX:
                     raise TraceError(
                         f"{path} has more than {ROWS_MAX:,} rows; expected its first rows"
@@ -77,7 +77,7 @@ def read_rows(
                         raise TraceError(
                             f"{path} line {line}: found {len(fields)} fields; expected {width}"
                         )
-                    yield _parse(path, line, parse, [fields[place] for place in places])
+                    yield _parse(path, line, parse, [fields[index] for index in indexes])
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise TraceError(f"{path} cannot be read: {error}") from error
 

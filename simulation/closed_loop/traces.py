@@ -1,12 +1,12 @@
 """Published traces for the closed loop: sizes of nodes and pods, and CPU of machines.
 
     openb*node*.csv   nodes of the OpenB cluster: CPU in milli, memory in MiB
-    openb*pod*.csv    its tasks; those without GPUs give the sizes of pods
+    openb*pod*.csv    tasks of that cluster; tasks without GPUs give the sizes of pods
     planetlab*.csv    CPU of virtual machines, every 5 minutes, in percent; one file per day
 
 Files may be compressed (.gz), and their names may contain anything where the patterns have a star.
-Files of days may be in subdirectories. Without a directory there is a model of all three: sizes as in
-the OpenB cluster, and machines of which most do little and a few are busy all day. `system_usage` reads
+Files of days may be in subdirectories. Without a directory there is a model of all three lists: sizes as
+in the OpenB cluster, and machines, most of them nearly idle and a few busy all day. `system_usage` reads
 a fourth list, the usage of the nodes themselves, if it is requested.
 """
 
@@ -28,7 +28,7 @@ from simulation.cluster.machines import SHAPES
 from simulation.cluster.pods import GIB, MIB
 
 Sizes = npt.NDArray[np.int64]
-"""Millicores and bytes; shape (how many, 2)."""
+"""Millicores and bytes; shape (count, 2)."""
 
 NODE_PATTERNS = ("openb*node*.csv", "openb*node*.csv.gz")
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib")
@@ -48,7 +48,7 @@ CPU_COLUMNS = ("vm", *(f"t{5 * step}min" for step in range(STEPS)))
 _POD_SIZES = ((8, 30, 0.50), (12, 50, 0.12), (32, 56, 0.38))
 _MODEL_NODES, _MODEL_PODS, _MODEL_MACHINES = 1000, 1000, 1000
 #: The model's machines: median and spread (of the logarithm) of their means, spread of a step.
-#: Mean, spread of means and share of busy steps are those of a day of PlanetLab.
+#: Mean, spread of means and share of busy steps match a day of PlanetLab.
 _LEVEL_MEDIAN, _LEVEL_SPREAD, _STEP_SPREAD = 6.0, 1.2, 0.5
 #: The model is one list for all runs.
 _MODEL_SEED = 20_110_303
@@ -56,7 +56,7 @@ _MODEL_SEED = 20_110_303
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Lists of nodes and pods, and one day of machines, that runs are drawn from."""
+    """Lists of nodes and pods, and one day of machines; scenarios are drawn from them."""
 
     day: str
     """The date in the name of the day's file, or the rest of its name."""
@@ -94,11 +94,11 @@ def _find_days(directory: Path) -> dict[str, Path]:
     days: dict[str, Path] = {}
     paths = [*directory.glob("planetlab*"), *directory.glob("*/planetlab*")]
     for path in sorted(paths, key=lambda path: path.name):
-        named = CPU_PATTERN.fullmatch(path.name)
-        if named is None or not path.is_file():
+        match = CPU_PATTERN.fullmatch(path.name)
+        if match is None or not path.is_file():
             continue
-        dated = re.search(r"\d{8}", path.name)
-        day = dated[0] if dated else named[1].strip("-_.") or "day"
+        date = re.search(r"\d{8}", path.name)
+        day = date[0] if date else match[1].strip("-_.") or "day"
         if day in days:
             raise TraceError(
                 f"{directory} holds {days[day]} and {path}, both of day {day}; expected one file a day"
@@ -117,7 +117,7 @@ def _read_pods(directory: Path) -> tuple[Sizes, str]:
     pods = sorted(filter(None, read_rows(path, POD_COLUMNS, _parse_pod)))
     if not pods:
         raise TraceError(f"{path} holds no pod without GPUs that requests CPU")
-    return np.array([each[2:] for each in pods]), path.name
+    return np.array([pod[2:] for pod in pods]), path.name
 
 
 def _parse_pod(fields: list[str]) -> _Pod | None:
@@ -126,7 +126,7 @@ def _parse_pod(fields: list[str]) -> _Pod | None:
         parse_whole_number(column, row[column])
         for column in ("num_gpu", "cpu_milli", "memory_mib", "creation_time")
     )
-    # What pods use is a multiple of what they request.
+    # Usage is a multiple of requests, so a pod without requests would use nothing.
     return None if gpus or not cpu else (created_s, row["name"], cpu, memory * MIB)
 
 
@@ -173,7 +173,7 @@ def _draw(
     random: np.random.Generator, shapes: tuple[tuple[int, int, float], ...], count: int
 ) -> Sizes:
     shares = np.array([share for _, _, share in shapes])
-    which = random.choice(len(shapes), count, p=shares / shares.sum())
+    indexes = random.choice(len(shapes), count, p=shares / shares.sum())
     sizes = np.array([(cores * 1000, gib * GIB) for cores, gib, _ in shapes])
-    drawn: Sizes = sizes[which]
+    drawn: Sizes = sizes[indexes]
     return drawn

@@ -70,7 +70,7 @@ class Usage(Observer):
     def on_pod_event(self, event: PodEvent) -> None:
         uid = event.pod.uid
         if event.event == "bound":
-            self._take(event)
+            self._add_pod(event)
         elif event.event == "deleted" and uid in self._slot_of:
             slot = self._slot_of.pop(uid)
             del self.on_node[int(self.node[slot])][slot]
@@ -83,20 +83,20 @@ class Usage(Observer):
         slots = np.flatnonzero((self.node >= 0) & (self.start_ms <= now_ms))
         work, node = self.work[slots], self.node[slots]
         age_ms = (now_ms - self.start_ms[slots]).astype(np.float64)
-        wanted = np.column_stack(
+        demands = np.column_stack(
             (self._demands.cpu(work, now_ms - self._begin_ms), self._demands.memory(work, age_ms))
         )
         count = len(self.allocatable)
         # `bincount` of no pods returns integers.
-        sums = [np.bincount(node, wanted[:, resource], count) for resource in (0, 1)]
+        sums = [np.bincount(node, demands[:, resource], count) for resource in (0, 1)]
         demand = np.column_stack(sums).astype(np.float64)
         if self._system is not None:
             demand += self._system.at(now_ms - self._begin_ms)
-        given = np.minimum(demand, self.allocatable)
-        share = np.divide(given, demand, out=np.ones_like(demand), where=demand > 0)
-        return Moment(now_ms, slots, wanted * share[node], demand, given)
+        node_usage = np.minimum(demand, self.allocatable)
+        share = np.divide(node_usage, demand, out=np.ones_like(demand), where=demand > 0)
+        return Moment(now_ms, slots, demands * share[node], demand, node_usage)
 
-    def _take(self, event: PodEvent) -> None:
+    def _add_pod(self, event: PodEvent) -> None:
         if not self._free:
             self._grow()
         slot, uid = self._free.pop(), event.pod.uid
@@ -114,6 +114,6 @@ class Usage(Observer):
         self.node = np.concatenate([self.node, np.full(size, -1, dtype=np.int64)])
         nothing = np.zeros(size, dtype=np.int64)
         self.work, self.start_ms, self.end_ms = (
-            np.concatenate([known, nothing]) for known in (self.work, self.start_ms, self.end_ms)
+            np.concatenate([column, nothing]) for column in (self.work, self.start_ms, self.end_ms)
         )
         self.pod += [None] * size

@@ -68,7 +68,7 @@ class SimulatedCluster:
     def advance(self, now_ms: int) -> None:
         self.now_ms = max(self.now_ms, now_ms)
         for event in self.kubelets.advance(self.now_ms):
-            self._happened(event)
+            self._notify_observers(event)
 
     def request_node(self, plan: PodPlan) -> None:
         """Let a pod ask for a node."""
@@ -89,7 +89,7 @@ class SimulatedCluster:
         if isinstance(event, str):
             return event
         self.waiting_pods.pop(plan.pod.uid, None)
-        self._happened(event)
+        self._notify_observers(event)
         return None
 
     def evict(self, uid: str) -> None:
@@ -98,7 +98,7 @@ class SimulatedCluster:
         event = self.kubelets.evict(uid, self.now_ms)
         if running is None or event is None:
             return
-        self._happened(event)
+        self._notify_observers(event)
         replacement = self.owners.replace_pod(running, self.now_ms)
         eviction = Eviction(running.pod, running.node, self.now_ms, replacement)
         for observer in self.observers:
@@ -115,9 +115,9 @@ class SimulatedCluster:
     def annotate(self, uid: str, annotations: Mapping[str, str]) -> None:
         event = self.kubelets.annotate(uid, annotations, self.now_ms)
         if event is not None:
-            self._happened(event)
+            self._notify_observers(event)
 
-    def _happened(self, event: PodEvent) -> None:
+    def _notify_observers(self, event: PodEvent) -> None:
         self.owners.handle(event)
         for observer in self.observers:
             observer.on_pod_event(event)

@@ -70,10 +70,10 @@ class Kubelets:
         started_ms = now_ms + START_MS
         bound = plan.pod.model_copy(update={"node": node, "scheduled_at_ms": now_ms})
         state.pods[uid] = RunningPod(plan, bound, node, started_ms)
-        _take(state, plan.requests, 1)
+        _add_requests(state, plan.requests, 1)
         self._node_of[uid] = node
-        self._expect(started_ms, uid, "running")
-        self._expect(started_ms + plan.life_ms, uid, "deleted")
+        self._schedule_event(started_ms, uid, "running")
+        self._schedule_event(started_ms + plan.life_ms, uid, "deleted")
         return PodEvent(now_ms, "bound", bound)
 
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
@@ -85,7 +85,7 @@ class Kubelets:
         running.pod = running.pod.model_copy(
             update={"deleting_at_ms": now_ms + GRACE_MS, "ready": False}
         )
-        self._expect(now_ms + GRACE_MS, uid, "deleted")
+        self._schedule_event(now_ms + GRACE_MS, uid, "deleted")
         return PodEvent(now_ms, "changed", running.pod)
 
     def annotate(self, uid: str, annotations: Mapping[str, str], now_ms: int) -> PodEvent | None:
@@ -105,9 +105,9 @@ class Kubelets:
         events = []
         while self._queue and self._queue[0][0] <= now_ms:
             at_ms, _, uid, event = heapq.heappop(self._queue)
-            happened = self._happen(at_ms, uid, event)
-            if happened is not None:
-                events.append(happened)
+            pod_event = self._apply_event(at_ms, uid, event)
+            if pod_event is not None:
+                events.append(pod_event)
         return events
 
     def find_pod(self, uid: str) -> RunningPod | None:
@@ -136,11 +136,11 @@ class Kubelets:
                 return name
         return None
 
-    def _expect(self, at_ms: int, uid: str, event: Event) -> None:
+    def _schedule_event(self, at_ms: int, uid: str, event: Event) -> None:
         self._number += 1
         heapq.heappush(self._queue, (at_ms, self._number, uid, event))
 
-    def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
+    def _apply_event(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
         """Return an event that is due, or None if an eviction has prevented it."""
         running = self.find_pod(uid)
         if running is None or (running.terminating and event != "deleted"):
@@ -153,11 +153,11 @@ class Kubelets:
             change = {"deleting_at_ms": running.pod.deleting_at_ms or at_ms, "ready": False}
         running.pod = running.pod.model_copy(update=change)
         if event == "deleted":
-            _take(state, running.plan.requests, -1)
+            _add_requests(state, running.plan.requests, -1)
             del state.pods[uid], self._node_of[uid]
         return PodEvent(at_ms, event, running.pod)
 
 
-def _take(state: _Node, requests: Mapping[str, int], sign: int) -> None:
+def _add_requests(state: _Node, requests: Mapping[str, int], sign: int) -> None:
     for name, amount in requests.items():
         state.requested[name] = state.requested.get(name, 0) + sign * amount

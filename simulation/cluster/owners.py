@@ -55,7 +55,7 @@ class Owners:
 
     def add_pod(self, pod: Pod) -> None:
         """Count a new pod as desired."""
-        reference = _controller(pod)
+        reference = _find_controller(pod)
         if reference is None:
             return
         workload = self._workloads.get(reference.uid)
@@ -68,7 +68,7 @@ class Owners:
 
     def remove_pod(self, pod: Pod) -> None:
         """Stop counting a pod that is no longer desired or was evicted."""
-        reference = _controller(pod)
+        reference = _find_controller(pod)
         if reference is not None and reference.uid in self._workloads:
             self._workloads[reference.uid].pods.pop(pod.uid, None)
             self._changed[reference.uid] = None
@@ -77,7 +77,7 @@ class Owners:
         if event.event == "deleted":
             self.remove_pod(event.pod)
             return
-        reference = _controller(event.pod)
+        reference = _find_controller(event.pod)
         if event.event == "running" and reference is not None:
             workload = self._workloads[reference.uid]
             if event.pod.uid in workload.pods:
@@ -86,7 +86,7 @@ class Owners:
 
     def count_allowed_disruptions(self, pod: Pod) -> int | None:
         """Return how many pods of the pod's workload may be disrupted; None without a budget."""
-        reference = _controller(pod)
+        reference = _find_controller(pod)
         if reference is None or pod.namespace not in self._budgeted:
             return None
         workload = self._workloads[reference.uid]
@@ -96,7 +96,7 @@ class Owners:
         """Return the replacement of an evicted pod, or None if the pod has no controller."""
         plan, old = running.plan, running.pod
         self.remove_pod(old)
-        if _controller(old) is None:
+        if _find_controller(old) is None:
             return None
         stem, uid_stem = _NUMBER.sub("", old.name), _NUMBER.sub("", old.uid)
         number = self._replacements[uid_stem] = self._replacements.get(uid_stem, 0) + 1
@@ -113,20 +113,19 @@ class Owners:
         return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)
 
     def changes(self, list_id: str | None = None) -> Iterator[WorkloadState | DisruptionBudget]:
-        """Yield workloads and budgets that changed since the last call; with `list_id` all, as part
-        of a list."""
+        """Yield workloads and budgets that changed since the last call; with `list_id`, all of them."""
         names = self._workloads if list_id is not None else self._changed
         for uid in list(names):
             workload = self._workloads[uid]
             replicas = len(workload.pods)
             if list_id is not None or self._reported.get(uid) != replicas:
-                yield self._state(workload, list_id)
+                yield self._build_state(workload, list_id)
             if workload.namespace in self._budgeted:
-                yield self._budget(workload, list_id)
+                yield self._build_budget(workload, list_id)
             self._reported[uid] = replicas
         self._changed.clear()
 
-    def _state(self, workload: _Workload, list_id: str | None) -> WorkloadState:
+    def _build_state(self, workload: _Workload, list_id: str | None) -> WorkloadState:
         reference = workload.reference
         return WorkloadState(
             cluster=self._cluster,
@@ -138,7 +137,7 @@ class Owners:
             list_id=list_id,
         )
 
-    def _budget(self, workload: _Workload, list_id: str | None) -> DisruptionBudget:
+    def _build_budget(self, workload: _Workload, list_id: str | None) -> DisruptionBudget:
         return DisruptionBudget(
             cluster=self._cluster,
             namespace=workload.namespace,
@@ -152,5 +151,5 @@ class Owners:
         )
 
 
-def _controller(pod: Pod) -> OwnerReference | None:
+def _find_controller(pod: Pod) -> OwnerReference | None:
     return next((owner for owner in pod.owners if owner.controller), None)

@@ -1,4 +1,4 @@
-"""Binds and evicts pods of the simulated cluster, and refuses what an API server would refuse.
+"""Binds and evicts pods of the simulated cluster, and refuses commands that an API server would refuse.
 
 The kubelet checks each binding, so a binding to a node without enough room fails. An evicted pod
 terminates, and its controller creates a replacement.
@@ -23,8 +23,8 @@ class SimulatedSink(Sink):
         plan = self._cluster.waiting_pods.get(uid)
         if plan is None:
             return Attempt("failed", f"pod {name} with uid {uid} does not exist", pod_gone=True)
-        why = self._cluster.place(plan, decision.node or "")
-        return DONE if why is None else Attempt("failed", why)
+        reason = self._cluster.place(plan, decision.node or "")
+        return DONE if reason is None else Attempt("failed", reason)
 
     async def evict(self, command: EvictionCommand) -> Attempt:
         """Evict a pod, or ask its owner to evict it."""

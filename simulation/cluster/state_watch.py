@@ -26,11 +26,11 @@ class SimulatedStateWatch(Observer):
         """Yield the lists, one topic after the other."""
         for topic in LISTED_TOPICS:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
-            for message in self._listed(topic, list_id):
+            for message in self._list_messages(topic, list_id):
                 yield topic, message
             yield topic, ListEnd(cluster=self.cluster, list_id=list_id)
 
-    def _listed(self, topic: str, list_id: str) -> Iterator[Message]:
+    def _list_messages(self, topic: str, list_id: str) -> Iterator[Message]:
         """Yield all machines, or all pods on them with their workloads and budgets."""
         machines, kubelets = self._simulated.machines, self._simulated.kubelets
         if topic == "node-state":

@@ -7,6 +7,6 @@
     cluster    nodes, pods and their usage, in large numbers
     audit      bindings, evictions and deletions of pods by user, from the API server's audit log
 
-kwok plays the kubelets: nodes become ready, bound pods run, deleted pods go, and the annotations of a
-pod set its usage. All other parts are those of a real cluster.
+kwok simulates the kubelets: nodes become ready, bound pods run, deleted pods disappear, and the
+annotations of a pod set its usage. All other parts are real.
 """

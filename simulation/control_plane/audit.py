@@ -1,15 +1,15 @@
 """Bindings, evictions and deletions of pods by user, from the API server's audit log.
 
     read    the log -> every pod in it, with its bindings, evictions and deletions
-    judge   these -> pods that were bound or evicted more than once
+    judge   the pods -> sentences about pods that were bound or evicted more than once
 
 The log is independent of loadstream. Only successful requests count; refused requests are counted by
 status. A request whose client disconnected before the answer is logged as a timeout, whether it was
 carried out or not, and counts as unclear. Dry runs are left out.
 
-A binding has the name of its pod, and a uid if the binder sets one. A name means the newest pod of this
-name at the arrival of the request. The log may be read while the server writes it: an incomplete last
-line is ignored.
+A binding has the name of its pod, and a uid if the binder sets it. A request without a uid is about the
+newest pod with the name at the arrival of the request. The log may be read while the server writes it: an
+incomplete last line is ignored.
 """
 
 from collections import Counter, defaultdict
@@ -74,9 +74,9 @@ class AuditLog:
 
 def read(path: Path) -> AuditLog:
     """Read a log. A missing file is an empty log."""
-    events, unreadable = _events(path.read_bytes() if path.exists() else b"")
+    events, unreadable = _read_events(path.read_bytes() if path.exists() else b"")
     events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
-    names = _Names(events)
+    index = _PodIndex(events)
     refused: Counter[tuple[str, str, int]] = Counter()
     unclear: Counter[str] = Counter()
     for event in events:
@@ -87,10 +87,10 @@ def read(path: Path) -> AuditLog:
         if status == _TIMEOUT:
             unclear[kind] += 1
         elif status >= 300:
-            refused[_user(event), kind, status] += 1
+            refused[_read_user(event), kind, status] += 1
         else:
-            getattr(names.pod(event), kind).append(_act(event))
-    return AuditLog(tuple(names.pods.values()), dict(refused), dict(unclear), unreadable)
+            getattr(index.find_pod(event), kind).append(_read_request(event))
+    return AuditLog(tuple(index.pods.values()), dict(refused), dict(unclear), unreadable)
 
 
 def judge(pods: Iterable[PodRecord]) -> list[str]:
@@ -106,39 +106,37 @@ def _find_faults(pods: Iterable[PodRecord]) -> Iterator[str]:
                 yield f"{pod} was {kind} {len(acts)} times: {details}"
 
 
-class _Names:
+class _PodIndex:
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
         """`events` are in the order of their arrival."""
         self.pods: dict[tuple[str, str, str], PodRecord] = {}
-        self._made: dict[tuple[str, str], list[PodRecord]] = defaultdict(list)
+        self._created: dict[tuple[str, str], list[PodRecord]] = defaultdict(list)
         for event in events:
             if event["verb"] != "create" or event["objectRef"].get("subresource"):
                 continue
             if event["responseStatus"]["code"] < 300:
-                made = event["responseObject"]["metadata"]
-                pod = self._record(made["namespace"], made["name"], made["uid"])
-                pod.created = _act(event)
-                self._made[pod.namespace, pod.name].append(pod)
+                metadata = event["responseObject"]["metadata"]
+                pod = self._record(metadata["namespace"], metadata["name"], metadata["uid"])
+                pod.created = _read_request(event)
+                self._created[pod.namespace, pod.name].append(pod)
 
-    def pod(self, event: dict[str, Any]) -> PodRecord:
+    def find_pod(self, event: dict[str, Any]) -> PodRecord:
         """Find the pod by the uid in the request, or by its name and time."""
-        about = event["objectRef"]
-        namespace, name = about["namespace"], about["name"]
-        if uid := about.get("uid") or _precondition(event):
+        reference = event["objectRef"]
+        namespace, name = reference["namespace"], reference["name"]
+        if uid := reference.get("uid") or _read_required_uid(event):
             return self._record(namespace, name, uid)
-        made = self._made[namespace, name]
+        pods, ended_at = self._created[namespace, name], event["stageTimestamp"]
         # A request about a pod ends after the arrival of the request that created the pod.
-        known = [
-            each for each in made if each.created and each.created.at <= event["stageTimestamp"]
-        ]
-        return known[-1] if known else self._record(namespace, name, "")
+        earlier = [pod for pod in pods if pod.created and pod.created.at <= ended_at]
+        return earlier[-1] if earlier else self._record(namespace, name, "")
 
     def _record(self, namespace: str, name: str, uid: str) -> PodRecord:
         key = (namespace, name, uid)
         return self.pods.setdefault(key, PodRecord(namespace, name, uid))
 
 
-def _precondition(event: dict[str, Any]) -> str:
+def _read_required_uid(event: dict[str, Any]) -> str:
     """Return the uid that an eviction or a deletion requires, or an empty text."""
     options = _delete_options(event)
     return str((options.get("preconditions") or {}).get("uid") or "")
@@ -149,11 +147,11 @@ def _delete_options(event: dict[str, Any]) -> dict[str, Any]:
     return request.get("deleteOptions") or {} if request.get("kind") == "Eviction" else request
 
 
-def _events(content: bytes) -> tuple[list[dict[str, Any]], int]:
+def _read_events(content: bytes) -> tuple[list[dict[str, Any]], int]:
     """Return the events about pods without dry runs, and the number of unreadable lines."""
-    whole, _, _ = content.rpartition(b"\n")
+    complete_lines, _, _ = content.rpartition(b"\n")
     events, unreadable = [], 0
-    for line in whole.split(b"\n"):
+    for line in complete_lines.split(b"\n"):
         try:
             event = orjson.loads(line)
         except orjson.JSONDecodeError:
@@ -165,8 +163,8 @@ def _events(content: bytes) -> tuple[list[dict[str, Any]], int]:
     return events, unreadable
 
 
-def _act(event: dict[str, Any]) -> AuditedRequest:
-    user, at = _user(event), str(event["requestReceivedTimestamp"])
+def _read_request(event: dict[str, Any]) -> AuditedRequest:
+    user, at = _read_user(event), str(event["requestReceivedTimestamp"])
     if event["objectRef"].get("subresource") != "binding":
         return AuditedRequest(user, at)
     request = event["requestObject"]
@@ -174,5 +172,5 @@ def _act(event: dict[str, Any]) -> AuditedRequest:
     return AuditedRequest(user, at, str(request["target"]["name"]), annotations)
 
 
-def _user(event: dict[str, Any]) -> str:
+def _read_user(event: dict[str, Any]) -> str:
     return str(event["user"]["username"])

@@ -40,20 +40,20 @@ class ControlPlaneUnavailable(RuntimeError):
     """No control plane can run on this machine; the message says what is missing."""
 
 
-def module_directory(named: Path | None = None) -> Path:
-    """Return the Go module: the directory `named`, else `$LOADSTREAM_CONTROL_PLANE_MODULE`.
+def module_directory(directory: Path | None = None) -> Path:
+    """Return the Go module: `directory`, else `$LOADSTREAM_CONTROL_PLANE_MODULE`.
 
-    Raises ControlPlaneUnavailable if it is no module.
+    Raises ControlPlaneUnavailable if the directory contains no module.
     """
-    found = named or Path(os.environ.get(MODULE_VARIABLE) or ".")
-    missing = [name for name in _SOURCES if not (found / name).is_file()]
+    module = directory or Path(os.environ.get(MODULE_VARIABLE) or ".")
+    missing = [name for name in _SOURCES if not (module / name).is_file()]
     if missing:
         raise ControlPlaneUnavailable(
-            f"{found.absolute()} has no {', '.join(missing)}: a control plane is built from a Go "
+            f"{module.absolute()} has no {', '.join(missing)}: a control plane is built from a Go "
             f"module; name its directory in {MODULE_VARIABLE}. It is tests/control_plane of the "
             "source code"
         )
-    return found.absolute()
+    return module.absolute()
 
 
 def build(module: Path | None = None) -> Path:
@@ -65,7 +65,7 @@ def build(module: Path | None = None) -> Path:
     if shutil.which("go") is None:
         raise ControlPlaneUnavailable(
             "a control plane is built with Go, and there is no `go` on the PATH: install Go "
-            f"{_wanted_version(source)} or newer (https://go.dev/dl)"
+            f"{_find_required_version(source, 'go')} or newer (https://go.dev/dl)"
         )
     digest = hashlib.sha256(_go("env", "GOVERSION", source=source).encode())
     for option in (*_OPTIONS, *_link_options(source)):
@@ -87,9 +87,8 @@ def _build(source: Path, binary: Path) -> None:
 
 
 def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str:
-    """Return the output of a Go command. Raises ControlPlaneUnavailable with the end of the output
-    of one that fails."""
-    # The program needs no C compiler; an installed one must make no difference.
+    """Return the output of a Go command. Raises ControlPlaneUnavailable if the command fails."""
+    # The program needs no C compiler; an installed compiler must make no difference.
     environment = {**os.environ, "CGO_ENABLED": "0"}
     invocation = f"`go {arguments[0]}` in {source}"
     command = ["go", *arguments]
@@ -126,18 +125,14 @@ def _read(file: IO[bytes]) -> str:
 
 def _link_options(source: Path) -> tuple[str, ...]:
     """Return options that leave out debug symbols and set the version of the API server."""
-    version = _required(source, "k8s.io/kubernetes")
+    version = _find_required_version(source, "k8s.io/kubernetes")
     major, minor, _ = version.removeprefix("v").split(".", 2)
-    named = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    version_values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     package = "k8s.io/component-base/version"
-    return ("-s", "-w", *(f"-X {package}.{name}={value}" for name, value in named.items()))
+    return ("-s", "-w", *(f"-X {package}.{name}={value}" for name, value in version_values.items()))
 
 
-def _wanted_version(source: Path) -> str:
-    return _required(source, "go")
-
-
-def _required(source: Path, name: str) -> str:
+def _find_required_version(source: Path, name: str) -> str:
     """Return the version that go.mod requires of a module or of Go."""
     for line in (source / "go.mod").read_text(encoding="utf-8").splitlines():
         words = line.split()

@@ -1,4 +1,4 @@
-"""Nodes and pods in large numbers, for a cluster whose kubelets are played by kwok.
+"""Nodes and pods in large numbers, for a cluster whose kubelets are simulated by kwok.
 
 Objects are plain JSON, and are created concurrently within the limits of the given `ApiServer`.
 Annotations set their behaviour (`configuration/kwok.yaml`): a pod uses `CPU_USAGE` and `MEMORY_USAGE`
@@ -39,9 +39,9 @@ def node(
 ) -> dict[str, Any]:
     """Return a node as JSON. kwok makes it ready unless `ready` is false."""
     status: dict[str, Any] = {"capacity": dict(allocatable), "allocatable": dict(allocatable)}
-    kept = dict(annotations or {})
+    node_annotations = dict(annotations or {})
     if not ready:
-        kept[UNREADY] = "yes"
+        node_annotations[UNREADY] = "yes"
         # Without the condition, controllers would remove the taint of new nodes.
         status["conditions"] = [{"type": "Ready", "status": "False"}]
     return {
@@ -50,7 +50,7 @@ def node(
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-            "annotations": kept,
+            "annotations": node_annotations,
         },
         "status": status,
     }
@@ -93,13 +93,13 @@ async def create(server: ApiServer, path: str, objects: Iterable[dict[str, Any]]
     Raises ApiError for the first object that is refused, and ApiUnreachable.
     """
 
-    async def one(body: dict[str, Any]) -> Any:
+    async def create_object(body: dict[str, Any]) -> Any:
         answer = await server.send("POST", path, body=body)
         if not answer.ok:
             raise answer.error()
         return answer.json()
 
-    return await asyncio.gather(*(one(body) for body in objects))
+    return await asyncio.gather(*(create_object(body) for body in objects))
 
 
 async def create_nodes(server: ApiServer, nodes: Iterable[dict[str, Any]]) -> list[Any]:
@@ -109,24 +109,24 @@ async def create_nodes(server: ApiServer, nodes: Iterable[dict[str, Any]]) -> li
 
     Raises ApiError, ApiUnreachable, and TimeoutError if kwok does not make the nodes ready.
     """
-    made = await create(server, _NODES, nodes)
-    awaited = {
-        each["metadata"]["name"]
-        for each in made
-        if UNREADY not in each["metadata"].get("annotations", {})
+    nodes_made = await create(server, _NODES, nodes)
+    waiting = {
+        node["metadata"]["name"]
+        for node in nodes_made
+        if UNREADY not in node["metadata"].get("annotations", {})
     }
     async with asyncio.timeout(READY_S):
-        while awaited:
-            listed = (await server.get(_NODES, {"resourceVersion": "0"}))["items"]
-            awaited -= {each["metadata"]["name"] for each in listed if _is_ready(each)}
-            if awaited:
+        while waiting:
+            items = (await server.get(_NODES, {"resourceVersion": "0"}))["items"]
+            waiting -= {item["metadata"]["name"] for item in items if _is_ready(item)}
+            if waiting:
                 await asyncio.sleep(_READY_POLL_S)
-    return made
+    return nodes_made
 
 
 def _is_ready(node: Mapping[str, Any]) -> bool:
     conditions = node["status"].get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return ("Ready", "True") in ((item["type"], item["status"]) for item in conditions)
 
 
 async def create_pods(
@@ -160,7 +160,7 @@ async def create_namespace(server: ApiServer, name: str) -> None:
 
 
 async def delete_all(server: ApiServer, path: str, selector: str = "") -> None:
-    """Delete the objects of a collection, or those with the labels of `selector`, in one request."""
+    """Delete a collection's objects, or its objects with the labels of `selector`, in one request."""
     query = {"gracePeriodSeconds": "0", **({"labelSelector": selector} if selector else {})}
     answer = await server.send("DELETE", path, query=query)
     if not answer.ok:

@@ -29,9 +29,9 @@ class Health:
     url: str
     token: str = ""
     certificate: Path | None = None
-    """Certificate of the authority that signed the server's; which may write it while it starts."""
+    """Certificate of the signing authority; the server may write it during its start."""
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         if self.certificate is not None and not self.certificate.exists():
             return False
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -81,15 +81,15 @@ class Part(ChildProcess):
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while not (self.health is None or self.health.ready()):
+        while not (self.health is None or self.health.is_ready()):
             if self.pid is None:
-                raise ControlPlaneUnavailable(f"{self.name} ended while it started; {self._said()}")
+                raise ControlPlaneUnavailable(f"{self.name} ended at start; {self._describe_log()}")
             if time.monotonic() > deadline:
                 raise ControlPlaneUnavailable(
-                    f"{self.name} was not ready within {_START_TIMEOUT_S:.0f} s; {self._said()}"
+                    f"{self.name} was not ready within {_START_TIMEOUT_S:.0f} s; {self._describe_log()}"
                 )
             time.sleep(_POLL_S)
 
-    def _said(self) -> str:
+    def _describe_log(self) -> str:
         lines = self.output().strip().splitlines()[-_SHOWN_LINES:]
         return "\n".join([f"its log {self.log} says:", *lines])

@@ -110,7 +110,7 @@ class ControlPlane(Startable):
             part.stop()
 
     def compact(self) -> None:
-        """Compact the store, as it does every 5 minutes.
+        """Compact the store, as the API server does every 5 minutes.
 
         The API server serves older versions from memory until it restarts.
         """
@@ -158,8 +158,8 @@ class ControlPlane(Startable):
 
     def _prepare(self) -> None:
         """Choose ports, and write the files that the parts read."""
-        taken: set[int] = set()
-        self._ports = {name: find_free_port(taken) for name in ("etcd", "peer", "api", "kwok")}
+        used_ports: set[int] = set()
+        self._ports = {name: find_free_port(used_ports) for name in ("etcd", "peer", "api", "kwok")}
         self.directory.mkdir(parents=True, exist_ok=True)
         self._tokens = write_tokens(self._file("tokens.csv"))
         for user, token in self._tokens.items():
@@ -179,8 +179,8 @@ class ControlPlane(Startable):
         words = tuple(f"--{flag}={value}" for flag, value in flags.items())
         return Part(directory, self.binary, name, words, health)
 
-    def _store(self, what: str, body: dict[str, object]) -> Any:
-        url = f"http://{HOST}:{self._ports['etcd']}/v3/kv/{what}"
+    def _store(self, operation: str, body: dict[str, object]) -> Any:
+        url = f"http://{HOST}:{self._ports['etcd']}/v3/kv/{operation}"
         with urllib.request.urlopen(url, orjson.dumps(body), timeout=_STORE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
 
@@ -191,14 +191,14 @@ class ControlPlane(Startable):
         key = self._file("signing.key")
         if key.exists():
             return
-        done = subprocess.run(  # noqa: S603 - made of our own paths
+        result = subprocess.run(  # noqa: S603 - made of our own paths
             [str(self.binary), "signing-key"], capture_output=True, check=False
         )
-        if done.returncode != 0:
-            output = done.stderr.decode(errors="replace").strip()
+        if result.returncode != 0:
+            output = result.stderr.decode(errors="replace").strip()
             raise ControlPlaneUnavailable(f"{self.binary} made no signing key: {output}")
         key.touch(mode=0o600)
-        key.write_bytes(done.stdout)
+        key.write_bytes(result.stdout)
 
     async def _grant_rights(self) -> None:
         async with self.api() as server:

@@ -49,7 +49,7 @@ def write_tokens(path: Path) -> dict[str, str]:
 def write_kubeconfig(path: Path, url: str, certificate: Path, token: str) -> None:
     """Write a kubeconfig with one context.
 
-    `certificate` is that of the authority that signed the server's certificate.
+    `certificate` belongs to the authority that signed the server's certificate.
     """
     name = "control-plane"
     content = {
@@ -71,14 +71,14 @@ def write_kubeconfig(path: Path, url: str, certificate: Path, token: str) -> Non
 
 
 async def grant_rights(server: ApiServer) -> None:
-    """Create the roles of all duties, and bind each to its user; `server` is the administrator's client.
+    """Create the roles of all duties, and bind them to users; `server` is the administrator's client.
 
     Existing roles stay. Waits until the API server applies the rights.
 
     Raises ApiError, ApiUnreachable, and ControlPlaneUnavailable if the server does not apply the rights
     within `RIGHTS_MAX_S`.
     """
-    roles = list(_roles())
+    roles = list(_read_roles())
     for role in roles:
         name = role["metadata"]["name"]
         for kind, document in (
@@ -91,7 +91,7 @@ async def grant_rights(server: ApiServer) -> None:
     until_s = time.monotonic() + RIGHTS_MAX_S
     for role in roles:
         user, rule = role["metadata"]["name"], role["rules"][0]
-        while not await _may(server, user, rule):
+        while not await _is_allowed(server, user, rule):
             if time.monotonic() > until_s:
                 raise ControlPlaneUnavailable(
                     f"user {user} was given the right to {rule['verbs'][0]} {rule['resources'][0]}, "
@@ -109,7 +109,7 @@ def binding(role: str, user: str) -> dict[str, Any]:
     }
 
 
-async def _may(server: ApiServer, user: str, rule: dict[str, Any]) -> bool:
+async def _is_allowed(server: ApiServer, user: str, rule: dict[str, Any]) -> bool:
     resource, _, subresource = rule["resources"][0].partition("/")
     attributes = {
         "verb": rule["verbs"][0],
@@ -124,5 +124,5 @@ async def _may(server: ApiServer, user: str, rule: dict[str, Any]) -> bool:
     return bool(answer.json()["status"]["allowed"])
 
 
-def _roles() -> Iterator[dict[str, Any]]:
+def _read_roles() -> Iterator[dict[str, Any]]:
     yield from yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8"))

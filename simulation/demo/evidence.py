@@ -40,7 +40,7 @@ class Evidence:
         return (at_ms - self.scenario.begin_ms) // MINUTE_MS
 
     def node(self, name: str) -> int:
-        return next(i for i, each in enumerate(self.scenario.machines) if each.name == name)
+        return next(i for i, machine in enumerate(self.scenario.machines) if machine.name == name)
 
     def was_hot(self, eviction: Eviction) -> bool:
         """Tell whether the node was hot at the eviction or shortly before."""
@@ -49,8 +49,7 @@ class Evidence:
         return bool((recent > HOT_CPU).any())
 
     def demand_with_pod(self, eviction: Eviction) -> Array:
-        """Return the demand of the node after an eviction as if the pod had stayed, minute by
-        minute."""
+        """Return the demand of the node for each minute after an eviction, as if the pod had stayed."""
         node, begin = self.node(eviction.node), self.minute(eviction.at_ms) + 1
         alone = self.demand[begin : begin + AFTER, node]
         times_ms = MINUTE_MS * np.arange(begin, begin + len(alone))
@@ -102,14 +101,14 @@ def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
 
 
 def summarize(comparison: Comparison) -> str:
-    of = comparison.contenders
+    runs_by_name = comparison.contenders
     shares = [
-        (words, compute_ratio(of[OURS], of[name], HOT))
+        (words, compute_ratio(runs_by_name[OURS], runs_by_name[name], HOT))
         for name, words in AGAINST.items()
-        if name in of
+        if name in runs_by_name
     ]
     compared = " and ".join(
-        f"{found.median:.2f} times as long as under {words}" for words, found in shares if found
+        f"{ratio.median:.2f} times as long as under {words}" for words, ratio in shares if ratio
     )
     return (
         f"With the same pods, nodes are hot (above {HOT_CPU:.0%} of their CPU) "
@@ -120,7 +119,7 @@ def summarize(comparison: Comparison) -> str:
 def draw_picture(evidence: Evidence) -> Iterator[str]:
     """Yield a picture of nodes over time with a mark for each eviction.
 
-    It has the nodes with most evictions, and then the hottest ones.
+    It has the nodes with most evictions, and then the hottest nodes.
     """
     scenario = evidence.scenario
     first = evidence.minute(scenario.measured_ms)
@@ -192,15 +191,15 @@ def explain_move(
         f"One eviction: at {_clock(eviction.at_ms)} pod {eviction.pod.name} left {eviction.node}, which "
         f"was at {evidence.demand[minute, evidence.node(eviction.node)]:.0%}. Reason: "
         f"{reason_of[eviction.pod.uid]}. With the pod the node would have been hot for {with_pod} of the "
-        f"next {len(after)} minutes; without it it was for {int((after > HOT_CPU).sum())}."
+        f"next {len(after)} minutes; without the pod it was hot for {int((after > HOT_CPU).sum())}."
     )
     target = evidence.node(decision.node or "")
     refused = sum(decision.refused_by.values())
-    others = ", ".join(f"{each.node} with {each.total}" for each in decision.runners_up)
+    others = ", ".join(f"{score.node} with {score.total}" for score in decision.runners_up)
     terms = decision.winner.terms if decision.winner else ()
-    scores = ", ".join(f"{term.plugin} {term.score}" for term in terms) or "the only one left"
+    scores = ", ".join(f"{term.plugin} {term.score}" for term in terms) or "the only node left"
     total = decision.winner.total if decision.winner else 0
-    if any(each.total > total for each in decision.runners_up):
+    if any(score.total > total for score in decision.runners_up):
         choice = f"the move had reserved room on {decision.node} ({scores}), so it comes before {others}."
     else:
         choice = f"of the others {decision.node} has the highest score ({scores})" + (

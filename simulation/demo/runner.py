@@ -59,8 +59,7 @@ class DemoResult:
 
 
 def choose_parameters(scenario: str, nodes: int, hours: float) -> Parameters:
-    """Return the lowest load of a scenario with turns of 5 minutes, so that half a day takes a worker
-    about a minute."""
+    """Return the lowest load of a scenario, with turns that let a worker decide half a day in a minute."""
     loads, differing = SCENARIOS[scenario]
     return Parameters(
         scenario=scenario,
@@ -190,19 +189,20 @@ class _ShownRun(StageContender, Observer):
     def evidence(self) -> Evidence:
         """Return the run; its steps are minutes."""
         scenario = self._world.scenario
-        measured = [each for each in self._evictions if each.at_ms >= scenario.measured_ms]
-        return Evidence(scenario, np.array(self._demand), tuple(measured))
+        begin_ms = scenario.measured_ms
+        measured = tuple(item for item in self._evictions if item.at_ms >= begin_ms)
+        return Evidence(scenario, np.array(self._demand), measured)
 
 
 def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
     """Announce the broker, so that other commands find it; return a command that shows its records."""
-    look = "loadstream topic tail placement-decisions"
+    tail_command = "loadstream topic tail placement-decisions"
     try:
         stack.enter_context(announce(bootstrap_servers))
     except (AlreadyAnnounced, OSError):
-        look = f"{ENV_PREFIX}BOOTSTRAP_SERVERS={bootstrap_servers} {look}"
-    return f"in a second terminal: {look}"
+        tail_command = f"{ENV_PREFIX}BOOTSTRAP_SERVERS={bootstrap_servers} {tail_command}"
+    return f"in a second terminal: {tail_command}"
 
 
 def _ignore(_: str) -> None:
-    """Take progress and show none."""
+    """Show no progress."""

@@ -50,7 +50,7 @@ class RunState:
     latest: Sequence[tuple[str, bytes]]
     """Topics and values of the worker's newest outputs, oldest first."""
     note: str = ""
-    """How to look at the records."""
+    """A command that shows the records."""
     demand: Array = field(init=False)
     """Demand of each node, as shares of its CPU and memory."""
 

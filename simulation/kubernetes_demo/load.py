@@ -74,20 +74,20 @@ async def create_demo_nodes(server: ApiServer, count: int) -> None:
 
 async def create_demo_pods(server: ApiServer, count: int) -> None:
     await create_namespace(server, NAMESPACE)
-    wanted = list(deployments(count))
-    budgets = [_budget(each["metadata"]["name"]) for each in wanted]
+    objects = list(deployments(count))
+    budgets = [_budget(deployment["metadata"]["name"]) for deployment in objects]
     await create(server, f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", budgets)
-    await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", wanted)
+    await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", objects)
 
 
 async def list_pods(server: ApiServer) -> list[DemoPod]:
     """Return all pods of the demo that are not being deleted."""
-    found = []
+    demo_pods = []
     async for page in server.pages(f"/api/v1/namespaces/{NAMESPACE}/pods", _PAGE):
-        for each in page["items"]:
-            meta, spec, status = each["metadata"], each["spec"], each.get("status") or {}
+        for item in page["items"]:
+            meta, spec, status = item["metadata"], item["spec"], item.get("status") or {}
             if meta.get("deletionTimestamp") is None:
-                found.append(
+                demo_pods.append(
                     DemoPod(
                         meta["name"],
                         meta["uid"],
@@ -97,44 +97,43 @@ async def list_pods(server: ApiServer) -> list[DemoPod]:
                         int(meta["annotations"][CPU_USAGE].removesuffix("m")),
                     )
                 )
-    return found
+    return demo_pods
 
 
-def sum_cpu(found: Iterable[DemoPod]) -> dict[str, int]:
+def sum_cpu(demo_pods: Iterable[DemoPod]) -> dict[str, int]:
     """Return the CPU that the pods of each node use, in millicores, without empty nodes."""
     used: dict[str, int] = defaultdict(int)
-    for each in found:
-        if each.node:
-            used[each.node] += each.millicores
+    for pod in demo_pods:
+        if pod.node:
+            used[pod.node] += pod.millicores
     return used
 
 
-async def heat_nodes(server: ApiServer, found: Iterable[DemoPod], count: int) -> list[str]:
+async def heat_nodes(server: ApiServer, demo_pods: Iterable[DemoPod], count: int) -> list[str]:
     """Let all pods of `count` nodes use more; return these nodes.
 
-    Half of them have a pod that may not be evicted, if there are enough such nodes. Nodes with most pods
-    are taken first.
+    Half of the nodes have a pod that may not be evicted, if enough such nodes exist. Nodes with most pods
+    come first.
     """
     by_node: dict[str, list[DemoPod]] = defaultdict(list)
-    for each in found:
-        if each.node:
-            by_node[each.node].append(each)
-    most = sorted(by_node, key=lambda name: (-len(by_node[name]), name))
+    for pod in demo_pods:
+        if pod.node:
+            by_node[pod.node].append(pod)
+    nodes_by_pods = sorted(by_node, key=lambda name: (-len(by_node[name]), name))
     protected = [
-        name for name in most if any(each.workload == PROTECTED for each in by_node[name])
+        name for name in nodes_by_pods if any(pod.workload == PROTECTED for pod in by_node[name])
     ][: count // 2]
-    hot = [*protected, *(name for name in most if name not in protected)][:count]
+    hot = [*protected, *(name for name in nodes_by_pods if name not in protected)][:count]
     changes = []
     for name in hot:
-        each_uses = round(HOT * NODE_MILLICORES / len(by_node[name]))
-        changes += [_set_usage(server, pod.name, each_uses) for pod in by_node[name]]
+        millicores = round(HOT * NODE_MILLICORES / len(by_node[name]))
+        changes += [_set_usage(server, pod.name, millicores) for pod in by_node[name]]
     await asyncio.gather(*changes)
     return hot
 
 
 async def _set_usage(server: ApiServer, pod: str, millicores: int) -> None:
-    """Set the usage of a pod; wait for an API server that is away, since a node is hot by all of
-    its pods."""
+    """Set the usage of a pod; retry while the API server is unreachable, so that no pod is left out."""
     while True:
         try:
             return await annotate_pod(server, NAMESPACE, pod, {CPU_USAGE: f"{millicores}m"})

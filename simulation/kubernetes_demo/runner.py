@@ -23,7 +23,7 @@ from simulation.processes import Loadstream, make_duty, make_environment, make_w
 
 CLUSTER = "kwok"
 DUTIES = ("watch", "collect", "bind", "evict")
-#: Interval in which kubelets are asked.
+#: Interval between two measurements of a kubelet.
 _INTERVAL = "5s"
 
 
@@ -77,7 +77,7 @@ def run(
     Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable and OSError.
     """
     store = directory / "control-plane"
-    shutil.rmtree(store, ignore_errors=True)  # a store has the objects of the run before
+    shutil.rmtree(store, ignore_errors=True)  # it has the objects of the last run
     for name in ("worker", *DUTIES):
         (directory / name / "log").unlink(missing_ok=True)
     store.mkdir(parents=True)

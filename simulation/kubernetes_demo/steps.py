@@ -41,18 +41,18 @@ _POLL_S = 1.0
 
 @dataclass
 class Observations:
-    """What loadstream has written to its topics: counts, and the newest metric of each node."""
+    """Counts of the records that loadstream has written, and the newest metric of each node."""
 
     cpu: dict[str, int] = field(default_factory=dict)
     """Mean CPU of each node, in millicores."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By command and outcome."""
+    """Number of outcomes, by command and result."""
     placed: int = 0
     commanded: int = 0
     """Eviction commands that are carried out."""
     dry: int = 0
     newest_round: RebalanceRound | None = None
-    why: str = ""
+    reason: str = ""
     """Reason of the newest eviction command."""
 
     def add(self, message: Any) -> None:
@@ -65,7 +65,7 @@ class Observations:
         elif isinstance(message, EvictionCommand):
             self.commanded += not message.dry_run
             self.dry += message.dry_run
-            self.why = message.reason
+            self.reason = message.reason
         elif isinstance(message, CommandOutcome):
             self.outcomes[message.command, message.result] += 1
         elif isinstance(message, RebalanceRound):
@@ -100,7 +100,7 @@ class Snapshot:
     @property
     def bound(self) -> int:
         """Number of pods with a node."""
-        return sum(bool(each.node) for each in self.pods)
+        return sum(bool(pod.node) for pod in self.pods)
 
 
 @dataclass
@@ -115,7 +115,7 @@ class DemoRun:
     """Steps that took too long."""
     snapshots: list[Snapshot] = field(default_factory=list)
     """The last snapshot of each step."""
-    made_hot: list[str] = field(default_factory=list)
+    heated_nodes: list[str] = field(default_factory=list)
     protected: set[str] = field(default_factory=set)
     """Uids of the pods on hot nodes that may not be evicted."""
     began_s: float = field(default_factory=time.monotonic)
@@ -133,37 +133,37 @@ class DemoRun:
             load.create_demo_pods(self.server, size.pods),
             lambda snapshot: snapshot.bound >= size.pods,
         )
-        await self._run_step("nodes become hot", self._heat(), lambda snapshot: bool(snapshot.hot))
+        await self._run_step("nodes become hot", self._heat_nodes(), lambda seen: bool(seen.hot))
         await self._run_step(
             "hot nodes are relieved",
             None,
             lambda snapshot: not snapshot.hot and snapshot.bound >= size.pods,
         )
 
-    async def _heat(self) -> None:
+    async def _heat_nodes(self) -> None:
         count = max(1, self.size.nodes // HOT_EVERY)
-        while not (found := await self._pods()):
+        while not (demo_pods := await self._list_pods()):
             await asyncio.sleep(_POLL_S)
-        self.made_hot = await load.heat_nodes(self.server, found, count)
+        self.heated_nodes = await load.heat_nodes(self.server, demo_pods, count)
         self.protected = {
-            each.uid
-            for each in found
-            if each.node in self.made_hot and each.workload == load.PROTECTED
+            pod.uid
+            for pod in demo_pods
+            if pod.node in self.heated_nodes and pod.workload == load.PROTECTED
         }
 
     async def _run_step(
-        self, name: str, act: Awaitable[Any] | None, happened: Callable[[Snapshot], bool]
+        self, name: str, action: Awaitable[Any] | None, is_complete: Callable[[Snapshot], bool]
     ) -> None:
         """Start a step, and wait until it is complete."""
         began_s = time.monotonic()
-        if act is not None:
+        if action is not None:
             with suppress(TimeoutError):  # the loop below reports a step that is not complete
                 async with asyncio.timeout(self.size.step_s):
-                    await act
+                    await action
         while True:
             snapshot = await self._take_snapshot(name)
             self.show(snapshot, self.observed)
-            if happened(snapshot):
+            if is_complete(snapshot):
                 break
             if time.monotonic() - began_s > self.size.step_s:
                 self.problems.append(f"not within {self.size.step_s:.0f} s: {name}")
@@ -174,13 +174,13 @@ class DemoRun:
     async def _take_snapshot(self, step: str) -> Snapshot:
         for message in await asyncio.to_thread(lambda: list(self.client.receive(_POLL_S))):
             self.observed.add(message)
-        for each in self.processes:
-            each.check()
-        found = await self._pods()
-        return Snapshot(time.monotonic() - self.began_s, step, found)
+        for process in self.processes:
+            process.check()
+        demo_pods = await self._list_pods()
+        return Snapshot(time.monotonic() - self.began_s, step, demo_pods)
 
-    async def _pods(self) -> list[load.DemoPod]:
-        """Return all pods; none while the API server is away."""
+    async def _list_pods(self) -> list[load.DemoPod]:
+        """Return all pods; empty while the API server is unreachable."""
         try:
             return await load.list_pods(self.server)
         except (ApiError, ApiUnreachable):

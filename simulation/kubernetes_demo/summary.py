@@ -33,14 +33,14 @@ def _lines(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
         + ", ".join(f"{a} {b} {count}" for (a, b), count in sorted(outcomes.items()))
     )
     moved = [pod for pod in log.pods if pod.evictions]
-    elsewhere = [act for act in _replacements(log) if act.node not in demo_run.made_hot]
+    elsewhere = [act for act in _replacements(log) if act.node not in demo_run.heated_nodes]
     yield (
-        f"hot nodes: {len(demo_run.made_hot)} at first, {len(last.hot)} at the end; "
+        f"hot nodes: {len(demo_run.heated_nodes)} at first, {len(last.hot)} at the end; "
         f"{len(moved)} pods were evicted, and then {len(elsewhere)} were bound to other nodes; "
         f"{len(demo_run.protected)} pods on hot nodes have a disruption budget that allows no eviction"
     )
-    if demo_run.observed.why:
-        yield f"the newest eviction was commanded because {demo_run.observed.why}"
+    if demo_run.observed.reason:
+        yield f"the newest eviction was commanded because {demo_run.observed.reason}"
     yield (
         f"the API server's audit log: {sum(log.by_user('bindings').values())} bindings "
         f"({_users(log, 'bindings')}), {sum(log.by_user('evictions').values())} evictions "
@@ -60,7 +60,7 @@ def _unclear(log: AuditLog) -> str:
 
 
 def _find_problems(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
-    """Yield each condition that does not hold at the end."""
+    """Yield a sentence for each wrong state at the end."""
     if last.bound < demo_run.size.pods:
         yield f"{demo_run.size.pods - last.bound} pods have no node"
     for user in log.by_user("bindings").keys() - {BINDER}:
@@ -70,8 +70,8 @@ def _find_problems(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator
     gone = {pod.uid for pod in log.pods if pod.evictions}
     for uid in sorted(demo_run.protected & gone):
         yield f"the protected pod of uid {uid} was evicted"
-    if demo_run.made_hot and not any(
-        act.node not in demo_run.made_hot for act in _replacements(log)
+    if demo_run.heated_nodes and not any(
+        act.node not in demo_run.heated_nodes for act in _replacements(log)
     ):
         yield "no replacement was bound to another node"
 

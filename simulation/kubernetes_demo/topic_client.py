@@ -25,13 +25,13 @@ class TopicClient:
     """Sends and receives messages; a context manager. Each call may raise BrokerUnavailable."""
 
     def __init__(self, settings: KafkaSettings, topics: Sequence[str]) -> None:
-        """`topics` are read."""
+        """Connect, and read `topics` from their beginning."""
         connection = connect(settings)
         self._sender = Sender(connection, linger_ms=2)
         starts = {
-            (topic, each.partition): 0
+            (topic, extent.partition): 0
             for topic in topics
-            for each in read_topic_extents(connection, topic)
+            for extent in read_topic_extents(connection, topic)
         }
         self._reader = Reader(connection, starts, fetch_wait_ms=20)
         self.send = self._sender.send
@@ -55,8 +55,8 @@ class TopicClient:
                     raise RecordLost(str(record))
                 message = decode(record.topic, record.value)
                 if isinstance(message, Refusal):
-                    place = f"{record.topic} partition {record.partition} offset {record.offset}"
-                    raise RecordLost(f"{place}: {message.reason}")
+                    position = f"{record.topic} partition {record.partition} offset {record.offset}"
+                    raise RecordLost(f"{position}: {message.reason}")
                 yield message
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:

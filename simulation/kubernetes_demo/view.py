@@ -57,8 +57,8 @@ def render(snapshot: Snapshot, observed: Observations) -> RenderableType:
         ("■", "bold red"), f" above {HOT_PERCENT} % of its CPU",
     )  # fmt: skip
     lines = [Text(line(snapshot, observed)), legend]
-    if observed.why:
-        lines.append(Text(f"newest eviction: {replace_unprintable(observed.why)}", style="dim"))
+    if observed.reason:
+        lines.append(Text(f"newest eviction: {replace_unprintable(observed.reason)}", style="dim"))
     title = f"{len(nodes)} nodes of a real control plane"
     return Group(Panel(cells, title=title, border_style="blue"), *lines)
 

@@ -14,7 +14,7 @@ from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
 from connectors.kubernetes.watch.volumes import Claims
 from connectors.queries.whynot.evidence import Evidence
-from connectors.queries.whynot.node import about_node
+from connectors.queries.whynot.node import explain_node
 from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision, SchedulingRequest
@@ -304,7 +304,7 @@ class Cluster:
             migrations=tuple(reversed(self.of(MigrationStatus))),
             policy=self.policy,
         )
-        return list(about_node(evidence, node).sentences)
+        return list(explain_node(evidence, node).sentences)
 
 
 def describe(decision: PlacementDecision) -> str:

@@ -90,7 +90,7 @@ class _Manifests:
         job, _ = self.process("Job", name, *arguments)
         job.start()
         await asyncio.to_thread(job.wait_for_end, _STARTED_S)
-        assert job.ended_with == 0, job.last_words()
+        assert job.ended_with == 0, job.describe_log()
 
     async def start(self, component: str, *arguments: str) -> Loadstream:
         """Start the process of a component, and wait until its probes succeed."""
@@ -209,7 +209,7 @@ async def test_hot_nodes_are_relieved_once_the_policy_enforces_and_a_rollout_bin
                     processes.append(await manifests.start(component, *arguments))
                     before.ask_to_stop()
                     await asyncio.to_thread(before.wait_for_end, 90.0)
-                    assert before.ended_with == 0, before.last_words()
+                    assert before.ended_with == 0, before.describe_log()
                     replaced.append(component)
 
             async def upgrade_and_roll_back() -> None:

@@ -16,7 +16,7 @@ from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
-from connectors.queries.migration_answers import REQUESTS, refused_request
+from connectors.queries.migration_answers import REQUESTS, parse_refused_request
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.settings.connection import KafkaSettings
@@ -95,7 +95,7 @@ class JobRefusals:
         with suppress(TermOver):
             async for record in follow_partition(self._kafka, LETTERS, self._partition, self._from):
                 letter = decode(LETTERS, record.value)
-                request = refused_request(letter) if isinstance(letter, DeadLetter) else None
+                request = parse_refused_request(letter) if isinstance(letter, DeadLetter) else None
                 if request is not None and request[0] == self._cluster:
                     async with term.writing():
                         await self._jobs.refused(request[1], letter.reason)

@@ -156,7 +156,7 @@ def _one(
         problems.append(Problem(format_path(path), message, document.line_of(path)))
         return None
     try:
-        return build_model(known[named], each, place=place)
+        return build_model(known[named], each, locate=place)
     except PolicyError as error:
         problems.extend(error.problems)
         return None

@@ -13,5 +13,5 @@ koordinator  DeschedulerConfiguration, and the ConfigMap slo-controller-config
 descheduler  DeschedulerPolicy of the Kubernetes descheduler
 openshift    KubeDescheduler
 unsupported  plugins that loadstream does not have, and what to use instead
-output       the policy as YAML with the line that each value came from
+output       the policy as YAML, with the source line of each value
 """

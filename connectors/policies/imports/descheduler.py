@@ -82,28 +82,29 @@ _ARGUMENTS: dict[str, Rule] = {
 def read_profiles(
     result: Translation, node: DocumentNode, balancer: str, selector: Rule
 ) -> Iterator[Profile]:
-    """Yield the profiles whose settings apply: the one that enables the balancer, or all if none does.
+    """Yield the profile that enables the balancer, or all profiles if no profile enables it.
 
     Also reports plugins that loadstream does not have, and enables or disables LowNodeLoad.
     """
     profiles: list[tuple[Profile, DocumentNode]] = []
-    given = node.child("profiles")
-    for _, item in given.children() if given.value is None or result.is_kind(given, list) else ():
+    items = node.child("profiles")
+    for _, item in items.children() if items.value is None or result.is_kind(items, list) else ():
         profile = Profile(_POINTS)
         apply(result, item, {"name": skip, "nodeSelector": skip, **profile.rules})
         profile.report_others(result, {balancer, *_EVICTORS})
         profiles.append((profile, item.child("nodeSelector")))
-    balancing = [each for each in profiles if each[0].find_plugin(balancer, "balance")]
-    places = [n.node for profile, _ in balancing if (n := profile.find_plugin(balancer, "balance"))]
-    for place in places[1:]:
-        result.add_problem(
-            place, f"found {balancer} in a second profile; loadstream has one: keep one"
-        )
-    if places:
-        result.set_value(("plugins", "balance"), ["LowNodeLoad"], places[0])
+    balancing = [pair for pair in profiles if pair[0].find_plugin(balancer, "balance")]
+    plugins = [
+        p.node for profile, _ in balancing if (p := profile.find_plugin(balancer, "balance"))
+    ]
+    for plugin in plugins[1:]:
+        message = f"found {balancer} in a second profile; loadstream has one: keep one"
+        result.add_problem(plugin, message)
+    if plugins:
+        result.set_value(("plugins", "balance"), ["LowNodeLoad"], plugins[0])
     else:
         note = f"the file does not enable {balancer}, so no pods are moved"
-        result.set_value(("plugins", "balance"), [], given, note)
+        result.set_value(("plugins", "balance"), [], items, note)
     for profile, node_selector in balancing[:1] or profiles:
         apply(result, node_selector, selector)
         yield profile
@@ -128,10 +129,10 @@ def translate(result: Translation, node: DocumentNode) -> None:
     }
     apply(result, node, {**rules, **_find_misplaced(result, node, rules)})
     for profile in read_profiles(result, node, _BALANCER, selector):
-        profile.take_args(result, "DefaultEvictor")
-        named, args = profile.find_plugin(_BALANCER, "balance"), profile.args.get(_BALANCER)
-        if named:
-            _put_balancer(result, args or named.node.child("args"))
+        profile.copy_args(result, "DefaultEvictor")
+        plugin, args = profile.find_plugin(_BALANCER, "balance"), profile.args.get(_BALANCER)
+        if plugin:
+            _put_balancer(result, args or plugin.node.child("args"))
         elif args:
             text = "it is not enabled, so its arguments have no effect"
             result.report("handled elsewhere", args, text, _BALANCER)
@@ -163,12 +164,12 @@ def _put_balancer(result: Translation, args: DocumentNode) -> None:
     note = "for real usage" if by_usage else "made for requests; here they apply to real usage"
     query = str(metrics.child("prometheus", "query").value)
     for theirs, ours in (("thresholds", "lowThresholds"), ("targetThresholds", "highThresholds")):
-        given = args.child(theirs)
-        if given.value is None:
+        thresholds = args.child(theirs)
+        if thresholds.value is None:
             text = f"{theirs} are missing: give {ours} in section rebalance"
             result.report("lost", args, text, _BALANCER)
-        elif limits := _read_thresholds(result, given, query):
-            result.set_value(("rebalance", ours), limits, given, note)
+        elif limits := _read_thresholds(result, thresholds, query):
+            result.set_value(("rebalance", ours), limits, thresholds, note)
     result.report("taken over", args, _BY_USAGE if by_usage else _BY_REQUESTS, _BALANCER)
     evict_directly(result, args)
 
@@ -208,6 +209,6 @@ def _find_resource(query: str) -> str | None:
 
 
 def translate_values(result: Translation, node: DocumentNode) -> None:
-    """Translate the Helm values beside a DeschedulerPolicy; only the interval matters."""
+    """Translate the Helm values next to a DeschedulerPolicy; only the interval matters."""
     name = "deschedulingInterval"
     apply(result, node.child(name), copy_to("descheduling", name))

@@ -49,7 +49,7 @@ _DUPLICATE = re.compile(r"found a second time, also in line (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class DocumentNode:
-    """A value of a configuration, and where it is."""
+    """A value of a configuration, and its position in the file."""
 
     value: Any
     document: YamlDocument
@@ -61,16 +61,14 @@ class DocumentNode:
 
     @property
     def name(self) -> str:
-        """The path as text."""
         return format_path(self.path)
 
     @property
     def line(self) -> int:
-        """The line in the file."""
         return self.text.line_in_file(self.document.line_of((*self.root, *self.path)))
 
     def child(self, *steps: str | int) -> "DocumentNode":
-        """Return a value inside; a value that is not given is None."""
+        """Return a value inside this value; None if it is not set."""
         node = self
         for step in steps:
             value = None
@@ -82,7 +80,7 @@ class DocumentNode:
         return node
 
     def children(self) -> Iterator[tuple[str | int, "DocumentNode"]]:
-        """Yield the fields of a map or the items of a list that are given."""
+        """Yield the fields of a map, or the items of a list, that are not null."""
         value = self.value
         keys = (
             value
@@ -130,21 +128,21 @@ class _Text:
         except PolicyError as error:
             documents, problems = [], list(error.problems)
         return documents, [
-            Problem(each.path, each.message, self.line_in_file(each.line or 1))
-            for each in problems
-            if not self._is_repeated_line(each)
+            Problem(problem.path, problem.message, self.line_in_file(problem.line or 1))
+            for problem in problems
+            if not self._is_repeated_line(problem)
         ]
 
     def _is_repeated_line(self, problem: Problem) -> bool:
-        """Tell whether a duplicate key is an exact copy of an earlier line, which does no harm."""
-        found = _DUPLICATE.match(problem.message)
-        if found is None or problem.line is None or problem.line == int(found[1]):
+        """Tell whether a line with a duplicate key repeats an earlier line, which does no harm."""
+        duplicate = _DUPLICATE.match(problem.message)
+        if duplicate is None or problem.line is None or problem.line == int(duplicate[1]):
             return False
         line = self.lines[problem.line - 1]
-        return line == self.lines[int(found[1]) - 1] and bool(_SCALAR_LINE.fullmatch(line))
+        return line == self.lines[int(duplicate[1]) - 1] and bool(_SCALAR_LINE.fullmatch(line))
 
     def nested_text(self, key_line: int, text: str) -> "_Text":
-        """Return the text that is the value of a key in this text."""
+        """Return the text under a key of this text."""
         is_block = self.is_block and bool(_BLOCK.search(self.lines[key_line - 1]))
         return _Text(text.split("\n"), self.line_in_file(key_line), is_block)
 
@@ -170,8 +168,8 @@ def _split(text: str) -> Iterator[_Text]:
 
 
 def _find_in_text(text: _Text, sources: list[Configuration], problems: list[Problem]) -> None:
-    documents, found = text.read()
-    problems += found
+    documents, text_problems = text.read()
+    problems += text_problems
     for document in documents:
         for source in _find(DocumentNode(document.value, document, text)):
             if isinstance(source, _Text):

@@ -15,7 +15,7 @@ from connectors.policies.imports.translation import (
     skip,
 )
 
-#: Section `migration` if DefaultEvictor evicts instead of MigrationController, whose limits do not apply.
+#: Section `migration` if DefaultEvictor evicts: the limits of MigrationController do not apply.
 _EVICT_DIRECTLY: dict[str, Any] = {
     "defaultJobMode": "EvictDirectly",
     "objectLimiters": {"workload": {"duration": "0s"}},
@@ -76,7 +76,7 @@ def translate(result: Translation, node: DocumentNode) -> None:
             text = "section migration without the limits of MigrationController, as upstream"
             result.report("taken over", direct.node, text, "DefaultEvictor")
         for name in ("LowNodeLoad", "MigrationController", "DefaultEvictor"):
-            profile.take_args(result, name)
+            profile.copy_args(result, name)
 
 
 def translate_slo(result: Translation, kind: str, node: DocumentNode) -> None:
@@ -88,21 +88,21 @@ def translate_slo(result: Translation, kind: str, node: DocumentNode) -> None:
     else:
         result.report("handled elsewhere", node, "Koordinator's agent still uses it", kind)
     if kind == THRESHOLDS:
-        mark = node.child("clusterStrategy", "memoryEvictThresholdPercent").value
-        result.memory_eviction_percent = mark if isinstance(mark, int) else None
+        percent = node.child("clusterStrategy", "memoryEvictThresholdPercent").value
+        result.memory_eviction_percent = percent if isinstance(percent, int) else None
 
 
 def find_eviction_conflict(result: Translation) -> str | None:
-    """Return a warning if the policy places pods on nodes from which Koordinator's agent evicts pods."""
-    mark = result.memory_eviction_percent
-    given = result.values.get("loadAware", {}).get("usageThresholds", {})
-    placed = given.get("memory", 95)
-    if mark is None or not isinstance(placed, int) or placed <= mark:
+    """Return a warning if placement fills nodes until Koordinator's agent evicts pods from them."""
+    percent = result.memory_eviction_percent
+    thresholds = result.values.get("loadAware", {}).get("usageThresholds", {})
+    placed_percent = thresholds.get("memory", 95)
+    if percent is None or not isinstance(placed_percent, int) or placed_percent <= percent:
         return None
     return (
-        f"Koordinator's agent evicts BE pods from {mark} % of a node's memory on "
-        f"(memoryEvictThresholdPercent), and loadAware.usageThresholds.memory, {placed}, lets them "
-        f"return: give at most {mark}"
+        f"Koordinator's agent evicts BE pods from {percent} % of a node's memory on "
+        f"(memoryEvictThresholdPercent), and loadAware.usageThresholds.memory, {placed_percent}, lets them "
+        f"return: give at most {percent}"
     )
 
 
@@ -113,9 +113,9 @@ def _put_pools(result: Translation, node: DocumentNode) -> None:
         apply(
             result, item, {**dict.fromkeys(("name", "nodeSelector", *_COLLECT), skip), **_RECLAIM}
         )
-        given = {key: child.value for key, child in item.children() if key in ("name", *_COLLECT)}
-        if given.keys() - {"name"}:
-            pools.append(given)
+        pool = {key: child.value for key, child in item.children() if key in ("name", *_COLLECT)}
+        if pool.keys() - {"name"}:
+            pools.append(pool)
             text = "samples name the pool of their node: field pool of node-usage"
             result.report("handled elsewhere", item.child("nodeSelector"), text)
     if pools:

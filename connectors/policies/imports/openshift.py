@@ -1,4 +1,4 @@
-"""OpenShift's KubeDescheduler; its profiles stand for plugins of the Kubernetes descheduler."""
+"""OpenShift's KubeDescheduler. Each profile enables plugins of the Kubernetes descheduler."""
 
 from typing import Any
 
@@ -117,8 +117,8 @@ _SPEC: dict[str, Rule] = {
 def translate(result: Translation, node: DocumentNode) -> None:
     """Translate a KubeDescheduler."""
     apply(result, node, {**TYPE, "metadata": skip, "status": skip, "spec": _SPEC})
-    given = node.child("spec", "profiles")
-    names = {str(item.value): item for _, item in given.children()}
+    profiles = node.child("spec", "profiles")
+    names = {str(item.value): item for _, item in profiles.children()}
     loads = [name for name in names if name in _LOAD]
     for name, item in names.items():
         if name in _LOST:
@@ -126,32 +126,33 @@ def translate(result: Translation, node: DocumentNode) -> None:
         elif name == _WITH_LOCAL_STORAGE:
             copy_to("evictor", "evictLocalStoragePods", convert=bool)(result, item)
         elif name not in (*_LOAD, _WITH_CLAIMS):
-            known = (*_LOAD, *_LOST, _WITH_CLAIMS, _WITH_LOCAL_STORAGE)
-            result.add_problem(item, f"found {describe(item.value)}{nearest(name, known)}")
-    result.set_value(("plugins", "balance"), ["LowNodeLoad"] if loads else [], given)
+            allowed = (*_LOAD, *_LOST, _WITH_CLAIMS, _WITH_LOCAL_STORAGE)
+            result.add_problem(item, f"found {describe(item.value)}{nearest(name, allowed)}")
+    result.set_value(("plugins", "balance"), ["LowNodeLoad"] if loads else [], profiles)
     if _WITH_CLAIMS not in names:
         note = f"without the profile {_WITH_CLAIMS} pods with claims stay"
-        result.set_value(("evictor", "ignorePvcPods"), True, given, note)
+        result.set_value(("evictor", "ignorePvcPods"), True, profiles, note)
     if loads:
         custom = node.child("spec", "profileCustomizations")
         _put_profile(result, names[loads[0]], loads[0], custom)
         text = "name kube-system and each openshift-* in rebalance.evictableNamespaces.exclude"
-        result.report("lost", given, text, "protected namespaces")
+        result.report("lost", profiles, text, "protected namespaces")
 
 
 def _put_profile(result: Translation, node: DocumentNode, name: str, custom: DocumentNode) -> None:
     """Take over a profile that moves pods for load."""
     deviation = custom.child("devDeviationThresholds")
     deviates = _LOAD[name] or deviation.value is not None
-    given = deviation if deviates else custom.child("devLowNodeUtilizationThresholds")
-    known, usual = (_DEVIATIONS, "Low") if deviates else (_THRESHOLDS, "Medium")
-    level = str(given.value or usual)
-    if level not in known:
-        result.add_problem(given, f"found {describe(given.value)}{nearest(level, known)}")
+    level_node = deviation if deviates else custom.child("devLowNodeUtilizationThresholds")
+    levels, default = (_DEVIATIONS, "Low") if deviates else (_THRESHOLDS, "Medium")
+    level = str(level_node.value or default)
+    if level not in levels:
+        message = f"found {describe(level_node.value)}{nearest(level, levels)}"
+        result.add_problem(level_node, message)
         return
     resources = ("cpu",) if _LOAD[name] else ("cpu", "memory", "pods")
     note = f"profile {name}, thresholds {level}"
-    for thresholds, percent in zip(("lowThresholds", "highThresholds"), known[level], strict=True):
+    for thresholds, percent in zip(("lowThresholds", "highThresholds"), levels[level], strict=True):
         result.set_value(("rebalance", thresholds), dict.fromkeys(resources, percent), node, note)
     if deviates:
         result.set_value(("rebalance", "useDeviationThresholds"), True, node, note)

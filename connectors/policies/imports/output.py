@@ -1,4 +1,4 @@
-"""An imported policy as YAML, with the line that each value came from."""
+"""An imported policy as YAML, with the source line of each value."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def _write(translation: Translation, value: dict[str, Any], path: Path) -> Itera
     indent = "  " * len(path)
     for key, child in value.items():
         at = (*path, key)
-        remark = _remark(translation, at)
+        remark = _format_remark(translation, at)
         if isinstance(child, dict) and child:
             yield f"{indent}{_format_flow(key)}:{remark if ': ' in remark else ''}"
             yield from _write(translation, child, at)
@@ -58,8 +58,8 @@ def _write(translation: Translation, value: dict[str, Any], path: Path) -> Itera
             yield f"{indent}{_format_flow(key)}: {_format_flow(child)}{remark}"
 
 
-def _remark(translation: Translation, path: Path) -> str:
-    """Return a comment with the line of a value and the note about it, if there is one."""
+def _format_remark(translation: Translation, path: Path) -> str:
+    """Return a comment with the source line and the note of a value; empty if it has no source."""
     for length in range(len(path), 0, -1):
         if path[:length] in translation.origins:
             origin, note = translation.origins[path[:length]]

@@ -1,7 +1,7 @@
 """Profiles of schedulers and deschedulers: their plugins, and arguments of plugins.
 
-Koordinator's arguments keep their names in a policy, so they are taken over as they are and
-checked with the policy.
+Koordinator's arguments have the same names in a policy, so they are copied and checked with the
+policy.
 """
 
 import difflib
@@ -22,7 +22,7 @@ from schemas.policy import Policy
 from schemas.policy.parts import field_names, inner_model
 from schemas.policy.wording import describe, nearest
 
-#: By plugin: the section for its arguments, and rules for arguments that the section does not have.
+#: Section for the arguments of each plugin, and rules for arguments that the section does not have.
 ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
     "LoadAwareScheduling": (
         "loadAware",
@@ -55,7 +55,7 @@ ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
 _OURS = ("checkBoth",)
 _MODELS = {field.alias or name: inner_model(field.annotation) or Policy
            for name, field in Policy.model_fields.items()}  # fmt: skip
-#: Fields with `include` and `exclude`, and words that are often written instead.
+#: Fields with `include` and `exclude`, and words that people often write instead.
 _NAMESPACES = ("evictableNamespaces", "namespaces")
 _MEANT = {"only": "include", "allow": "include", "except": "exclude", "ignore": "exclude"}
 
@@ -70,7 +70,7 @@ class ProfilePlugin:
 
     @property
     def weight(self) -> object:
-        """The weight that is given with it, if any."""
+        """The weight next to the name; None if it is not set."""
         return self.node.child("weight").value
 
 
@@ -96,12 +96,12 @@ class Profile:
         }
 
     def find_plugin(self, name: str, *points: str) -> ProfilePlugin | None:
-        """Return the entry that enables a plugin at one of these extension points; None: there is none."""
+        """Return the entry that enables a plugin at one of these extension points, if any."""
         return next((n for n in self.enabled if n.name == name and n.point in points), None)
 
     def list_plugins(self) -> dict[str, DocumentNode]:
         """Return the plugins that are enabled or have arguments, each with its node in the document."""
-        return self.args | {named.name: named.node for named in reversed(self.enabled)}
+        return self.args | {plugin.name: plugin.node for plugin in reversed(self.enabled)}
 
     def _read_enabled(self, result: Translation, node: DocumentNode) -> None:
         self._read_name(result, node, self.enabled)
@@ -134,8 +134,8 @@ class Profile:
             )
             result.add_problem(args, f"{message}; keep one")
 
-    def take_args(self, result: Translation, name: str) -> None:
-        """Take over the arguments of a plugin; the policy uses the same names."""
+    def copy_args(self, result: Translation, name: str) -> None:
+        """Copy the arguments of a plugin to its section; the policy uses the same names."""
         args = self.args.get(name)
         if args is None or args.value is None or not result.is_kind(args, dict):
             return
@@ -143,14 +143,14 @@ class Profile:
         kind = args.child("kind")
         if kind.value not in (None, f"{name}Args"):
             result.add_problem(kind, f"found {describe(kind.value)}; allowed here is {name}Args")
-        known = [field for field in field_names(_MODELS[section]) if field not in _OURS]
+        fields = [field for field in field_names(_MODELS[section]) if field not in _OURS]
         for step, node in args.children():
             field = str(step)
             if field in special:
                 apply(result, node, special[field])
-            elif field not in (*known, "apiVersion", "kind"):
-                result.add_problem(node, f"unknown field{_hint(field, section, known)}")
-            elif field in known and not _has_wrong_keys(result, node):
+            elif field not in (*fields, "apiVersion", "kind"):
+                result.add_problem(node, f"unknown field{_suggest_field(field, section, fields)}")
+            elif field in fields and not _has_wrong_keys(result, node):
                 value = node.value
                 if field == "arbitrationArgs" and isinstance(value, dict):
                     # Arbitration cannot be switched off, in Koordinator either.
@@ -160,14 +160,13 @@ class Profile:
 
     def report_others(self, result: Translation, ours: Iterable[str]) -> None:
         """Report the plugins that loadstream does not have, enabled or only configured."""
-        known = {*ours, *UNSUPPORTED, *ARGUMENTS}
+        names = {*ours, *UNSUPPORTED, *ARGUMENTS}
         for name, node in self.list_plugins().items():
-            points = {named.point for named in self.enabled if named.name == name}
+            points = {plugin.point for plugin in self.enabled if plugin.name == name}
             group, text = UNSUPPORTED.get(name, ("lost", "loadstream has no such plugin"))
-            if name not in known:
-                text += (
-                    _similar(name, known) or "; keep the system that has it for pods that need it"
-                )
+            if name not in names:
+                hint = _suggest_name(name, names)
+                text += hint or "; keep the system that has it for pods that need it"
             if name in BALANCE and points == {"deschedule"}:
                 text = "name it under balance" if name in ours else text
                 text = f"under deschedule it never runs, it is a balance plugin; {text}"
@@ -176,27 +175,27 @@ class Profile:
             elif not points:
                 text += " (it is configured here, and not enabled)"
             result.report(group, node, text, name)
-        for named in self.disabled:
-            if named.name not in (*known, "*") and (hint := _similar(named.name, known)):
+        for plugin in self.disabled:
+            if plugin.name not in (*names, "*") and (hint := _suggest_name(plugin.name, names)):
                 text = f"there is no such plugin, so nothing is disabled{hint}"
-                result.report("lost", named.node, text, named.name)
+                result.report("lost", plugin.node, text, plugin.name)
 
 
-def _similar(name: str, known: Iterable[str]) -> str:
-    """Return the name that was probably meant, as a question, or nothing."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
-    return f'; did you mean "{close[0]}"?' if close else ""
+def _suggest_name(name: str, known_names: Iterable[str]) -> str:
+    """Ask whether a similar name was meant; empty if no name is similar."""
+    similar = difflib.get_close_matches(name, known_names, n=1, cutoff=0.85)
+    return f'; did you mean "{similar[0]}"?' if similar else ""
 
 
-def _hint(field: str, section: str, known: list[str]) -> str:
-    """Return where a field belongs, or which name was probably meant."""
+def _suggest_field(field: str, section: str, fields: list[str]) -> str:
+    """Return where a field belongs, or suggest a similar name."""
     if field in ("name", "plugins"):
         return "; it belongs beside args: indent it less"
     for name, info in _MODELS[section].model_fields.items():
         inner = inner_model(info.annotation)
         if inner is not None and field in field_names(inner):
             return f"; it belongs inside {info.alias or name}: indent it more"
-    return nearest(field, known)
+    return nearest(field, fields)
 
 
 def _has_wrong_keys(result: Translation, node: DocumentNode) -> bool:

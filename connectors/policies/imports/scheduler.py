@@ -94,7 +94,7 @@ def _translate_profile(result: Translation, profile: Profile) -> None:
     )
     _put_filters(result, profile)
     for name in (LOAD_AWARE, BALANCED_ALLOCATION, *(() if fills else (RESOURCES_FIT,))):
-        profile.take_args(result, name)
+        profile.copy_args(result, name)
     for name, args in profile.args.items():
         if _SCORES.get(name) == OVERUTILIZATION_RISK:
             apply(result, args, _RISK_ARGUMENTS)
@@ -113,28 +113,28 @@ def _fills_nodes(result: Translation, profile: Profile) -> bool:
 
 
 def _is_disabled(profile: Profile, name: str, point: str) -> bool:
-    """Tell whether a plugin that is on by default is off at an extension point."""
+    """Tell whether the profile disables a default plugin at an extension point."""
     return profile.find_plugin(name, point, "multiPoint") is None and any(
-        each.name in (name, "*") and each.point in (point, "multiPoint")
-        for each in profile.disabled
+        plugin.name in (name, "*") and plugin.point in (point, "multiPoint")
+        for plugin in profile.disabled
     )
 
 
-def _put_scores(result: Translation, profile: Profile, known: set[str]) -> None:
-    """Take over the scores that the configuration names, by a list or by arguments."""
+def _put_scores(result: Translation, profile: Profile, names: set[str]) -> None:
+    """Take over scores that the configuration enables or gives arguments."""
     scores: dict[str, dict[str, object]] = {}
     first: DocumentNode | None = None
-    for name in (name for name in _SCORES if name in known):
-        named = profile.find_plugin(name, "score") or profile.find_plugin(name, "multiPoint")
+    for name in (name for name in _SCORES if name in names):
+        plugin = profile.find_plugin(name, "score") or profile.find_plugin(name, "multiPoint")
         configured = profile.args.get(name) if name in _DEFAULTS else None
         if configured and _is_disabled(profile, name, "score"):
             continue
-        node = named.node if named else configured
+        node = plugin.node if plugin else configured
         if node is None:
             continue
         first, ours = first or node, _SCORES[name]
         # The schedulers read a missing weight, or 0, as 1.
-        weight = named.weight if named else None
+        weight = plugin.weight if plugin else None
         scores.setdefault(ours, {"name": ours} | ({"weight": weight} if weight else {}))
         text = "plugins.score" if name == ours else f"score {ours}, which is close to it"
         result.report("taken over", node, text, name)
@@ -150,8 +150,8 @@ def _put_scores(result: Translation, profile: Profile, known: set[str]) -> None:
 
 def _put_filters(result: Translation, profile: Profile) -> None:
     """Take over disabled filters. LoadAwareScheduling is enabled only if the configuration names it."""
-    named = profile.find_plugin(LOAD_AWARE, "filter", "multiPoint")
-    unnamed = named is None and profile.find_plugin(LOAD_AWARE, *_POINTS) is not None
+    plugin = profile.find_plugin(LOAD_AWARE, "filter", "multiPoint")
+    unnamed = plugin is None and profile.find_plugin(LOAD_AWARE, *_POINTS) is not None
     filters = [
         name
         for name in BUILT_IN.filter
@@ -161,5 +161,5 @@ def _put_filters(result: Translation, profile: Profile) -> None:
         node = (profile.disabled or profile.enabled)[0].node
         result.set_value(("plugins", "filter"), filters, node)
         result.report("taken over", node, "plugins.filter", "filters")
-    if named is not None:
-        result.report("taken over", named.node, "plugins.filter", LOAD_AWARE)
+    if plugin is not None:
+        result.report("taken over", plugin.node, "plugins.filter", LOAD_AWARE)

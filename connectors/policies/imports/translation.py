@@ -1,7 +1,7 @@
 """The result of an import (a policy and a report), and the rules that fill it.
 
-A rule handles a field of a configuration. It is a function, or a table with rules for the fields inside.
-A field without a rule is an error, which suggests the name that was probably meant.
+A rule handles a field of a configuration. It is a function, or a table with rules for the inner fields.
+A field without a rule is an error. The error suggests a similar name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,8 +19,6 @@ GROUPS: tuple[Group, ...] = ("taken over", "handled elsewhere", "lost")
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """One line of the report."""
-
     group: Group
     line: int
     name: str
@@ -37,7 +35,7 @@ class Translation:
         """Percentage of a node's memory from which Koordinator's agent evicts pods."""
         self.values: dict[str, Any] = {}
         self.origins: dict[Path, tuple[DocumentNode, str]] = {}
-        """Where the value of each policy field comes from, and a note about it, by path."""
+        """Source and note of each policy field, by path."""
         self.entries: list[ReportLine] = []
         self.problems: list[Problem] = []
 
@@ -49,7 +47,7 @@ class Translation:
         earlier, _ = self.origins.setdefault(path, (origin, note))
         if section.setdefault(path[-1], value) != value:
             message = (
-                f"found another value of {format_path(path)}, the first is in line {earlier.line}"
+                f"found another value of {format_path(path)}; the first is in line {earlier.line}"
             )
             hint = "a cluster has one policy for all pods and nodes: import only one of the two"
             self.add_problem(origin, f"{message}; {hint}")
@@ -57,7 +55,7 @@ class Translation:
     def report(self, group: Group, origin: DocumentNode, text: str, name: str = "") -> None:
         """Add a line to the report, once for each name and text."""
         name = name or origin.name
-        if not any((each.name, each.text) == (name, text) for each in self.entries):
+        if not any((entry.name, entry.text) == (name, text) for entry in self.entries):
             self.entries.append(ReportLine(group, origin.line, name, text))
 
     def add_problem(self, node: DocumentNode, message: str) -> None:
@@ -65,26 +63,26 @@ class Translation:
         self.problems.append(Problem(node.name, message, node.line))
 
     def is_kind(self, node: DocumentNode, kind: type[dict[str, Any]] | type[list[Any]]) -> bool:
-        """Tell whether a value is a map or a list, as required; add an error if it is not."""
+        """Tell whether a value has the required kind, a map or a list; add an error if it does not."""
         if not isinstance(node.value, kind):
             allowed = "a map" if kind is dict else "a list"
             self.add_problem(node, f"found {describe(node.value)}; allowed is {allowed}")
         return isinstance(node.value, kind)
 
     def add_policy_problems(self, problems: Iterable[Problem]) -> None:
-        """Add errors of the policy, each at the value of the configuration that caused it."""
-        places: dict[str, DocumentNode] = {}
+        """Add errors of the policy, with the line of the configuration that caused each error."""
+        nodes: dict[str, DocumentNode] = {}
         for path, (origin, _) in self.origins.items():
             value: Any = self.values
             for step in path:
                 value = value[step]
-            places |= {format_path((*path, *rest)): origin.child(*rest) for rest in _paths(value)}
+            nodes |= {format_path((*path, *steps)): origin.child(*steps) for steps in _paths(value)}
         for problem in problems:
             text = problem.path
-            while text and text not in places:
+            while text and text not in nodes:
                 text = text[: max(text.rfind("."), text.rfind("["), 0)]
             if text:
-                self.add_problem(places[text], problem.message)
+                self.add_problem(nodes[text], problem.message)
             else:
                 self.problems.append(Problem(problem.path, problem.message))
 
@@ -94,14 +92,14 @@ def _paths(value: Any) -> Iterator[Path]:
     yield ()
     if isinstance(value, dict | list):
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from ((key, *rest) for rest in _paths(child))
+            yield from ((key, *steps) for steps in _paths(child))
 
 
 Rule = Callable[[Translation, DocumentNode], None] | Mapping[str, "Rule"]
 
 
 def apply(result: Translation, node: DocumentNode, rule: Rule) -> None:
-    """Apply the rule of a value; a value that is null counts as not given."""
+    """Apply the rule of a value, unless the value is null."""
     if node.value is None:
         return
     if callable(rule):

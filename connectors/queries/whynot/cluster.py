@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from connectors.queries.rebalancing_wording import (
     classes_text,
+    count_unnamed_hot,
     list_judged_pools,
     memory_text,
-    unnamed_hot,
 )
 from connectors.queries.whynot.evidence import Answer, Evidence, count_gates
 from connectors.queries.whynot.wording import (
@@ -20,14 +20,15 @@ from connectors.units import count_text
 from schemas.messages.rounds import HotNode, PoolRound, RebalanceRound
 
 
-def about_cluster(evidence: Evidence) -> Answer:
+def explain_cluster(evidence: Evidence) -> Answer:
     if not evidence.rounds:
-        return no_rounds(evidence)
+        return explain_no_rounds(evidence)
     newest = evidence.rounds[0]
-    hot = [node for each in evidence.rounds for pool in each.pools for node in pool.hot]
+    hot = [node for round_ in evidence.rounds for pool in round_.pools for node in pool.hot]
     nodes = count_gates(node.gate for node in hot)
     pods = count_gates(pod.gate for node in hot for pod in node.pods)
-    sentences = [*preamble(evidence), *_pools(newest), *_over_all(evidence)]
+    sentences = [*describe_newest_round(evidence), *_describe_pools(newest)]
+    sentences += _summarize_rounds(evidence)
     for name, gates in (("Nodes", nodes), ("Pods", pods)):
         sentences += [
             f"{name} were stopped {count_text(times, 'time')} in these rounds: {gate}."
@@ -35,21 +36,21 @@ def about_cluster(evidence: Evidence) -> Answer:
         ]
     return Answer(
         tuple(sentences),
-        known=True,
+        is_known=True,
         data={
             "newest_round": newest.payload(),
             "rounds": len(evidence.rounds),
-            "wanted": _total(evidence, "wanted"),
-            "leaving": _total(evidence, "leaving"),
+            "wanted": _sum_over_pools(evidence, "wanted"),
+            "leaving": _sum_over_pools(evidence, "leaving"),
             "node_gates": [{"gate": gate, "times": times} for gate, times in nodes[:100]],
             "pod_gates": [{"gate": gate, "times": times} for gate, times in pods[:100]],
         },
     )
 
 
-def no_rounds(evidence: Evidence) -> Answer:
-    """Return the answer without a round: the possible reasons, beginning with those that apply."""
-    reached = "all" if evidence.whole else "the newest"
+def explain_no_rounds(evidence: Evidence) -> Answer:
+    """Return the possible reasons why the cluster has no round."""
+    reached = "all" if evidence.read_all else "the newest"
     sentences = [
         f"No round of rebalancing of cluster {evidence.cluster} was found in {reached} "
         f"{count_text(evidence.records, 'record')} of its partition of status."
@@ -58,20 +59,19 @@ def no_rounds(evidence: Evidence) -> Answer:
         sentences.append("The cluster is paused: `loadstream cluster resume` resumes it.")
     if evidence.tick_ms is not None:
         sentences.append(
-            f"Its clock ticked last at {evidence.at(evidence.tick_ms)}. A cluster that the worker knows has "
-            "a round per `deschedulingInterval` under every policy. So the worker has applied no record of "
-            "this cluster, or has set it apart after errors (docs/how-to/alerts.md, "
-            "LoadstreamClusterSetApart)."
+            f"Its clock ticked last at {evidence.at(evidence.tick_ms)}. Under every policy, a known cluster "
+            "has a round per `deschedulingInterval`. So the worker has applied no record of this cluster, or "
+            "has set it apart after errors (docs/how-to/alerts.md, LoadstreamClusterSetApart)."
         )
     if evidence.policy_text is None:
         sentences.append("It has no policy; the default policy moves pods by risk.")
     else:
-        sentences.append(f"Its policy is {evidence.policy_text}.")
-    return Answer(tuple(sentences), known=False, data={})
+        sentences.append(f"Its policy was sent at {evidence.policy_text}.")
+    return Answer(tuple(sentences), is_known=False, data={})
 
 
-def preamble(evidence: Evidence) -> Iterator[str]:
-    """Yield the time of the newest round, and what applies to all of it."""
+def describe_newest_round(evidence: Evidence) -> Iterator[str]:
+    """Yield the time and mode of the newest round, and why all of it was stopped."""
     newest = evidence.rounds[0]
     if newest.gate:  # for example because the cluster is set apart, under any policy
         real = "stopped as a whole"
@@ -93,7 +93,7 @@ def preamble(evidence: Evidence) -> Iterator[str]:
         yield f"The whole round was stopped: {newest.gate}."
 
 
-def _pools(newest: RebalanceRound) -> Iterator[str]:
+def _describe_pools(newest: RebalanceRound) -> Iterator[str]:
     for pool in list_judged_pools(newest):
         total = count_text(sum(pool.nodes.values()), "node")
         classes = classes_text(pool)
@@ -109,13 +109,13 @@ def _pools(newest: RebalanceRound) -> Iterator[str]:
                 f"{count_text(pool.leaving, 'migration')}."
             )
         for hot in pool.hot[:NAMED_MAX]:
-            yield _hot(hot, pool)
-        more = max(0, len(pool.hot) - NAMED_MAX) + unnamed_hot(pool)
+            yield _describe_hot_node(hot, pool)
+        more = max(0, len(pool.hot) - NAMED_MAX) + count_unnamed_hot(pool)
         if more > 0:
             yield f"Pool {pool.pool} has {more} more hot {'node' if more == 1 else 'nodes'}."
 
 
-def _hot(hot: HotNode, pool: PoolRound) -> str:
+def _describe_hot_node(hot: HotNode, pool: PoolRound) -> str:
     if hot.gate:
         end = hot.gate
     elif hot.leaving:
@@ -130,21 +130,21 @@ def _hot(hot: HotNode, pool: PoolRound) -> str:
     return f"Node {hot.node} is {rounds_hot_text(hot, pool)}; {readings_text(hot)}: {end}."
 
 
-def _over_all(evidence: Evidence) -> Iterator[str]:
+def _summarize_rounds(evidence: Evidence) -> Iterator[str]:
     rounds = evidence.rounds
-    hot = sum(any(pool.hot for pool in each.pools) for each in rounds)
+    hot = sum(any(pool.hot for pool in round_.pools) for round_ in rounds)
     if len(rounds) == 1:
         if not hot:
             yield "No node was hot, so there was nothing to evict."
         return
     yield (
         f"Over the newest {len(rounds)} rounds, back to {evidence.at(rounds[-1].decided_at_ms)}: nodes "
-        f"were hot in {hot} of them; {count_text(_total(evidence, 'wanted'), 'pod')} should leave; "
-        f"started: {count_text(_total(evidence, 'leaving'), 'migration')}."
+        f"were hot in {hot} of them; {count_text(_sum_over_pools(evidence, 'wanted'), 'pod')} should leave; "
+        f"started: {count_text(_sum_over_pools(evidence, 'leaving'), 'migration')}."
     )
     if not hot:
         yield "No node was hot in any of them, so there was nothing to evict."
 
 
-def _total(evidence: Evidence, field: str) -> int:
-    return sum(getattr(pool, field) for each in evidence.rounds for pool in each.pools)
+def _sum_over_pools(evidence: Evidence, field: str) -> int:
+    return sum(getattr(pool, field) for round_ in evidence.rounds for pool in round_.pools)

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 @dataclass(frozen=True, slots=True)
 class Answer:
     sentences: tuple[str, ...]
-    known: bool
+    is_known: bool
     """Whether a record names the cluster, node or pod of the question."""
     data: dict[str, Any]
     """The records that the answer is based on, as plain values."""
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RoundNode:
-    """A hot node, or a pod of one, in a round."""
+    """A hot node of a round, or one of its pods."""
 
     round: RebalanceRound
     rounds_ago: int
@@ -50,29 +50,29 @@ class Evidence:
     """Time on this machine, from which ages are counted."""
     tick_ms: int | None = None
     """Newest tick of the cluster's clock; None: it has never ticked."""
-    unseen: str | None = None
-    """A sentence if no producer has named the cluster and no round has seen its nodes."""
+    unknown_cluster: str | None = None
+    """A sentence if no producer names the cluster and its newest round has no nodes."""
     rounds: tuple[RebalanceRound, ...] = ()
-    cut_off: bool = False
+    is_cut_off: bool = False
     """Rounds of the requested time may be missing, because a limit was reached."""
     records: int = 0
     """Records of `status` that were read."""
-    whole: bool = False
-    """These were all records."""
+    read_all: bool = False
+    """Whether `status` was read to its beginning."""
     policy: Policy = field(default_factory=Policy)
     """The default policy if the cluster has none, or its document has errors."""
     policy_text: str | None = None
-    """A short description of the cluster's policy; None: the default policy applies."""
+    """Time and reason of the newest policy record; None: the default policy applies."""
     paused: bool = False
     """Whether the newest policy record that no worker refused pauses the cluster."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)
-    """Newest metric of each node that was not refused."""
+    """Newest accepted metric of each node."""
     refused: str = ""
-    """Why the newest metric of the node in question was refused; empty: it was not."""
+    """Why the newest metric of the node in question was refused; empty: it was accepted."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
     """Newest state of the node in question."""
-    stateless: bool = False
-    """Whether no record of `node-state` names the node, or none of `pod-lifecycle` the pod."""
+    has_no_state: bool = False
+    """Whether no record of `node-state` names the node, or no record of `pod-lifecycle` the pod."""
     migrations: tuple[MigrationStatus, ...] = ()
     """Migrations of the pod or from the node in question."""
     drain: DrainStatus | None = None
@@ -90,64 +90,62 @@ class Evidence:
             return time_text(moment_ms)
         return f"{time_text(moment_ms)} ({ago_text(self.now_ms - moment_ms)} ago)"
 
-    def hot(self, node: str) -> Iterator[RoundNode]:
+    def find_hot_rounds(self, node: str) -> Iterator[RoundNode]:
         """Yield the rounds in which a node was hot, once per pool and phase."""
-        for ago, each in enumerate(self.rounds):
-            for pool in each.pools:
+        for ago, round_ in enumerate(self.rounds):
+            for pool in round_.pools:
                 for hot in pool.hot:
                     if hot.node == node:
-                        yield RoundNode(each, ago, pool, hot)
+                        yield RoundNode(round_, ago, pool, hot)
 
-    def looked_at(self, namespace: str, name: str) -> Iterator[RoundNode]:
+    def find_verdicts(self, namespace: str, name: str) -> Iterator[RoundNode]:
         """Yield the rounds that judged a pod."""
-        for ago, each in enumerate(self.rounds):
-            for pool in each.pools:
+        for ago, round_ in enumerate(self.rounds):
+            for pool in round_.pools:
                 for hot in pool.hot:
                     for pod in hot.pods:
                         if (pod.pod.namespace, pod.pod.name) == (namespace, name):
-                            yield RoundNode(each, ago, pool, hot, pod)
+                            yield RoundNode(round_, ago, pool, hot, pod)
 
     def warnings(self) -> Iterator[str]:
         """Yield why the answer may be out of date or incomplete."""
         silent = describe_silence(self.tick_ms, self.now_ms)
-        yield from (each for each in (silent, self.unseen) if each)
-        if self.cut_off:
+        yield from (warning for warning in (silent, self.unknown_cluster) if warning)
+        if self.is_cut_off:
             yield (
                 f"Only the newest {len(self.rounds)} rounds were read, back to "
                 f"{self.at(self.rounds[-1].decided_at_ms)}: less than --back asks for."
             )
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the pod of the newest event has ended."""
         return self.lifecycle is not None and self.lifecycle.event in ("finished", "deleted")
 
     @property
-    def replaced(self) -> bool:
-        """Whether the pod has ended and another pod of its name waits for a node, still without an event."""
+    def is_replaced(self) -> bool:
+        """Whether the pod has ended, and another pod with its name waits for a node."""
         decision, event = self.placement, self.lifecycle
         if decision is None or event is None or not decision.waits:
             return False
-        return self.ended and event.pod.uid != decision.pod.uid
+        return self.has_ended and event.pod.uid != decision.pod.uid
 
     @property
-    def gone(self) -> bool:
-        """Whether the pod has ended, and no other pod of its name waits."""
-        return self.ended and not self.replaced
+    def is_gone(self) -> bool:
+        """Whether the pod has ended, and no other pod with its name waits."""
+        return self.has_ended and not self.is_replaced
 
     def has_left(self, pod: PodRef) -> bool:
-        return any(
-            each.pod.uid == pod.uid and each.phase == "Succeeded" and not each.dry_run
-            for each in self.migrations
-        )
+        done = (m for m in self.migrations if m.phase == "Succeeded" and not m.dry_run)
+        return any(migration.pod.uid == pod.uid for migration in done)
 
-    def node_of(self, namespace: str, name: str) -> str | None:
-        """Return the node of a pod by its newest event, or else by the newest metric that names it.
+    def find_node(self, namespace: str, name: str) -> str | None:
+        """Return the node of a pod by its newest event, or else by the newest metric with the pod.
 
-        While a pod of the name waits for a node, metrics name the pod before it.
+        While a pod waits for a node, metrics may still contain an earlier pod with its name.
         """
         if self.lifecycle is not None:
-            return None if self.ended else self.lifecycle.pod.node
+            return None if self.has_ended else self.lifecycle.pod.node
         if self.placement is not None and self.placement.waits:
             return None
         for node, metric in self.metrics.items():
@@ -158,7 +156,7 @@ class Evidence:
 
 
 def kind_of(gate: str) -> str:
-    """Return what gates of one kind have in common: the text before the first colon, without numbers."""
+    """Return the kind of a gate: the text before the first colon, without numbers."""
     return _NUMBER.sub("#", gate.partition(": ")[0])
 
 
@@ -166,7 +164,7 @@ def count_gates(gates: Iterable[str]) -> list[tuple[str, int]]:
     """Return the newest gate of each kind and how often the kind occurs, most frequent first.
 
     Args:
-        gates: those of newer rounds first; empty texts are left out.
+        gates: gates of newer rounds first; empty texts are ignored.
     """
     counts: Counter[str] = Counter()
     newest: dict[str, str] = {}
@@ -177,5 +175,5 @@ def count_gates(gates: Iterable[str]) -> list[tuple[str, int]]:
     return [(newest[kind], count) for kind, count in order]
 
 
-def is_about(pod: PodRef, namespace: str, name: str) -> bool:
+def has_name(pod: PodRef, namespace: str, name: str) -> bool:
     return (pod.namespace, pod.name) == (namespace, name)

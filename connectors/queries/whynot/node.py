@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 
 from connectors.queries.rebalancing_wording import (
+    count_unnamed_hot,
     drain_text,
     list_judged_pools,
     memory_text,
-    unnamed_hot,
 )
-from connectors.queries.whynot.cluster import no_rounds, preamble
+from connectors.queries.whynot.cluster import describe_newest_round, explain_no_rounds
 from connectors.queries.whynot.evidence import Answer, Evidence, RoundNode
 from connectors.queries.whynot.wording import (
     explain_unknown,
@@ -28,22 +28,22 @@ from schemas.messages.migrations import LIVE
 from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 
-def about_node(evidence: Evidence, node: str) -> Answer:
-    found = list(evidence.hot(node))
-    known = bool(found) or node in evidence.metrics or node in evidence.nodes
+def explain_node(evidence: Evidence, node: str) -> Answer:
+    hot_rounds = list(evidence.find_hot_rounds(node))
+    is_known = bool(hot_rounds) or node in evidence.metrics or node in evidence.nodes
     unknown = explain_unknown(evidence, node)
     first = [f"{node} is unknown: {unknown}."] if unknown else []
     if not evidence.rounds:
-        nothing = no_rounds(evidence)
-        return Answer((*first, *nothing.sentences, *_present(evidence, node)), known, {})
-    sentences = [*first, *preamble(evidence)]
-    now = [each for each in found if each.rounds_ago == 0]
-    for each in now:
-        sentences += _hot(evidence, each)
+        nothing = explain_no_rounds(evidence)
+        return Answer((*first, *nothing.sentences, *_describe_metric(evidence, node)), is_known, {})
+    sentences = [*first, *describe_newest_round(evidence)]
+    now = [hot for hot in hot_rounds if hot.rounds_ago == 0]
+    for hot in now:
+        sentences += _describe_hot_round(evidence, hot)
     if not now:
-        sentences += _not_hot(evidence, node, found, judged=not unknown)
+        sentences += _describe_not_hot(evidence, node, hot_rounds, judged=not unknown)
     if not unknown:
-        sentences += _without_capacity(evidence, node)
+        sentences += _explain_unjudged_resources(evidence, node)
     sentences += [
         f"In pool {pool.pool} {memory_text(pool)}."
         for pool in list_judged_pools(evidence.rounds[0])
@@ -54,11 +54,11 @@ def about_node(evidence: Evidence, node: str) -> Answer:
         sentences.append(f"As of {at} {drain_text(evidence.drain)}.")
     sentences += migration_lines(evidence)
     sentences += move_lines(evidence)
-    return Answer(tuple(sentences), known, _data(evidence, node, found))
+    return Answer(tuple(sentences), is_known, _build_data(evidence, node, hot_rounds))
 
 
-def _hot(evidence: Evidence, found: RoundNode) -> Iterator[str]:
-    hot, pool = found.node, found.pool
+def _describe_hot_round(evidence: Evidence, hot_round: RoundNode) -> Iterator[str]:
+    hot, pool = hot_round.node, hot_round.pool
     kind = "prodHigh" if hot.phase == "prod" else "high"
     yield (
         f"Node {hot.node} is in class {kind}, judged by {strategy_text(pool)}: {readings_text(hot)}. "
@@ -74,25 +74,25 @@ def _hot(evidence: Evidence, found: RoundNode) -> Iterator[str]:
     elif not hot.pods:
         yield "None of its pods was considered."
     for pod in hot.pods:
-        left = " It has left the node since then." if evidence.has_left(pod.pod) else ""
-        yield f"Pod {verdict_text(pod, hot)}.{left}"
+        note = " It has left the node since then." if evidence.has_left(pod.pod) else ""
+        yield f"Pod {verdict_text(pod, hot)}.{note}"
     if hot.pods_left_out:
         yield f"{hot.pods_left_out} more of its pods were considered; the record does not name them."
 
 
-def _not_hot(
-    evidence: Evidence, node: str, found: list[RoundNode], *, judged: bool
+def _describe_not_hot(
+    evidence: Evidence, node: str, hot_rounds: list[RoundNode], *, judged: bool
 ) -> Iterator[str]:
     newest = evidence.rounds[0]
-    left_out = sum(map(unnamed_hot, newest.pools))
+    left_out = sum(map(count_unnamed_hot, newest.pools))
     yield f"Node {node} is not among the hot nodes that the newest round names."
     if left_out:
         yield (
             f"It may be one of {left_out} further hot nodes: a record names the first hot nodes of a round "
             "and counts the others."
         )
-    if found:
-        last = found[0]
+    if hot_rounds:
+        last = hot_rounds[0]
         yield (
             f"It was last hot at {evidence.at(last.round.decided_at_ms)}, "
             f"{count_text(last.rounds_ago, 'round')} before the newest, by {strategy_text(last.pool)}: "
@@ -100,7 +100,7 @@ def _not_hot(
         )
     else:
         yield f"It was hot in none of the newest {count_text(len(evidence.rounds), 'round')}."
-    yield from _present(evidence, node)
+    yield from _describe_metric(evidence, node)
     state, selector = evidence.nodes.get(node), evidence.policy.descheduling.node_selector
     if state and selector and not selector.matches(state.labels):
         yield "Rounds leave it out: descheduling.nodeSelector does not select it."
@@ -126,7 +126,7 @@ def _not_hot(
         yield f"{strategy_text(pool)}: {thresholds_text(pool.thresholds)}."
 
 
-def _present(evidence: Evidence, node: str) -> Iterator[str]:
+def _describe_metric(evidence: Evidence, node: str) -> Iterator[str]:
     """Describe the newest metric, and whether rounds look at the node."""
     metric = evidence.metrics.get(node)
     if metric is not None and metric.usage is not None and metric.updated_at_ms is not None:
@@ -147,14 +147,14 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
                 f"It is the mean of {count_text(metric.samples, 'sample')}; {LOW_NODE_LOAD} judges a node "
                 f"by {needed} or more."
             )
-    if evidence.stateless and metric is not None:
+    if evidence.has_no_state and metric is not None:
         yield (
             "No record of topic node-state names it. Rounds and placement ignore it until there is one."
         )
 
 
-def _without_capacity(evidence: Evidence, node: str) -> Iterator[str]:
-    """Name the resources by which no round judges the node, because it has no capacity of them."""
+def _explain_unjudged_resources(evidence: Evidence, node: str) -> Iterator[str]:
+    """Name the resources without a known capacity: no round judges the node by them."""
     if node not in evidence.nodes or evidence.policy.compat == "koordinator":
         return
     capacity = _capacity(evidence, node)
@@ -178,9 +178,9 @@ def _capacity(evidence: Evidence, node: str) -> Mapping[str, int]:
 def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[str, float]:
     """Return usage in percent of capacity by resource."""
     return {
-        name: 100 * usage[name] / whole
-        for name, whole in _capacity(evidence, node).items()
-        if name in usage and whole > 0
+        name: 100 * usage[name] / amount
+        for name, amount in _capacity(evidence, node).items()
+        if name in usage and amount > 0
     }
 
 
@@ -207,24 +207,24 @@ def _explain_not_hot(evidence: Evidence, node: str) -> Iterator[str]:
         return
     judges = " and ".join(map(strategy_text, pools))
     yield f"{high}, and {judges} did not call it hot in the newest round."
-    newest_reports = {each.migration_id: each for each in reversed(evidence.migrations)}
-    leaving = sum(each.phase in LIVE for each in newest_reports.values())
+    newest_reports = {status.migration_id: status for status in reversed(evidence.migrations)}
+    leaving = sum(status.phase in LIVE for status in newest_reports.values())
     if leaving:
         yield f"Pods that are leaving do not count: {count_text(leaving, 'migration')} from it in progress."
     if any(pool.pool == OVERUTILIZATION_RISK for pool in pools):
         yield f"{OVERUTILIZATION_RISK} judges a node by the expected usage of its pods, not by one metric."
 
 
-def _data(evidence: Evidence, node: str, found: list[RoundNode]) -> dict[str, object]:
+def _build_data(evidence: Evidence, node: str, hot_rounds: list[RoundNode]) -> dict[str, object]:
     metric = evidence.metrics.get(node)
     return {
-        "rounds_hot": len({each.rounds_ago for each in found}),
+        "rounds_hot": len({hot.rounds_ago for hot in hot_rounds}),
         "hot": [
-            {"decided_at_ms": each.round.decided_at_ms, "pool": each.pool.pool,
-             "thresholds": each.pool.thresholds.model_dump(mode="json"),
-             "rounds_needed": each.pool.rounds_needed,
-             "node": each.node.model_dump(mode="json", exclude_none=True)}
-            for each in found[:1]
+            {"decided_at_ms": hot.round.decided_at_ms, "pool": hot.pool.pool,
+             "thresholds": hot.pool.thresholds.model_dump(mode="json"),
+             "rounds_needed": hot.pool.rounds_needed,
+             "node": hot.node.model_dump(mode="json", exclude_none=True)}
+            for hot in hot_rounds[:1]
         ],
         "metric": None if metric is None else metric.payload(),
         "migrations": [status.payload() for status in evidence.migrations],

@@ -1,7 +1,7 @@
 """Reads the newest records of a cluster from the end of its partitions.
 
-Rounds are read back for an hour before the newest round, or as long as requested, and of every topic
-a limited number of records.
+Reads the rounds of the hour before the newest round, or of the requested time, and a limited number
+of records per topic.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,9 +10,9 @@ from typing import Any
 
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
-from connectors.policies.entries import newest_entry
-from connectors.queries.presence import last_tick_ms, seek_cluster
-from connectors.queries.whynot.evidence import Evidence, is_about
+from connectors.policies.entries import find_newest_entry
+from connectors.queries.presence import last_tick_ms, search_cluster
+from connectors.queries.whynot.evidence import Evidence, has_name
 from connectors.units import time_text
 from schemas.base.capacity import find_impossible
 from schemas.base.quantities import parse_amounts
@@ -49,11 +49,11 @@ def read_evidence(
     before the newest round.
     """
 
-    def newest(topic: str, looked: SearchProgress | None = None) -> Iterator[Any]:
-        return PastMessages(connection, topic, cluster, RECORDS_MAX).newest(looked)
+    def newest(topic: str, progress: SearchProgress | None = None) -> Iterator[Any]:
+        return PastMessages(connection, topic, cluster, RECORDS_MAX).newest(progress)
 
     evidence = Evidence(cluster, now_ms, last_tick_ms(connection, cluster))
-    entry = newest_entry(connection, cluster)
+    entry = find_newest_entry(connection, cluster)
     if entry is not None:
         set_policy(evidence, entry.record)
     read_records(evidence, newest, node=node, pod=pod, back_ms=back_ms)
@@ -61,14 +61,14 @@ def read_evidence(
     if not evidence.rounds or not any(
         sum(pool.nodes.values()) for pool in evidence.rounds[0].pools
     ):
-        evidence.unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+        evidence.unknown_cluster = search_cluster(connection, cluster).warning(f"Cluster {cluster}")
     return evidence
 
 
 def set_policy(evidence: Evidence, record: PolicyRecord) -> None:
     evidence.paused = record.paused
     reason = f" ({record.reason})" if record.reason else ""
-    evidence.policy_text = f"that of {time_text(record.applied_at_ms)}{reason}"
+    evidence.policy_text = f"{time_text(record.applied_at_ms)}{reason}"
     with suppress(PolicyError):  # no worker has read it yet
         evidence.policy = read_policy(record.document)
 
@@ -90,22 +90,22 @@ def read_records(
 
 
 def _read_rounds(evidence: Evidence, back_ms: int, newest: Newest) -> None:
-    looked = SearchProgress()
+    progress = SearchProgress()
     rounds: dict[str, RebalanceRound] = {}
     since_ms = 0
     reached = False
-    for each in newest("status", looked):
-        if not isinstance(each, RebalanceRound):
+    for round_ in newest("status", progress):
+        if not isinstance(round_, RebalanceRound):
             continue
         # After a crash a worker publishes the outputs of its last batch again.
-        rounds.setdefault(each.round_id, each)
-        since_ms = since_ms or each.decided_at_ms - back_ms
-        reached = each.decided_at_ms < since_ms
+        rounds.setdefault(round_.round_id, round_)
+        since_ms = since_ms or round_.decided_at_ms - back_ms
+        reached = round_.decided_at_ms < since_ms
         if reached or len(rounds) == ROUNDS_MAX:
             break
-    evidence.rounds = tuple(each for each in rounds.values() if each.decided_at_ms >= since_ms)
-    evidence.cut_off = bool(rounds) and not reached and not looked.whole
-    evidence.records, evidence.whole = looked.records, looked.whole
+    evidence.rounds = tuple(r for r in rounds.values() if r.decided_at_ms >= since_ms)
+    evidence.is_cut_off = bool(rounds) and not reached and not progress.whole
+    evidence.records, evidence.read_all = progress.records, progress.whole
 
 
 def _read_reports(evidence: Evidence, newest: Newest, concerns: Callable[[Any], bool]) -> None:
@@ -125,17 +125,17 @@ def _read_reports(evidence: Evidence, newest: Newest, concerns: Callable[[Any], 
 
 
 def _read_node(evidence: Evidence, node: str, newest: Newest) -> None:
-    looked = SearchProgress()
-    for state in newest("node-state", looked):
+    progress = SearchProgress()
+    for state in newest("node-state", progress):
         if getattr(state, "node", None) == node:
             evidence.nodes[node] = state
             break
-    evidence.stateless = looked.whole and node not in evidence.nodes
+    evidence.has_no_state = progress.whole and node not in evidence.nodes
     _read_metric(evidence, node, newest)
 
     def concerns(message: DrainStatus | MigrationStatus | MoveOutcome) -> bool:
-        named = message.node if isinstance(message, DrainStatus) else message.source_node
-        return named == node
+        node_name = message.node if isinstance(message, DrainStatus) else message.source_node
+        return node_name == node
 
     _read_reports(evidence, newest, concerns)
 
@@ -165,23 +165,23 @@ def _find_refusal(metric: NodeMetric, state: NodeState) -> str | None:
 def _read_pod(evidence: Evidence, namespace: str, name: str, newest: Newest) -> None:
     for metric in newest("node-metrics"):
         evidence.metrics.setdefault(metric.node, metric)
-        if evidence.node_of(namespace, name) is not None:
+        if evidence.find_node(namespace, name) is not None:
             break
 
     def concerns(message: DrainStatus | MigrationStatus | MoveOutcome) -> bool:
-        return not isinstance(message, DrainStatus) and is_about(message.pod, namespace, name)
+        return not isinstance(message, DrainStatus) and has_name(message.pod, namespace, name)
 
     _read_reports(evidence, newest, concerns)
-    looked = SearchProgress()
-    for event in newest("pod-lifecycle", looked):
-        if isinstance(event, PodLifecycle) and is_about(event.pod, namespace, name):
+    progress = SearchProgress()
+    for event in newest("pod-lifecycle", progress):
+        if isinstance(event, PodLifecycle) and has_name(event.pod, namespace, name):
             evidence.lifecycle = event
             break
-    evidence.stateless = looked.whole and evidence.lifecycle is None
+    evidence.has_no_state = progress.whole and evidence.lifecycle is None
     for decision in newest("placement-decisions"):
-        if is_about(decision.pod, namespace, name):
+        if has_name(decision.pod, namespace, name):
             evidence.placement = decision
             break
-    node = evidence.node_of(namespace, name)
+    node = evidence.find_node(namespace, name)
     if node is not None and node not in evidence.metrics:
         _read_metric(evidence, node, newest)

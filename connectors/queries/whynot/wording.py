@@ -28,7 +28,7 @@ def explain_unknown(evidence: Evidence, node: str) -> str:
         return refused if evidence.refused else "no metric of it was found"
     if metric.usage is None:
         if metric.source:
-            return f"{metric.source}, which measured it last, no longer has figures of it"
+            return f"its source {metric.source} no longer has figures of it"
         return "its metric was removed" if metric.removed else "its newest metric has no figures"
     if metric.updated_at_ms is None:
         return "its newest metric does not say when it was measured"
@@ -36,7 +36,7 @@ def explain_unknown(evidence: Evidence, node: str) -> str:
     max_age_ms = 1_000 * evidence.policy.rebalance.node_metric_expiration_seconds
     if age_ms < max_age_ms:
         return ""
-    age, most = (format_duration_ms(each // 1000 * 1000) for each in (age_ms, max_age_ms))
+    age, most = (format_duration_ms(age // 1000 * 1000) for age in (age_ms, max_age_ms))
     return f"its metric is {age} old, at most {most}"
 
 
@@ -69,7 +69,7 @@ def strategy_text(pool: PoolRound) -> str:
 
 
 def readings_text(node: HotNode) -> str:
-    """Describe the usage of a hot node of the resources that are above their limits."""
+    """Describe a hot node's usage of the resources that exceed their limits."""
     texts = "; ".join(_reading(name, reading) for name, reading in node.readings.items())
     if node.cost is not None:
         cost = f"it cost {node.cost:.3f} by risk before the round's moves"
@@ -79,10 +79,10 @@ def readings_text(node: HotNode) -> str:
 
 
 def _reading(name: str, reading: Reading) -> str:
-    used, limit = (amounts_text({name: each}) for each in (reading.used, reading.limit))
+    used, limit = (amounts_text({name: amount}) for amount in (reading.used, reading.limit))
     if not reading.capacity:
         return f"{used}, at most {limit.removeprefix(f'{name} ')}"
-    percent, most = (100 * each / reading.capacity for each in (reading.used, reading.limit))
+    percent, most = (100 * amount / reading.capacity for amount in (reading.used, reading.limit))
     capacity = amounts_text({name: reading.capacity}).removeprefix(f"{name} ")
     return f"{used} of {capacity} ({percent:.1f} %, at most {most:.1f} %)"
 
@@ -121,11 +121,11 @@ def _costs(verdict: PodVerdict) -> str:
 
 def migration_lines(evidence: Evidence) -> Iterator[str]:
     """Yield the newest status of each migration, newest first."""
-    named: set[str] = set()
+    migration_ids: set[str] = set()
     for status in evidence.migrations:
-        if status.migration_id in named or len(named) == NAMED_MAX:
+        if status.migration_id in migration_ids or len(migration_ids) == NAMED_MAX:
             continue
-        named.add(status.migration_id)
+        migration_ids.add(status.migration_id)
         stays = " The pod stays where it is." if status.dry_run else ""
         yield f"At {evidence.at(status.happened_at_ms)}: {migration_text(status)}.{stays}"
 

@@ -1,8 +1,8 @@
 """`collect`: how usage samples become node metrics, by default and per pool of nodes.
 
-Names are those of Koordinator's colocation config. A sample names the pool of its node. A pool
-inherits fields that it does not give; a pool that is not listed has the default policy. Windows and
-intervals below Koordinator's minimum are refused, while Koordinator raises them silently.
+Names come from Koordinator's colocation config. A sample names the pool of its node. A pool inherits
+fields that it does not set; a pool that is not listed has the default policy. Windows and intervals
+below Koordinator's minimum are refused, while Koordinator raises them silently.
 """
 
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ class CollectPolicy(PolicyPart):
     """Time between two metrics of a node."""
     metric_aggregate_policy: AggregatePolicy = Field(default_factory=AggregatePolicy)
     metric_memory_collect_policy: MemoryCollectPolicy = "usageWithoutPageCache"
-    """Which of the memory readings of a sample counts."""
+    """The memory reading of a sample that counts."""
 
     @property
     def as_message(self) -> NodeCollectPolicy:
@@ -93,12 +93,12 @@ class CollectPolicies(CollectPolicy):
 
     def of_pool(self, name: str | None) -> CollectPolicy:
         """Return the policy of nodes in this pool; None: of nodes without a pool."""
-        given: dict[str, Any] = {}
+        overrides: dict[str, Any] = {}
         for pool in self.pools:
             if pool.name == name:
-                given = {key: value for key, value in pool if value is not None}
+                overrides = {key: value for key, value in pool if value is not None}
         return CollectPolicy.model_construct(
-            **{key: given.get(key, getattr(self, key)) for key in CollectPolicy.model_fields}
+            **{key: overrides.get(key, getattr(self, key)) for key in CollectPolicy.model_fields}
         )
 
     @property

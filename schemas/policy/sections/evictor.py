@@ -89,8 +89,7 @@ class DefaultEvictorArgs(PolicyPart):
     """Pods without a disruption budget are protected."""
 
     def conflicts(self) -> Iterable[Conflict]:
-
-        flags = [alias for alias, given in self._old_flags() if given]
+        flags = [alias for alias, is_set in self._old_flags() if is_set]
         protections = self.pod_protections
         if flags and (protections.extra_enabled or protections.default_disabled):
             message = (

@@ -45,11 +45,11 @@ class AggregatedArgs(PolicyPart):
     usage_aggregation_type: AggregationType = ""
     """Statistic that the filter uses."""
     usage_aggregated_duration_ms: Duration = Field(0, alias="usageAggregatedDuration")
-    """Window of that statistic; 0: the longest recorded one that has it."""
+    """Window of that statistic; 0: the longest recorded window that has the statistic."""
     score_aggregation_type: AggregationType = ""
     """Statistic that the score uses."""
     score_aggregated_duration_ms: Duration = Field(0, alias="scoreAggregatedDuration")
-    """Window of that statistic; 0: the longest recorded one that has it."""
+    """Window of that statistic; 0: the longest recorded window that has the statistic."""
 
     @property
     def filters(self) -> bool:
@@ -80,7 +80,7 @@ class LoadAwareSchedulingArgs(PolicyPart):
     prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
         Field(default_factory=dict)
     )
-    """The same for pods of class prod, compared with the usage of prod pods alone."""
+    """Thresholds for pods of class prod, compared with the usage of prod pods alone."""
     prod_usage_include_sys: bool = False
     """Usage of the system counts as usage of prod pods."""
     score_according_prod_usage: bool = False
@@ -100,7 +100,7 @@ class LoadAwareSchedulingArgs(PolicyPart):
     supported_resources: Items[ResourceName] = ()
     """Further resources, which only annotations of nodes name."""
     check_both: Annotated[bool, Field(exclude_if=is_false)] = False
-    """Pods of class prod must pass the prod thresholds and those of the whole node (not in
+    """Pods of class prod must pass the prod thresholds and the thresholds of the whole node (not in
     Koordinator)."""
 
     @model_validator(mode="before")

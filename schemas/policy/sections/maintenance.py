@@ -50,10 +50,10 @@ class MaintenanceArgs(PolicyPart):
             ("the policy", self.windows),
             (f"namespace {namespace}", self._of_namespace.get(namespace, ())),
         )
-        for whose, windows in lists:
+        for scope, windows in lists:
             wait_ms = opens_after_ms(windows, at_ms)
             if wait_ms:
-                named = "; ".join(map(str, windows[:2])) + ("; ..." if len(windows) > 2 else "")
+                text = "; ".join(map(str, windows[:2])) + ("; ..." if len(windows) > 2 else "")
                 wait = format_duration_ms(wait_ms)
-                return f"outside of the maintenance windows of {whose} ({named}); opens in {wait}"
+                return f"outside of the maintenance windows of {scope} ({text}); opens in {wait}"
         return None

@@ -48,7 +48,7 @@ EvictionGate = Literal[
     "ScalingDown",
 ]
 
-#: What each gate checks.
+#: Pods that a gate protects, or fields that it checks.
 GATES: dict[EvictionGate, str] = {
     "Namespaces": "migration.namespaces",
     "LabelSelector": "labelSelector of migration and evictor",
@@ -143,7 +143,7 @@ class DeleteOptions(PolicyPart):
     """The part of metav1.DeleteOptions that a policy can set."""
 
     grace_period_seconds: Count | None = None
-    """Grace period of evicted pods; none: that of the pod."""
+    """Grace period of evicted pods; none: the pod's own grace period."""
 
 
 class MigrationControllerArgs(PolicyPart):
@@ -183,7 +183,7 @@ class MigrationControllerArgs(PolicyPart):
     """Pods of a workload that may move or be unavailable at once; none: by the number of
     replicas."""
     skip_check_expected_replicas: bool = False
-    """Workloads with as few replicas as may move at once are not protected."""
+    """Workloads whose replicas may all move at once are not protected."""
     skip_eviction_gates: Items[EvictionGate] = ()
     """Checks to leave out, by the names below. Disruption budgets, maintenance windows and rates
     cannot be left out."""

@@ -21,15 +21,15 @@ class MoveArgs(PolicyPart):
     enabled: bool = True
     """False: moves are reported, but no pod is kept away from a node and no owner is frozen."""
     cooling_seconds: _Seconds = 300
-    """How long after a node was last hot it gets no pod of an owner whose pod left it; at least two
-    intervals."""
+    """Time after a node was last hot in which it gets no pod of an owner whose pod left the node; at
+    least two intervals."""
     cooling_metrics: Annotated[int, int_range(0, 100)] = 2
-    """The node gets such a pod again only after this many metrics by which it is not hot."""
+    """The node gets such a pod again only after this many metrics that do not show it as hot."""
     loop_window_seconds: _Seconds = 3_600
     """Time for which the moves of an owner's pods are counted; older moves are forgotten."""
     max_moves_per_owner: Annotated[int, int_range(1, HISTORY_MAX - 1)] = 4
-    """Moves of an owner's pods in that time, or one per replica if that is more. One more freezes
-    the owner. Owners of 32 replicas or more are frozen only by loops."""
+    """Moves of an owner's pods in that time, or one per replica if that is more. A further move
+    freezes the owner. Owners of 32 replicas or more are frozen only by loops."""
     initial_freeze_seconds: _Seconds = 600
     """Length of the first freeze. Pods of a frozen owner are not moved."""
     max_freeze_seconds: _Seconds = _DAY_S

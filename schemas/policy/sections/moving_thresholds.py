@@ -73,16 +73,16 @@ class MovingFilter(PolicyPart):
     """Moving thresholds of the load-aware filter."""
 
     windows: Annotated[Items[FilterWindow], Field(max_length=WINDOWS_MAX)] = ()
-    """Windows with thresholds; the first open one counts."""
+    """Windows with thresholds; the first open window counts."""
 
 
 class MovingHotspots(PolicyPart):
     """Moving thresholds of rebalancing in one pool, or in all pools without an entry."""
 
     pool: Annotated[str, Field(max_length=253)] = ""
-    """Name of the pool; none: all pools without an entry of their own."""
+    """Name of the pool; none: all pools without an entry."""
     windows: Annotated[Items[HotspotWindow], Field(max_length=WINDOWS_MAX)] = ()
-    """Windows with thresholds; the first open one counts."""
+    """Windows with thresholds; the first open window counts."""
 
 
 class MovingThresholds(PolicyPart):
@@ -101,8 +101,8 @@ class MovingThresholds(PolicyPart):
 
     def of_pool(self, name: str) -> MovingHotspots | None:
         """Return the entry that applies to a pool."""
-        own = next((entry for entry in self.hotspots if entry.pool == name), None)
-        return own or next((entry for entry in self.hotspots if not entry.pool), None)
+        pool_entry = next((entry for entry in self.hotspots if entry.pool == name), None)
+        return pool_entry or next((entry for entry in self.hotspots if not entry.pool), None)
 
 
 _READS = ("movingThresholds", "loadAware", "rebalance", "compat")
@@ -172,8 +172,8 @@ def _filter_conflicts(
         else {},
     }
     for index, window in enumerate(moving.windows):
-        for field, known in configured.items():
-            yield from _find_unconfigured(window, field, known, (*at, "windows", index))
+        for field, thresholds in configured.items():
+            yield from _find_unconfigured(window, field, thresholds, (*at, "windows", index))
 
 
 def _pool_conflicts(
@@ -206,8 +206,8 @@ def _find_unconfigured(
     """Yield resources without a configured threshold."""
     for resource in getattr(part, field):
         if resource not in configured:
-            known = ", ".join(sorted(configured)) or "none"
-            message = f"{resource!r} has no configured threshold to replace; configured: {known}"
+            names = ", ".join(sorted(configured)) or "none"
+            message = f"{resource!r} has no configured threshold to replace; configured: {names}"
             yield Conflict((*at, _alias(part, field), resource), message, _READS)
 
 

@@ -1,8 +1,8 @@
 """`overutilizationRisk`: arguments of the score OverutilizationRisk.
 
 The cost of a node is the probability that it becomes hot, plus its expected usage beyond the hot
-share; the usage of pods is assumed to be normally distributed. A pod's mean and variance are those of
-its lifetime. While a pod has few measured minutes, the figures of the whole cluster count as well.
+share; the usage of pods is assumed to be normally distributed. A pod's mean and variance cover its
+lifetime. While a pod has few measured minutes, the figures of the whole cluster count as well.
 """
 
 from collections.abc import Iterable

@@ -20,7 +20,7 @@ WEIGHT_MAX = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class KnownPlugins:
-    """Names of plugins that a policy may enable; the default ones first, in their order."""
+    """Names of plugins that a policy may enable; default plugins first, in their order."""
 
     filter: tuple[str, ...]
     score: tuple[str, ...]
@@ -60,7 +60,7 @@ BUILT_IN = KnownPlugins(
     balance=(LOW_NODE_LOAD, OVERUTILIZATION_RISK),
 )
 
-#: Default plugins: those with the coolest nodes in the closed loop (docs/explanation/closed-loop.md).
+#: Default plugins: they gave the coolest nodes in the closed loop (docs/explanation/closed-loop.md).
 _DEFAULT_SCORES = (OVERUTILIZATION_RISK,)
 _DEFAULT_BALANCE = (LOW_NODE_LOAD, OVERUTILIZATION_RISK)
 #: Default plugins with `compat: koordinator`.
@@ -122,37 +122,37 @@ class PluginChoice(PolicyPart):
             "score": tuple(ScorePlugin(name=name) for name in _UPSTREAM_SCORES),
             "balance": tuple(EnabledPlugin(name=name) for name in _UPSTREAM_BALANCE),
         }
-        given = self.model_fields_set
+        set_lists = self.model_fields_set
         return self.model_copy(
-            update={name: value for name, value in lists.items() if name not in given}
+            update={name: value for name, value in lists.items() if name not in set_lists}
         )
 
     @field_validator("filter", "score", "balance")
     @classmethod
-    def _known_once(
+    def _check_names(
         cls, plugins: tuple[EnabledPlugin, ...], info: ValidationInfo
     ) -> tuple[EnabledPlugin, ...]:
         context = info.context or {}
         names = asdict(context.get("known_plugins", BUILT_IN))
-        known = names.pop(info.field_name or "")
-        raise_conflicts(cls.__name__, _list_conflicts(plugins, known, names), plugins)
+        allowed = names.pop(info.field_name or "")
+        raise_conflicts(cls.__name__, _list_conflicts(plugins, allowed, names), plugins)
         return plugins
 
 
 def _list_conflicts(
     plugins: tuple[EnabledPlugin, ...],
-    known: tuple[str, ...],
+    allowed: tuple[str, ...],
     others: dict[str, tuple[str, ...]],
 ) -> Iterator[Conflict]:
     seen: set[str] = set()
     for index, plugin in enumerate(plugins):
-        if plugin.name not in known:
+        if plugin.name not in allowed:
             lists = [name for name, names in others.items() if plugin.name in names]
-            message = f"found {plugin.name!r}{nearest(plugin.name, known)}"
+            message = f"found {plugin.name!r}{nearest(plugin.name, allowed)}"
             if lists:
                 where = " and ".join(f"plugins.{name}" for name in lists)
                 message = (
-                    f"found {plugin.name!r}, a plugin for {where}; allowed: {', '.join(known)}"
+                    f"found {plugin.name!r}, a plugin for {where}; allowed: {', '.join(allowed)}"
                 )
             yield Conflict((index, "name"), message, ())
         elif plugin.name in seen:

@@ -1,11 +1,11 @@
 """`rebalance`: arguments of the plugin LowNodeLoad, with Koordinator's or loadstream's rules.
 
 The top-level fields define a pool, which gets all nodes that no named pool selects. A named pool
-inherits threshold maps, weights and the anomaly condition that it does not give, but not the node
+inherits threshold maps, weights and the anomaly condition that it does not set, but not the node
 selector and `useDeviationThresholds`.
 
-Upstream accepts settings that silently do something else than they say. `compat: koordinator` accepts
-them, too; `compat: loadstream` refuses
+Upstream accepts settings that silently have another effect than their names say. `compat: koordinator`
+accepts them, too; `compat: loadstream` refuses
 
 - a threshold without its counterpart (upstream: switched off, or always exceeded);
 - pools that can never get a node, or that share a name (upstream: pools overlap).
@@ -55,7 +55,7 @@ class AnomalyCondition(PolicyPart):
     consecutive_abnormalities: _Uint32 = 0
     """Hot rounds in a row that make a node abnormal; 0: the default."""
     consecutive_normalities: _Uint32 = 0
-    """Rounds in a row that make it normal again; 0: the default."""
+    """Calm rounds in a row that make it normal again; 0: the default."""
 
 
 class PodSelector(PolicyPart):
@@ -75,9 +75,9 @@ class PoolThresholds(PolicyPart):
     use_deviation_thresholds: bool = False
     """Thresholds are distances from the pool's mean, in percentage points. Not inherited."""
     high_thresholds: _Thresholds | None = None
-    """Percent of allocatable; a node above one of them is hot."""
+    """Percent of allocatable; a node above any threshold is hot."""
     low_thresholds: _Thresholds | None = None
-    """Percent of allocatable; a node below all of them is a target."""
+    """Percent of allocatable; a node below all thresholds is a target."""
     prod_high_thresholds: _Thresholds | None = None
     """High thresholds of the usage of pods of class prod."""
     prod_low_thresholds: _Thresholds | None = None
@@ -132,8 +132,8 @@ class LowNodeLoadArgs(PoolThresholds):
     pod_selectors: Items[PodSelector] = ()
     """Pods that may be moved: one selector must match; none: all."""
     min_samples: Annotated[int, int_range(0, 1_000)] | None = None
-    """Nodes whose means have fewer samples are skipped; 0 with `compat: koordinator`. A metric that
-    does not say how many samples it has, such as Koordinator's, is judged."""
+    """Nodes whose means have fewer samples are skipped; 0 with `compat: koordinator`. A metric
+    without a number of samples, such as Koordinator's, is judged."""
     node_fit: bool = True
     """Only pods that fit a target are moved."""
     detector_cache_timeout_ms: Duration = Field(300_000, alias="detectorCacheTimeout")
@@ -191,37 +191,38 @@ class LowNodeLoadArgs(PoolThresholds):
             name=DEFAULT_POOL,
             **{name: getattr(self, name) for name in PoolThresholds.model_fields},
         )
-        named = tuple(self.fill_inherited(pool) for pool in self.node_pools)
-        return (default, *named) if compat == "koordinator" else (*named, default)
+        named_pools = tuple(self.fill_inherited(pool) for pool in self.node_pools)
+        return (default, *named_pools) if compat == "koordinator" else (*named_pools, default)
 
     def fill_inherited(self, pool: NodePool) -> NodePool:
-
         update: dict[str, object] = {
             name: getattr(self, name) for name in _INHERITED if getattr(pool, name) is None
         }
-        top, given = self.anomaly_condition, pool.anomaly_condition
-        if given is None:
+        top, condition = self.anomaly_condition, pool.anomaly_condition
+        if condition is None:
             update["anomaly_condition"] = top
         elif top is not None:
+            timeout_ms = condition.timeout_ms
             update["anomaly_condition"] = AnomalyCondition.model_construct(
-                timeout_ms=given.timeout_ms if given.timeout_ms > 0 else _ANOMALY_TIMEOUT_MS,
-                consecutive_abnormalities=given.consecutive_abnormalities
+                timeout_ms=timeout_ms if timeout_ms > 0 else _ANOMALY_TIMEOUT_MS,
+                consecutive_abnormalities=condition.consecutive_abnormalities
                 or top.consecutive_abnormalities,
-                consecutive_normalities=given.consecutive_normalities
+                consecutive_normalities=condition.consecutive_normalities
                 or top.consecutive_normalities,
             )
         return pool.model_copy(update=update)
 
 
-def _default_anomaly(given: AnomalyCondition | None, compat: Compat) -> AnomalyCondition:
+def _default_anomaly(condition: AnomalyCondition | None, compat: Compat) -> AnomalyCondition:
     abnormalities, normalities = _ABNORMALITIES, _NORMALITIES
     timeout_ms = _ANOMALY_TIMEOUT_MS
-    if given is not None:
-        abnormalities = given.consecutive_abnormalities or _ABNORMALITIES
-        # Upstream fills in at most one of the two counts, and then refuses the other one, which is 0.
-        fills_normalities = compat == "loadstream" or given.consecutive_abnormalities > 0
-        normalities = given.consecutive_normalities or (_NORMALITIES if fills_normalities else 0)
-        timeout_ms = given.timeout_ms if given.timeout_ms > 0 else _ANOMALY_TIMEOUT_MS
+    if condition is not None:
+        abnormalities = condition.consecutive_abnormalities or _ABNORMALITIES
+        # Upstream fills in at most one of the two counts, and then refuses the other count, which is 0.
+        fills_normalities = compat == "loadstream" or condition.consecutive_abnormalities > 0
+        default = _NORMALITIES if fills_normalities else 0
+        normalities = condition.consecutive_normalities or default
+        timeout_ms = condition.timeout_ms if condition.timeout_ms > 0 else _ANOMALY_TIMEOUT_MS
     return AnomalyCondition.model_construct(
         timeout_ms=timeout_ms,
         consecutive_abnormalities=abnormalities,
@@ -244,16 +245,16 @@ def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
             ("anomalyCondition",),
         )
     yield from _pool_conflicts(args, args, (), compat)
-    for index, given in enumerate(args.node_pools):
-        effective = args.fill_inherited(given)
-        yield from _pool_conflicts(effective, given, ("nodePools", index), compat)
+    for index, pool in enumerate(args.node_pools):
+        effective = args.fill_inherited(pool)
+        yield from _pool_conflicts(effective, pool, ("nodePools", index), compat)
     if compat == "loadstream":
         yield from _name_conflicts(args.node_pools)
         yield from _reach_conflicts(args.node_pools)
 
 
 def _pool_conflicts(
-    pool: PoolThresholds, given: PoolThresholds, at: Path, compat: Compat
+    pool: PoolThresholds, written: PoolThresholds, at: Path, compat: Compat
 ) -> Iterator[Conflict]:
     """Yield conflicts between the maps of one pool.
 
@@ -269,12 +270,12 @@ def _pool_conflicts(
             and bound.endswith("high_thresholds")
         ):
             continue
-        if getattr(given, field) is None and getattr(given, bound) is None:
+        if getattr(written, field) is None and getattr(written, bound) is None:
             continue
         limits: dict[str, float] = getattr(pool, bound) or {}
         for resource, percent in (getattr(pool, field) or {}).items():
             if percent > limits.get(resource, percent):
-                source = field if getattr(given, field) is not None else bound
+                source = field if getattr(written, field) is not None else bound
                 yield Conflict(
                     (*at, _alias(source), resource),
                     f"{_alias(field)} is {percent:g} and {_alias(bound)} is "
@@ -283,18 +284,18 @@ def _pool_conflicts(
                 )
     if compat == "koordinator":
         return
-    for one, other in (*_COUNTERPARTS, *(pair[::-1] for pair in _COUNTERPARTS)):
-        if getattr(given, one) is None and getattr(given, other) is None:
+    for field, counterpart in (*_COUNTERPARTS, *(pair[::-1] for pair in _COUNTERPARTS)):
+        if getattr(written, field) is None and getattr(written, counterpart) is None:
             continue
-        counterparts = getattr(pool, other) or {}
-        for resource in getattr(pool, one) or {}:
+        counterparts = getattr(pool, counterpart) or {}
+        for resource in getattr(pool, field) or {}:
             if resource not in counterparts:
-                source = one if getattr(given, one) is not None else other
+                source = field if getattr(written, field) is not None else counterpart
                 yield Conflict(
-                    (*at, _alias(source), *([resource] if source == one else [])),
-                    f"{_alias(one)} has {resource!r}, but {_alias(other)} does not; "
+                    (*at, _alias(source), *([resource] if source == field else [])),
+                    f"{_alias(field)} has {resource!r}, but {_alias(counterpart)} does not; "
                     "give both or neither",
-                    (_alias(one), _alias(other), *holder),
+                    (_alias(field), _alias(counterpart), *holder),
                 )
 
 

@@ -54,8 +54,8 @@ class NodeResourceLimitsAwareArgs(PolicyPart):
         dict[ResourceName, Annotated[str, AfterValidator(_check_limit)]],
         Field(max_length=RESOURCES_MAX),
     ] = Field(default_factory=dict)
-    """Limit of a pod that has none, by resource: `request` (its request, or 0), a quantity
-    ("500m"), or `allocatable` (all that the node has)."""
+    """Limit of a pod without a limit, by resource: `request` (its request, or 0), a quantity
+    ("500m"), or `allocatable` (the whole node)."""
 
     @field_validator("resources")
     @classmethod

@@ -1,7 +1,7 @@
 """`resourcesFit` and `balancedAllocation`: arguments of kube-scheduler's scores by requests.
 
-The fields are those of NodeResourcesFitArgs and NodeResourcesBalancedAllocationArgs. LeastAllocated is
-the only supported scoring strategy; others are refused if the score is enabled.
+The fields come from NodeResourcesFitArgs and NodeResourcesBalancedAllocationArgs. LeastAllocated is the
+only supported scoring strategy; other strategies are refused if the score is enabled.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class ScoringStrategy(PolicyPart):
     """How requests on a node become its score."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = LEAST_ALLOCATED
-    """`LeastAllocated` prefers nodes with few requests; the others are refused where the score is
+    """`LeastAllocated` prefers nodes with few requests; other strategies are refused if the score is
     enabled."""
     resources: _Resources = Field((), validate_default=True)
     """Resources that are scored."""
@@ -48,8 +48,8 @@ class ScoringStrategy(PolicyPart):
     @property
     def weights(self) -> dict[str, int]:
         """Weight by resource, in the order given; empty for an unsupported strategy."""
-        known = self.resources if self.type == LEAST_ALLOCATED else ()
-        return {resource.name: resource.weight for resource in known}
+        resources = self.resources if self.type == LEAST_ALLOCATED else ()
+        return {resource.name: resource.weight for resource in resources}
 
 
 class NodeResourcesFitArgs(PolicyPart):

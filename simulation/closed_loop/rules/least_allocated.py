@@ -1,10 +1,10 @@
 """kube-scheduler's default scores: LeastAllocated and BalancedAllocation, on requests.
 
 The score is the sum of both, each with weight 1, over CPU and memory. The stages have the same scores
-as plugins. Here they are written a second time from the rules (docs/reference/upstream.md K1 to K7), so
-that each can be checked against the other. In LeastAllocated kube-scheduler assumes 100m and 200 MiB
-for a container without requests. Here only the pod to be placed gets these amounts, which is the same
-if all pods request both resources.
+as plugins. Tests compare the plugins with this second implementation of the rules
+(docs/reference/upstream.md K1 to K7). In LeastAllocated kube-scheduler assumes 100m and 200 MiB for a
+container without requests. Here only the pod to be placed gets these amounts, which is the same if all
+pods request both resources.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simulation.closed_loop.rules.view import Array, NodesView, choose_best, find_nodes_with_room
 
-#: Assumed request of a container without one: millicores and bytes.
+#: Assumed request of a container without a request: millicores and bytes.
 DEFAULT_REQUEST = np.array([100.0, 200.0 * 1024 * 1024])
 
 _Integers = NDArray[np.int64]
@@ -28,12 +28,12 @@ def least_allocated(request: Array, view: NodesView) -> _Integers:
     Returns:
         0 to 100, shape (nodes,).
     """
-    counted = np.where(request == 0, DEFAULT_REQUEST, request)
+    pod_request = np.where(request == 0, DEFAULT_REQUEST, request)
     capacity = view.allocatable.astype(np.int64)
-    left = capacity - (view.requested + counted).astype(np.int64)
-    known = capacity != 0
-    shares = np.where(left >= 0, left * 100 // np.where(known, capacity, 1), 0)
-    scores: _Integers = (shares * known).sum(axis=1) // np.maximum(known.sum(axis=1), 1)
+    free = capacity - (view.requested + pod_request).astype(np.int64)
+    exists = capacity != 0
+    shares = np.where(free >= 0, free * 100 // np.where(exists, capacity, 1), 0)
+    scores: _Integers = (shares * exists).sum(axis=1) // np.maximum(exists.sum(axis=1), 1)
     return scores
 
 
@@ -50,16 +50,16 @@ def balanced_allocation(request: Array, view: NodesView) -> _Integers:
     """
     if not request.any():
         return np.zeros(view.pods.size, dtype=np.int64)
-    after = _evenness(view.requested + request, view.allocatable)
-    return 50 + (50 + after - _evenness(view.requested, view.allocatable)) // 2
+    new_evenness = _evenness(view.requested + request, view.allocatable)
+    return 50 + (50 + new_evenness - _evenness(view.requested, view.allocatable)) // 2
 
 
 def _evenness(requested: Array, allocatable: Array) -> _Integers:
     """Return 100 minus the standard deviation of the two shares in percent; shape (nodes,)."""
-    known = allocatable != 0
-    shares = np.minimum(requested / np.where(known, allocatable, 1.0), 1.0)
-    apart = np.abs((shares[:, 0] - shares[:, 1]) / 2)
-    return ((1 - np.where(known.all(axis=1), apart, 0.0)) * 100).astype(np.int64)
+    has_capacity = allocatable != 0
+    shares = np.minimum(requested / np.where(has_capacity, allocatable, 1.0), 1.0)
+    deviation = np.abs((shares[:, 0] - shares[:, 1]) / 2)
+    return ((1 - np.where(has_capacity.all(axis=1), deviation, 0.0)) * 100).astype(np.int64)
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:

@@ -35,25 +35,25 @@ def risk_scores(
         margin: factor of the deviation.
         sensitivity: 0: the deviation counts nothing; below 0: as 1.
     """
-    some = capacity > 0
-    of = np.where(some, capacity, 1.0)
+    has_capacity = capacity > 0
+    divisor = np.where(has_capacity, capacity, 1.0)
     demand = np.maximum(request, 0.0)
     used = np.clip(np.nan_to_num(mean), 0.0, capacity)
-    mu = np.clip((used + demand) / of, 0.0, 1.0)
-    sigma = np.clip(np.nan_to_num(deviation) / of, 0.0, 1.0)
+    mu = np.clip((used + demand) / divisor, 0.0, 1.0)
+    sigma = np.clip(np.nan_to_num(deviation) / divisor, 0.0, 1.0)
     if sensitivity >= 0:
         # Upstream's power of 1 / 0 makes every deviation below the whole node 0.
         power = 1 / sensitivity if sensitivity else np.inf
         sigma = np.power(sigma, power)
     sigma = np.clip(sigma * margin, 0.0, 1.0)
-    return np.where(some & ~np.isnan(mean), (1 - (mu + sigma) / 2) * 100, 0.0)
+    return np.where(has_capacity & ~np.isnan(mean), (1 - (mu + sigma) / 2) * 100, 0.0)
 
 
 def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
     """Return the score of each node from 0 to 100; shape (nodes,)."""
-    each = risk_scores(view.measured, view.deviation, request, view.allocatable)
-    both = ~np.isnan(view.measured).any(axis=1)
-    total: Array = np.where(both, each.min(axis=1), each.max(axis=1))
+    scores = risk_scores(view.measured, view.deviation, request, view.allocatable)
+    both_measured = ~np.isnan(view.measured).any(axis=1)
+    total: Array = np.where(both_measured, scores.min(axis=1), scores.max(axis=1))
     return np.floor(total + 0.5).astype(np.int64)
 
 

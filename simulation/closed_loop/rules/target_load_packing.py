@@ -5,7 +5,7 @@
     score = 0                                  above 100
 
 u is the expected CPU usage of the node in percent; scores are rounded. A node just below the target has
-about 100, and one just above it about 39. The expected usage is the measured usage, plus the pod, plus
+about 100, a node just above it about 39. The expected usage is the measured usage, plus the pod, plus
 pods that were bound after the measurement or less than a minute before. A pod is expected to use 1.5
 times its request, or 1000m without a request. A node that is not measured scores 0.
 

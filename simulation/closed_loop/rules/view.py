@@ -73,6 +73,6 @@ def choose_best(
     nodes = np.flatnonzero(room)
     if not nodes.size:
         return None
-    found = scores[nodes]
-    equals = nodes[found == found.max()]
-    return int(equals[0] if equals.size == 1 else random.choice(equals))
+    room_scores = scores[nodes]
+    best_nodes = nodes[room_scores == room_scores.max()]
+    return int(best_nodes[0] if best_nodes.size == 1 else random.choice(best_nodes))

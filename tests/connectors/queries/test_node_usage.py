@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from connectors.queries.cluster_reading import ClusterRecords
-from connectors.queries.node_usage import definitions, list_node_usage, usage_table
+from connectors.queries.node_usage import describe_columns, list_node_usage, usage_table
 from schemas.base.capacity import RAW_ALLOCATABLE_ANNOTATION
 from schemas.messages.metrics import AggregatedUsage, NodeMetric
 from schemas.messages.nodes import NodeState
@@ -88,7 +88,7 @@ def test_the_busiest_node_is_first_and_none_is_missing() -> None:
 def test_the_definitions_name_the_window_of_the_policy_and_what_memory_counts() -> None:
     document = "collect:\n  metricAggregateDurationSeconds: 600\n"
     found = records([node("n1")], [metric("n1", {"cpu": 1}, memory_is="anonymous")], document)
-    text = "\n".join(definitions(found, list_node_usage(found)))
+    text = "\n".join(describe_columns(found, list_node_usage(found)))
     assert "mean over 10m" in text
     assert "anonymous" in text
     assert "aggregates" not in text
@@ -96,4 +96,6 @@ def test_the_definitions_name_the_window_of_the_policy_and_what_memory_counts() 
 
 def test_the_window_of_aggregates_of_another_program_is_not_claimed_to_be_known() -> None:
     found = records([node("n1")], [metric("n1", {"cpu": 1}, samples=0)])
-    assert "the program that computed them" in "\n".join(definitions(found, list_node_usage(found)))
+    assert "the program that computed them" in "\n".join(
+        describe_columns(found, list_node_usage(found))
+    )

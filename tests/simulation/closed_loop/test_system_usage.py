@@ -95,7 +95,7 @@ def test_a_node_reports_its_own_part_and_its_pods_do_not() -> None:
     assert drawn.system is not None
     assert moment.demand == pytest.approx(drawn.system.at(0))
     assert (moment.demand > 0).all()
-    samples = [orjson.loads(each.value) for each in Samples(world).of(moment)]
+    samples = [orjson.loads(each.value) for each in Samples(world).build(moment)]
     assert samples
     for sample in samples:
         node = world.usage.nodes[sample["node"]]

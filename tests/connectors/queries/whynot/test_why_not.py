@@ -11,10 +11,10 @@ from typer.testing import CliRunner, Result
 from connectors.kafka.cluster_records import SearchProgress
 from connectors.process import wall_clock
 from connectors.queries.whynot import reading
-from connectors.queries.whynot.cluster import about_cluster
+from connectors.queries.whynot.cluster import explain_cluster
 from connectors.queries.whynot.evidence import Answer, Evidence
-from connectors.queries.whynot.node import about_node
-from connectors.queries.whynot.pod import about_pod
+from connectors.queries.whynot.node import explain_node
+from connectors.queries.whynot.pod import explain_pod
 from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.messages.decisions import AsOf, PlacementDecision
@@ -114,21 +114,21 @@ def read(evidence: Evidence, answer: Answer) -> str:
 
 def ask(*messages: Message, **given: Any) -> str:
     found = evidence(*messages, **given)
-    return read(found, about_cluster(found))
+    return read(found, explain_cluster(found))
 
 
 def ask_node(*messages: Message, **given: Any) -> str:
     found = evidence(*messages, node="n1", **given)
-    return read(found, about_node(found, "n1"))
+    return read(found, explain_node(found, "n1"))
 
 
 def answer_pod(*messages: Message, name: str = "web-1") -> Answer:
-    return about_pod(evidence(*messages, pod=("shop", name)), "shop", name)
+    return explain_pod(evidence(*messages, pod=("shop", name)), "shop", name)
 
 
 def ask_pod(*messages: Message) -> str:
     found = evidence(*messages, pod=("shop", "web-1"))
-    return read(found, about_pod(found, "shop", "web-1"))
+    return read(found, explain_pod(found, "shop", "web-1"))
 
 
 def a_round(number: int, *hot: HotNode, cluster: str = BLUE, **more: Any) -> RebalanceRound:
@@ -202,9 +202,9 @@ def test_the_answer_says_that_older_rounds_were_not_read(monkeypatch: pytest.Mon
     (warning,) = evidence(*rounds).warnings()
     assert "newest 4 rounds" in warning
     assert "2026-11-18 11:11:40.000" in warning
-    assert not evidence(*rounds, back_ms=2 * MINUTE_MS).cut_off
+    assert not evidence(*rounds, back_ms=2 * MINUTE_MS).is_cut_off
     monkeypatch.setattr(reading, "ROUNDS_MAX", 10)
-    assert not evidence(*rounds).cut_off
+    assert not evidence(*rounds).is_cut_off
 
 
 def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate() -> None:
@@ -244,7 +244,7 @@ def test_the_answer_for_a_cooled_node_has_its_last_hot_round_and_current_usage()
             {"updated_at_ms": ASKED_MS - 12 * MINUTE_MS, "usage": {"cpu": 1}, "source": "kubelet"},
             "(12m ago), measured by kubelet",
         ),
-        ({"removed": True, "source": "kubelet"}, "kubelet, which measured it last"),
+        ({"removed": True, "source": "kubelet"}, "its source kubelet no longer"),
         ({"removed": True}, "its metric was removed"),
         ({"usage": {"cpu": 4_000}}, "its newest metric does not say when it was measured"),
         ({"updated_at_ms": NOW_MS}, "its newest metric has no figures"),
@@ -343,7 +343,7 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so() -> None:
     assert "no record of topic pod-lifecycle names it" in ask_pod(hot, metric_of_web())
     fresh = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS - MINUTE_MS})
     answer = answer_pod(hot, fresh, seen_pod("running"))
-    assert answer.known
+    assert answer.is_known
     assert "It is on node n1, which is not hot" in " ".join(answer.sentences)
 
 
@@ -353,7 +353,7 @@ def test_the_answer_for_a_pod_that_waits_for_a_node_says_so() -> None:
 
 
 def test_an_unknown_pod_is_reported_as_unknown() -> None:
-    assert not answer_pod(a_round(0), name="gone-1").known
+    assert not answer_pod(a_round(0), name="gone-1").is_known
 
 
 def test_the_answer_for_a_paused_cluster_says_so() -> None:
@@ -364,7 +364,7 @@ def test_the_answer_for_a_paused_cluster_says_so() -> None:
 
 def test_a_silent_worker_is_reported_first() -> None:
     found = evidence(*story(), now_ms=ASKED_MS + 3 * 60 * MINUTE_MS)
-    first, second = read(found, about_cluster(found)).splitlines()[:2]
+    first, second = read(found, explain_cluster(found)).splitlines()[:2]
     assert "No worker has written for 3h" in first
     assert "was at 2026-11-18 11:13:40.000 (3h ago)" in second
 
@@ -394,7 +394,7 @@ def test_a_pod_that_left_its_node_is_reported_in_the_past(
 def test_a_pod_that_is_gone_is_on_no_node() -> None:
     answer = answer_pod(a_round(0), metric_of_web(), seen_pod("finished"))
     text = " ".join(answer.sentences)
-    assert answer.known
+    assert answer.is_known
     assert "no longer exists" in text
     assert "It is on node" not in text
 
