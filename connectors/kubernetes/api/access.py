@@ -60,13 +60,13 @@ class Access:
 
     async def configuration(self, *, renewed: bool = False) -> Configuration:
         """Return the configuration, read again if it is old or `renewed`; raises AccessError."""
-        found = self._configuration
-        if found is None or renewed or time.monotonic() - self._loaded_at_s > RENEW_S:
+        configuration = self._configuration
+        if configuration is None or renewed or time.monotonic() - self._loaded_at_s > RENEW_S:
             if self._reading is None:
                 self._reading = asyncio.create_task(self._read())
                 self._reading.add_done_callback(self._has_read)
-            found = await asyncio.shield(self._reading)
-        return found
+            configuration = await asyncio.shield(self._reading)
+        return configuration
 
     def expire(self) -> None:
         self._loaded_at_s = float("-inf")
@@ -131,9 +131,9 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
         return Access(_from_service_account, "the pod's service account")
 
     async def from_kubeconfig(configuration: Configuration) -> None:
-        kubeconfigs = _read(paths)
+        kubeconfigs = _read_kubeconfigs(paths)
         chosen = context or _current_context(kubeconfigs)
-        _check(kubeconfigs, chosen)
+        _check_user(kubeconfigs, chosen)
         await load_kube_config(
             os.pathsep.join(map(str, kubeconfigs)),
             chosen,
@@ -158,14 +158,14 @@ def _reason(error: Exception) -> str:
 
 
 def _default_kubeconfigs() -> tuple[Path, ...]:
-    if named := os.environ.get("KUBECONFIG"):
-        return tuple(Path(each).expanduser() for each in named.split(os.pathsep) if each)
-    usual = Path.home() / ".kube" / "config"
+    if variable := os.environ.get("KUBECONFIG"):
+        return tuple(Path(path).expanduser() for path in variable.split(os.pathsep) if path)
+    default = Path.home() / ".kube" / "config"
     in_pod = os.environ.get(SERVICE_HOST_ENV_NAME) and Path(SERVICE_TOKEN_FILENAME).exists()
-    return (usual,) if usual.exists() and not in_pod else ()
+    return (default,) if default.exists() and not in_pod else ()
 
 
-def _read(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+def _read_kubeconfigs(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
     """Return the existing kubeconfigs that are not empty; raises ConfigException."""
     existing = [path for path in paths if path.exists()]
     if not existing:
@@ -187,21 +187,21 @@ def _read(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
 
 def _current_context(kubeconfigs: Mapping[Path, dict[str, Any]]) -> str | None:
     """Return that of the first file with one, as kubectl; the client library uses the last file."""
-    for found in kubeconfigs.values():
-        if context := found.get("current-context"):
+    for content in kubeconfigs.values():
+        if context := content.get("current-context"):
             return str(context)
     return None
 
 
-def _check(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> None:
+def _check_user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> None:
     """Raise ConfigException without context or user, where the client library has no clear error."""
-    contexts = _named(kubeconfigs, "contexts")
+    contexts = _entries_by_name(kubeconfigs, "contexts")
     if context is None:
         names = ", ".join(contexts) or "none"
         raise ConfigException(f"there is no current-context; contexts are {names}")
     if context not in contexts:
         return  # the client library reports it
-    user, users = _user_name(contexts[context]), _named(kubeconfigs, "users")
+    user, users = _user_name(contexts[context]), _entries_by_name(kubeconfigs, "users")
     if user not in users:
         who = f"has the unknown user {user}" if user else "has no user"
         raise ConfigException(f"context {context} {who}; users are {', '.join(users) or 'none'}")
@@ -209,33 +209,35 @@ def _check(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> N
 
 def _user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> dict[str, Any]:
     """Return the user of a checked context."""
-    name = _user_name(_named(kubeconfigs, "contexts")[str(context)])
-    return _named(kubeconfigs, "users")[str(name)].get("user") or {}
+    name = _user_name(_entries_by_name(kubeconfigs, "contexts")[str(context)])
+    return _entries_by_name(kubeconfigs, "users")[str(name)].get("user") or {}
 
 
 def _user_name(context: Mapping[str, Any]) -> str | None:
     return (context.get("context") or {}).get("user")
 
 
-def _named(kubeconfigs: Mapping[Path, dict[str, Any]], what: str) -> dict[str, dict[str, Any]]:
+def _entries_by_name(
+    kubeconfigs: Mapping[Path, dict[str, Any]], field: str
+) -> dict[str, dict[str, Any]]:
     """Return the entries of all files by name; the first entry of a name counts."""
-    named: dict[str, dict[str, Any]] = {}
-    for found in kubeconfigs.values():
-        for each in found.get(what) or ():
-            named.setdefault(str(each.get("name")), each)
-    return named
+    entries: dict[str, dict[str, Any]] = {}
+    for content in kubeconfigs.values():
+        for entry in content.get(field) or ():
+            entries.setdefault(str(entry.get("name")), entry)
+    return entries
 
 
 def _token(configuration: Configuration) -> str:
     """Return the token without its prefix; empty: none."""
-    found: str = configuration.api_key.get("BearerToken") or ""
-    return found.removeprefix("Bearer").strip()
+    token: str = configuration.api_key.get("BearerToken") or ""
+    return token.removeprefix("Bearer").strip()
 
 
 def _trim_token(configuration: Configuration) -> None:
     """Remove the line break at the end of a token file, which headers must not have."""
-    if found := configuration.api_key.get("BearerToken"):
-        configuration.api_key["BearerToken"] = found.strip()
+    if token := configuration.api_key.get("BearerToken"):
+        configuration.api_key["BearerToken"] = token.strip()
 
 
 async def _from_service_account(configuration: Configuration) -> None:

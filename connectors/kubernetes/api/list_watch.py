@@ -161,8 +161,8 @@ class ListWatch:
             async with aclosing(self._pages()) as pages:
                 async for page in pages:
                     version = page["metadata"]["resourceVersion"]
-                    for found in page.get("items") or ():
-                        yield Present(found)
+                    for obj in page.get("items") or ():
+                        yield Present(obj)
         except ApiError as error:
             if error.status == 410:
                 raise _Outdated("its pages were read too slowly") from error
@@ -235,17 +235,17 @@ class ListWatch:
     def _read(self, line: bytes) -> Event | None:
         """Return the event of a line; None: a bookmark. Raises _Outdated for an error."""
         try:
-            read = orjson.loads(line)
-            kind, found = read["type"], read["object"]
+            event = orjson.loads(line)
+            kind, obj = event["type"], event["object"]
             if kind != "ERROR":
-                self._version = found["metadata"]["resourceVersion"]
+                self._version = obj["metadata"]["resourceVersion"]
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise _Outdated(f"its watch sent {line[:200]!r}, which is not an event") from error
         if kind == "ERROR":
-            raise _Outdated(str(found.get("message") or found))
+            raise _Outdated(str(obj.get("message") or obj))
         if kind == "BOOKMARK":
             return None
-        return Deleted(found) if kind == "DELETED" else Changed(found)
+        return Deleted(obj) if kind == "DELETED" else Changed(obj)
 
     def _answered(self) -> None:
         """Note that a watch was accepted; pauses are reset by its first event."""

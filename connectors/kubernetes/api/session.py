@@ -42,13 +42,13 @@ class Session:
         is a third of the cost of a request. A password in ~/.netrc is not used.
         """
         # No limit of connections: each watch has one, and the caller limits other requests.
-        made = RESTClientObject(configuration, maxsize=0)
-        connector = made.pool_manager.connector
-        made.pool_manager.detach()
+        client = RESTClientObject(configuration, maxsize=0)
+        connector = client.pool_manager.connector
+        client.pool_manager.detach()
         return cls(
             aiohttp.ClientSession(connector=connector, read_bufsize=_READ_AHEAD_BYTES),
-            made.proxy or _proxy_of_environment(str(configuration.host)),
-            made.server_hostname,
+            client.proxy or _proxy_of_environment(str(configuration.host)),
+            client.server_hostname,
         )
 
 
@@ -96,24 +96,24 @@ class Sessions:
         return self._sessions[self._newest]
 
     async def _close_older(self) -> None:
-        for each in [k for k, v in self._sessions.items() if k != self._newest and not v.users]:
-            await self._sessions.pop(each).http.close()
+        for key in [k for k, v in self._sessions.items() if k != self._newest and not v.users]:
+            await self._sessions.pop(key).http.close()
 
 
 def _proxy_of_environment(host: str) -> str | None:
     """Return the proxy by HTTPS_PROXY, HTTP_PROXY and NO_PROXY; None: no proxy."""
-    found, proxies = urlsplit(host), getproxies()
-    if proxy_bypass(found.netloc) or _in_ranges(found.hostname or "", proxies.get("no", "")):
+    url, proxies = urlsplit(host), getproxies()
+    if proxy_bypass(url.netloc) or _in_ranges(url.hostname or "", proxies.get("no", "")):
         return None
-    return proxies.get(found.scheme)
+    return proxies.get(url.scheme)
 
 
 def _in_ranges(host: str, no_proxy: str) -> bool:
     """Tell whether NO_PROXY has a range with this address, which kubectl supports and Python does
     not."""
-    for each in no_proxy.split(","):
+    for entry in no_proxy.split(","):
         with suppress(ValueError):  # one of them is a name
-            if ip_address(host) in ip_network(each.strip(), strict=False):
+            if ip_address(host) in ip_network(entry.strip(), strict=False):
                 return True
     return False
 

@@ -125,8 +125,8 @@ class CommandExecutor:
         try:
             command = decode(self._topic, record.value)
             if isinstance(command, Refusal):
-                place = f"{record.topic} partition {record.partition} offset {record.offset}"
-                logger.error("%s: skipped: %s", place, command.reason)
+                position = f"{record.topic} partition {record.partition} offset {record.offset}"
+                logger.error("%s: skipped: %s", position, command.reason)
             else:
                 await rules.carry_out(command)
             term.mark_done(self._topic, progress.end(record.offset))

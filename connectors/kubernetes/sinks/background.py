@@ -70,7 +70,7 @@ class Background:
     async def _work(self) -> None:
         while self._waiting:
             await self._pace()
-            key = next((each for each in self._waiting if each not in self._under_way), None)
+            key = next((name for name in self._waiting if name not in self._under_way), None)
             if key is None:
                 return  # the worker that writes this key continues
             write = self._waiting.pop(key)

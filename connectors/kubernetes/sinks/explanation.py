@@ -123,14 +123,14 @@ def _build_condition(
 ) -> dict[str, Any] | None:
     """Return the condition with an explanation; None: the pod has this condition already."""
     conditions = live.status.get("conditions") or ()
-    found: dict[str, Any] = next(
-        (each for each in conditions if each.get("type") == "PodScheduled"), {}
+    current: dict[str, Any] = next(
+        (entry for entry in conditions if entry.get("type") == "PodScheduled"), {}
     )
     condition = {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text,
     }  # fmt: skip
-    if all(found.get(name) == value for name, value in condition.items()):
+    if all(current.get(name) == value for name, value in condition.items()):
         return None
-    if found.get("status") != "False" and decision.decided_at_ms:
+    if current.get("status") != "False" and decision.decided_at_ms:
         condition["lastTransitionTime"] = format_time(decision.decided_at_ms)
     return condition

@@ -127,11 +127,11 @@ class MigrationJobs:
         self._listed.add(job.uid)
         if isinstance(event, Deleted):
             return [self._deleted(job.uid)] if job.uid in self._jobs else []
-        known = self._jobs.get(job.uid)
+        previous = self._jobs.get(job.uid)
         if job.has_finished:
             self._jobs.pop(job.uid, None)
             return []
-        return await self._new(job) if known is None else self._changed(job, *known)
+        return await self._new(job) if previous is None else self._changed(job, *previous)
 
     async def _new(self, job: Job) -> list[MigrationRequest]:
         if job.paused and not job.phase:
@@ -181,9 +181,9 @@ class MigrationJobs:
             return None
         return pod.model_copy(update={"uid": live.uid})
 
-    def _changed(self, job: Job, before: Job, pod: PodRef) -> list[MigrationRequest]:
+    def _changed(self, job: Job, previous: Job, pod: PodRef) -> list[MigrationRequest]:
         self._jobs[job.uid] = (job, pod)
-        if job.paused == before.paused:
+        if job.paused == previous.paused:
             return []
         return [self._control(job, pod, "pause" if job.paused else "resume")]
 

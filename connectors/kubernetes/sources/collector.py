@@ -44,7 +44,7 @@ class Collector:
         self._nodes_version = -1
         self._precedence = Precedence(
             [source.settings.fresh_ms for source in self._sources],
-            lambda index, what: self._sources[index].health.counts.update((what,)),
+            lambda index, event: self._sources[index].health.counts.update((event,)),
         )
 
     async def __aenter__(self) -> Self:
@@ -96,9 +96,9 @@ class Collector:
         while True:
             try:
                 async for message in source.read():
-                    let_through = self._offer(index, message)
-                    if let_through is not None:
-                        await self._queue.put((source.topic, let_through))
+                    selected = self._offer(index, message)
+                    if selected is not None:
+                        await self._queue.put((source.topic, selected))
             except SourceFailed as failed:
                 source.health.record_failure(failed)
             except Exception as error:
@@ -120,20 +120,20 @@ class Collector:
             if possible is None:
                 return None
             message = possible
-        let_through = self._precedence.offer(index, message, self._context.now_ms())
-        if let_through is None:
+        selected = self._precedence.offer(index, message, self._context.now_ms())
+        if selected is None:
             return None
         added: dict[str, Any] = {"source": source.settings.label}
-        if isinstance(let_through, NodeUsage):
+        if isinstance(selected, NodeUsage):
             added["memory_is"] = source.memory_is
-        if node is not None and isinstance(let_through, NodeUsage):
-            capacity = {name: node.capacity.get(name, 0) for name in let_through.usage}
+        if node is not None and isinstance(selected, NodeUsage):
+            capacity = {name: node.capacity.get(name, 0) for name in selected.usage}
             added |= {
                 "capacity": {name: most for name, most in capacity.items() if most} or None,
                 "node_created_at_ms": node.created_at_ms,
                 "pool": node.pool,
             }
-        return let_through.model_copy(update=added)
+        return selected.model_copy(update=added)
 
 
 def drop_impossible(

@@ -81,8 +81,8 @@ class Precedence:
 
     def keep_only(self, nodes: Iterable[str]) -> None:
         """Forget all other nodes."""
-        for gone in self._nodes.keys() - set(nodes):
-            del self._nodes[gone]
+        for node in self._nodes.keys() - set(nodes):
+            del self._nodes[node]
 
     def _may_report(
         self, source: int, node: _Node, message: NodeUsage | NodeMetric, now_ms: int
@@ -116,7 +116,7 @@ class Precedence:
 def _fill(message: NodeUsage, other: NodeUsage) -> NodeUsage:
     """Add to a message what only the other one measured."""
     changes: dict[str, Any] = {}
-    if (usage := _more(message.usage, other.usage)) is not message.usage:
+    if (usage := _add_missing(message.usage, other.usage)) is not message.usage:
         changes["usage"] = usage
     uids = {(pod.namespace, pod.name): pod.uid for pod in message.pods}
     pods = _merge_pods(
@@ -133,21 +133,21 @@ def _fill(message: NodeUsage, other: NodeUsage) -> NodeUsage:
 
 
 def _merge_pods(
-    known: Mapping[str, PodUsage], others: Mapping[str, PodUsage]
+    pods: Mapping[str, PodUsage], others: Mapping[str, PodUsage]
 ) -> list[PodUsage] | None:
     """Add to pods what only the others measured; None: nothing."""
     changed = False
-    merged = dict(known)
+    merged = dict(pods)
     for uid, other in others.items():
-        mine = known.get(uid)
-        if mine is None:
+        pod = pods.get(uid)
+        if pod is None:
             merged[uid], changed = other, True
-        elif (usage := _more(mine.usage, other.usage)) is not mine.usage:
-            merged[uid], changed = mine.model_copy(update={"usage": usage}), True
+        elif (usage := _add_missing(pod.usage, other.usage)) is not pod.usage:
+            merged[uid], changed = pod.model_copy(update={"usage": usage}), True
     return list(merged.values()) if changed else None
 
 
-def _more(usage: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
+def _add_missing(usage: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
     """Add the amounts that only the other map has; returns the same object if there are none."""
     missing = [name for name in other if name not in usage][: _RESOURCES_MAX - len(usage)]
     return {**usage, **{name: other[name] for name in missing}} if missing else usage

@@ -95,7 +95,7 @@ class Collection:
         failing = self.list_watch.failing_since_s
         return CollectionHealth(
             path=self.list_watch.path,
-            objects=len(self.reporter.known),
+            objects=len(self.reporter.reported),
             lists=self.list_watch.lists,
             failing_s=None if failing is None else time.monotonic() - failing,
             why=self.list_watch.why,
@@ -176,8 +176,8 @@ class KubernetesWatch:
         """Return kinds of records whose collections were all listed."""
         complete: dict[str, bool] = {}
         for path, kind in KINDS.items():
-            named, listed = get_record_kind(kind), self._collections[path].listed
-            complete[named] = complete.get(named, True) and listed
+            name, listed = get_record_kind(kind), self._collections[path].listed
+            complete[name] = complete.get(name, True) and listed
         return tuple(kind for kind, all_listed in complete.items() if all_listed)
 
     # --- following ------------------------------------------------------------------------------

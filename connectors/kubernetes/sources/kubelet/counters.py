@@ -36,7 +36,7 @@ def parse_samples(body: bytes, metric: bytes) -> list[Sample]:
     if first < 0:
         return []
     end = body.find(b"\n", max(first, body.rfind(b"\n" + metric) + 1))
-    found = []
+    samples = []
     for labels, number, at in _pattern(metric).findall(body, first, end + 1):
         try:
             value = float(number)
@@ -45,14 +45,14 @@ def parse_samples(body: bytes, metric: bytes) -> list[Sample]:
                 f"a line of {metric.decode()} has no number: {number[:40]!r}"
             ) from error
         if math.isfinite(value):
-            found.append((labels, value, int(at) if at else UNTIMED))
-    return found
+            samples.append((labels, value, int(at) if at else UNTIMED))
+    return samples
 
 
 def parse_single_sample(body: bytes, metric: bytes) -> Sample | None:
     """Return the first line of a metric; None: there is none. Raises NoExposition."""
-    found = parse_samples(body, metric)
-    return found[0] if found else None
+    samples = parse_samples(body, metric)
+    return samples[0] if samples else None
 
 
 def check_complete(body: bytes) -> None:

@@ -101,7 +101,7 @@ class KubeletSettings(SourceSettings):
 def _is_template(url: str) -> bool:
     """Tell whether the URL depends on the node."""
     try:
-        one, other = (url.format(node=each, address=each, port="1") for each in ("a", "b"))
+        one, other = (url.format(node=name, address=name, port="1") for name in ("a", "b"))
     except (KeyError, IndexError, ValueError, AttributeError):
         return False
     return one.startswith(("http://", "https://")) and one != other
@@ -162,8 +162,8 @@ class Kubelets:
         address = next((a for t in settings.addresses if (a := node.addresses.get(t))), None)
         template = settings.url or "https://{address}:{port}" + PATH
         if address is None and "{address}" in template:
-            wanted, has = ", ".join(settings.addresses), ", ".join(node.addresses) or "none"
-            why = f"node {node.name} has addresses of type {has}; expected one of {wanted}"
+            expected, existing = ", ".join(settings.addresses), ", ".join(node.addresses) or "none"
+            why = f"node {node.name} has addresses of type {existing}; expected one of {expected}"
             raise SourceFailed("no_address", why)
         if address is not None and ":" in address:
             address = f"[{address}]"

@@ -77,9 +77,9 @@ class Scraper:
     def set_nodes(self, nodes: Iterable[str]) -> None:
         """Replace all nodes."""
         self._moments = sorted((crc32(node.encode()) / 2**32, node) for node in nodes)
-        known = {node for _, node in self._moments}
+        names = {node for _, node in self._moments}
         for queue in (self._working, self._dead):
-            queue.waiting = {node: due for node, due in queue.waiting.items() if node in known}
+            queue.waiting = {node: due for node, due in queue.waiting.items() if node in names}
 
     async def run(self, changed: Callable[[], Iterable[str] | None]) -> None:
         """Poll forever; `changed` returns all nodes if they have changed since the last check."""
