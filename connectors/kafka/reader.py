@@ -135,7 +135,6 @@ class PartitionReader:
         self._ended = {}
 
     async def stop(self) -> None:
-        """Disconnect."""
         if self._consumer is None:
             return
         try:
@@ -290,7 +289,6 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Disconnect."""
         wait_for(self._reader.stop())
 
     def poll(self, wait_s: float) -> list[Record | Gap]:
@@ -358,7 +356,6 @@ class Cursor:
         self._buffered: deque[Record] = deque()
 
     def close(self) -> None:
-        """Disconnect."""
         self._reader.close()
 
     def through(self, last_offset: int) -> Iterator[Record]:

@@ -217,7 +217,6 @@ class Selection:
 
     @property
     def is_filtering(self) -> bool:
-        """Whether there is any filter."""
         return self != Selection()
 
     def matches(self, entry: Entry) -> bool:

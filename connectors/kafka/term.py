@@ -176,7 +176,6 @@ class LeaderTerm:
         return time.monotonic() - self._suspended_at_s < SESSION_S
 
     def resume(self) -> None:
-        """Continue an unbroken term after a rebalance."""
         self._running.set()
 
     def end(self) -> None:

@@ -6,7 +6,7 @@
 Records are read in order and executed concurrently. A record is done when its outcome is acknowledged,
 and the committed offset never passes an unfinished record. After a crash, the process therefore starts
 with the oldest unfinished record. The pod's uid makes repetitions harmless, and outcomes on the topic
-tell what was done before. An unreadable record is logged and skipped; the worker writes no such records.
+show which commands were executed. An unreadable record is logged and skipped; the worker writes none.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 CLOCK = "clock"
 OUTCOMES = "command-outcomes"
-#: A new group starts with commands of this age, because older ones have expired; outcomes are read as far
-#: back. Times are log time, which may be behind this machine's clock, because it stops without a worker.
+#: A new group starts with commands and outcomes of this age, because older commands have expired. Log time
+#: may be behind this machine's clock, because log time stops without a worker.
 LOOK_BACK_MS = 15 * 60_000
 #: Most unfinished commands; then reading waits.
 UNDER_WAY_MAX = 1_000
@@ -142,7 +142,7 @@ def _since_ms(log_ms: int) -> int:
 
 
 async def _stop(term: LeaderTerm, rules: CommandRules) -> None:
-    """Stop the rules when the term is over, so that nothing waits for another attempt."""
+    """Stop the rules when the term is over, so that no command waits for another attempt."""
     await term.over.wait()
     rules.stop()
 

@@ -6,8 +6,8 @@
     bind      placement-decisions ──▶ bindings, and explanations for users of pods without a node
     evict     eviction-commands ──▶ evictions; PodMigrationJobs ◀─▶ migrations
 
-Each duty has its own API server session, so that duties do not wait for each other, and needs only its
-own permissions.
+Each duty has its own API server session, so that duties do not wait for each other. A duty needs only
+its own permissions.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ RELIST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DutyContext:
-    """What the duties of one process share."""
+    """Connections, producers and metrics that the duties of one process share."""
 
     kafka: KafkaSettings
     cluster: str
@@ -71,7 +71,7 @@ class Duty:
     topics: tuple[str, ...] = ()
     """Topics read from the committed offset on."""
     newest: tuple[str, ...] = ()
-    """Topics read from their newest record on."""
+    """Topics read from the newest record on."""
     begin: Beginning | None = None
 
 

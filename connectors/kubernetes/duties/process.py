@@ -1,8 +1,8 @@
 """One process with one or several duties of a cluster.
 
-It joins the group of each duty and works while it is active. It waits for brokers and API servers that
-do not answer. Any other failure of a duty ends the process with the error, so that it is restarted and
-joins the groups again. At SIGTERM current writes are completed, and other processes take over.
+The process joins the group of each duty, works while it is active, and waits for brokers and API servers
+that do not answer. Any other failure of a duty ends the process with the error, so that Kubernetes
+restarts it. At SIGTERM current writes are completed, and other processes take over.
 """
 
 import asyncio

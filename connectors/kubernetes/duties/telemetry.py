@@ -115,7 +115,7 @@ def _watch_metrics(cluster: str, watched: Sequence[CollectionHealth]) -> Iterato
     )
     failing = GaugeMetricFamily(
         "loadstream_watch_failing_seconds",
-        "Time since a request last succeeded; 0: the last one did.",
+        "Time since a request last succeeded; 0: the last request succeeded.",
         labels=label_names,
     )
     for health in watched:
@@ -155,7 +155,7 @@ def _source_metrics(cluster: str, sources: Sequence[SourceReport]) -> Iterator[M
     )
     notes = GaugeMetricFamily(
         "loadstream_source_notes",
-        "Problems that exist now, as the log says, such as a failed query or a wrong clock.",
+        "Current problems, which the log describes, such as a failed query or a wrong clock.",
         labels=["cluster", "source"],
     )
     events = CounterMetricFamily(

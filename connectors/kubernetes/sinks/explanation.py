@@ -60,7 +60,7 @@ class Explanations:
         """Explanations by the uid of the pod."""
 
     def explain(self, decision: PlacementDecision) -> None:
-        """Queue an explanation why a pod has no node, unless the pod has it."""
+        """Queue the explanation why a pod has no node, unless it was written already."""
         uid = decision.pod.uid
         if decision.outcome == "withdrawn":
             self.forget(decision.pod)
@@ -75,7 +75,7 @@ class Explanations:
             del self._written[next(iter(self._written))]
 
     def forget(self, pod: PodRef) -> None:
-        """Drop the explanation of a pod that needs none any more."""
+        """Drop the explanation of a pod that needs no explanation any more."""
         self._written.pop(pod.uid, None)
         self.background.forget(pod.uid)
 

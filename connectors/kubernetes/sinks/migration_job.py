@@ -44,7 +44,7 @@ class Job:
     not_applied: tuple[str, ...]
     created_at_ms: int
     phase: str
-    """status.phase; empty: no process has started it."""
+    """status.phase; empty: no process has started the job."""
 
     @property
     def has_finished(self) -> bool:

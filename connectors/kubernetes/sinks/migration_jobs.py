@@ -72,8 +72,8 @@ class MigrationJobs:
         self._jobs: dict[str, tuple[Job, PodRef]] = {}
         """Active jobs with their pods, by the job's uid."""
         self._listed: set[str] = set()
-        self._known = asyncio.Event()
-        """All jobs were listed, or cannot be."""
+        self._list_done = asyncio.Event()
+        """Set when all jobs were listed, or cannot be listed."""
 
     async def requests(self) -> AsyncGenerator[MigrationRequest, None]:
         """Yield users' requests forever; close the generator (`contextlib.aclosing`)."""
@@ -82,15 +82,15 @@ class MigrationJobs:
                 for request in await self._requests(event):
                     yield request
 
-    async def listed(self) -> None:
-        """Wait until all jobs are known, so that reports find their jobs."""
-        await self._known.wait()
+    async def wait_until_listed(self) -> None:
+        """Wait until all jobs are listed, so that reports find their jobs."""
+        await self._list_done.wait()
 
     async def report(self, status: MigrationStatus) -> bool:
-        """Write a migration's status to its job; False: it has no job, or the write failed."""
+        """Write a migration's status to its job; False: there is no job, or the write failed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LIST_S):
-                await self._known.wait()
+                await self._list_done.wait()
         jobs = self._jobs.values()
         job = next((job for job, pod in jobs if pod.uid == status.pod.uid), None)
         if job is None or status.cluster != self._cluster:
@@ -101,7 +101,7 @@ class MigrationJobs:
             del self._jobs[job.uid]
         return await self._write(job, {"status": build_status(status, job)}, "/status")
 
-    async def refused(self, request_id: str, why: str) -> bool:
+    async def report_refusal(self, request_id: str, why: str) -> bool:
         """Mark the job of a refused request as failed.
 
         False: the request has no job, or its job is already active.
@@ -117,11 +117,11 @@ class MigrationJobs:
             self._listed = set()
             return []
         if isinstance(event, Ended):
-            self._known.set()
+            self._list_done.set()
             deleted = [uid for uid in self._jobs if uid not in self._listed]
             return [self._deleted(uid) for uid in deleted]
         if isinstance(event, Absent):
-            self._known.set()  # reports do not wait for jobs that cannot be read
+            self._list_done.set()  # reports do not wait for jobs that cannot be read
             return []
         job = read_job(event.object)
         self._listed.add(job.uid)
@@ -135,7 +135,7 @@ class MigrationJobs:
 
     async def _new(self, job: Job) -> list[MigrationRequest]:
         if job.paused and not job.phase:
-            return []  # it starts when it is resumed
+            return []  # the job starts when it is resumed
         if len(self._jobs) >= JOBS_MAX:
             logger.warning("PodMigrationJob %s is ignored: %d jobs are active", job.name, JOBS_MAX)
             return []

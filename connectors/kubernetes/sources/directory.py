@@ -172,7 +172,7 @@ class Directory:
             for address in set(node.addresses.values()):
                 if addresses.setdefault(address, node.name) != node.name:
                     ambiguous.add(address)
-        # Nodes with one address cannot be distinguished: no figure is better than another node's.
+        # Nodes that share an address cannot be distinguished: no figure is better than a wrong figure.
         self._by_address = {k: v for k, v in addresses.items() if k not in ambiguous}
         self.nodes_version += 1
         self.nodes_listed = True

@@ -3,8 +3,8 @@
 The objects are listed and watched. A deleted object becomes a message with `removed`. The newest unread
 object of each node is kept. If Koordinator is not installed, this is noted and checked again.
 
-Times are those of the node that computed the figures. They are not corrected, because windows depend on
-them; a time that is too far ahead of ours is reported.
+Times are from the clock of the node that computed the figures. They are not corrected, because windows
+depend on them. A time too far ahead of our clock is reported.
 """
 
 import time
@@ -131,7 +131,7 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
 
 
 def _find_failure(watch: ListWatch) -> str:
-    """Return why objects cannot be read; empty: they can, or could until recently."""
+    """Return why objects cannot be read; empty: objects can be read, or could be until recently."""
     since_s = watch.failing_since_s
     if since_s is None or (watch.lists and time.monotonic() - since_s < FAILING_S):
         return ""

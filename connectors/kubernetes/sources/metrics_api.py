@@ -1,9 +1,9 @@
 """The API `metrics.k8s.io` (metrics-server or an adapter), which `kubectl top` shows.
 
-Nodes and pods are listed once per interval. Each entry has a time and the window before it, over which
-its CPU is averaged. Each node with a newer time gets a message. The message contains the pods that the
-directory has on the node, if their window began after their creation; so a pod never gets the figures of
-an earlier pod with its name. The figures are rarely newer than 15 s.
+Nodes and pods are listed once per interval. Each entry has a time, and the length of the window before
+this time, over which CPU is averaged. Each node with a newer time gets a message. The message contains the
+pods that the directory has on the node, if the window began after the pod's creation; so a pod never
+gets the figures of an earlier pod with its name. The figures are rarely newer than 15 s.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -44,7 +44,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
     def __init__(self, settings: MetricsApiSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._newest: dict[str, tuple[int, int]] = {}
-        """Time of each node's newest message, and of the entry that it was made from."""
+        """Time of each node's newest message, and of the entry behind this message."""
 
     async def read(self) -> AsyncIterator[NodeUsage]:
         """Yield a sample of each node with a new measurement; raises SourceFailed."""
@@ -100,7 +100,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         if stamped_ms == read_ms:
             return None
         answered_at_ms = self.context.now_ms()
-        # The node's clock made the stamp; whose `Date` the answer has is unknown.
+        # The stamp is from the node's clock; the answer's `Date` may be from another clock.
         at_ms, skew_ms = choose_sample_time(
             AnswerTimes(answered_at_ms, answered_at_ms, None), stamped_ms
         )
@@ -151,7 +151,7 @@ def _times(entry: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _sum(all_usage: Any) -> dict[str, int]:
-    """Add up resource lists; a resource that one of them lacks is left out. Raises QuantityError."""
+    """Add up the resources that all lists have; raises QuantityError."""
     # An empty list is written as null.
     lists = [
         {name: parse_nanos(text) for name, text in (usage or {}).items()} for usage in all_usage

@@ -5,15 +5,15 @@ address, with or without a port; labels with namespace and name identify a pod. 
 resources in their base units. Queries come from presets (`promql`) and from the settings, which take
 precedence and may have any resource.
 
-- The time of a sample is that of the query `nodeTimes`, because rates continue after the last scrape;
-  without this query it is the instant of evaluation.
-- A node without a value for CPU or memory is left out. Any other missing resource is left out of the
-  sample.
+- The query `nodeTimes` returns the times of samples, because rates continue after the last scrape. Without
+  this query, the time of a sample is the instant of evaluation.
+- A node without a value for CPU or memory is left out. If another resource has no value, only this resource
+  is left out.
 - A partial answer (a warning of a server that could not query all its stores) is refused, because its
   sums are too small.
 - A pod younger than the window is left out, because the values may belong to an earlier pod of its name.
-- If a query fails, only its resource is missing, unless it is the query of times, or all queries of nodes
-  fail.
+- If a query fails, only its resource is missing. Reading fails if the query of times or all queries of
+  nodes fail.
 """
 
 import asyncio
@@ -69,8 +69,7 @@ class PrometheusSettings(SourceSettings):
     pods: _Queries = Field(default_factory=dict)
     """PromQL with one number per pod."""
     node_times: str | None = None
-    """PromQL with the time of a node's newest figures, in seconds since 1970. None: that of the
-    preset."""
+    """PromQL with the time of a node's newest figures, in seconds since 1970. None: the preset's query."""
     window_ms: PositiveDuration = Field(120_000, alias="window")
     """Replaces `{window}` in queries; with four scrape intervals, two samples may be missing."""
     node_label: _Label = "instance"
@@ -175,7 +174,6 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -345,7 +343,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                 raise SourceFailed("refused", f"{query}: found a {kind}; expected a vector")
             return [(series["metric"], float(series["value"][1])) for series in data["result"]]
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"{query}: the answer is not one of Prometheus: {error!r}"
+            why = f"{query}: the answer is not in Prometheus' format: {error!r}"
             raise SourceFailed("unreadable", why) from error
 
     def _compare_clocks(self, times: AnswerTimes) -> None:

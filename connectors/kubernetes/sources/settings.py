@@ -57,12 +57,12 @@ class SourceSettings(PolicyPart):
 
     @property
     def can_report_nodes(self) -> bool:
-        """Whether it measures CPU and memory of nodes; otherwise it only adds to other sources."""
+        """Whether this source measures CPU and memory of nodes; others only add to samples."""
         return True
 
     @property
     def fresh_ms(self) -> int:
-        """How long after its last message of a node no later source reports this node, in ms."""
+        """How long this source may be silent about a node before the next source reports it, in ms."""
         return max(30_000, 3 * self.interval_ms)
 
 
@@ -121,14 +121,14 @@ def _read(
             continue
         can_report |= settings.can_report_nodes
         if settings.label in labels:
-            message = f"found {settings.label!r} a second time; give one of them another name"
+            message = f"found {settings.label!r} a second time; give this source another name"
             problem(("sources", index, "name"), message)
         labels.add(settings.label)
         yield settings
     if not can_report:
         message = (
-            "no source measures both cpu and memory of nodes, so no sample would be sent; allowed is a "
-            "list with one that does, such as kubelet_resource, or queries of both in one source"
+            "no source measures both cpu and memory of nodes, so no sample would be sent; allowed is a list "
+            "with such a source, for example kubelet_resource, or a source with queries of both"
         )
         problem(("sources",), message)
     return None

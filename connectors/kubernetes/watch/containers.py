@@ -3,8 +3,8 @@
 - Normally: requests, limits and host ports of spec.containers and spec.initContainers.
 - During an in-place resize: the larger of desired, allocated and actual resources; if the resize is
   infeasible, without the desired ones.
-- With resources of the whole pod (spec.resources): these replace the sum over the containers for the
-  resources that they name; during a resize as above.
+- With resources of the whole pod (spec.resources): amounts in spec.resources replace the sums over the
+  containers; during a resize as above.
 
 Records have containers only. Therefore resources of the whole pod are put into the first container,
 and the other containers request 0 of them, so that all sums are those of Kubernetes.

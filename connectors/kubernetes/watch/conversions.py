@@ -37,8 +37,10 @@ def convert_node(node: Json) -> Json:
 
 
 def _limit_resources(allocatable: Json) -> Json:
-    """Keep as many resources as a record can have: first those of Kubernetes, then those with an
-    amount. Some device plugins use one resource name per device."""
+    """Keep as many resources as a record can have: Kubernetes' own first, then those with an amount.
+
+    Some device plugins use one resource name per device.
+    """
     if len(allocatable) <= RESOURCES_MAX:
         return allocatable
     ranked = sorted(allocatable, key=lambda name: ("/" in name, allocatable[name] == "0", name))

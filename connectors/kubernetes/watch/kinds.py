@@ -72,8 +72,8 @@ KINDS: dict[str, ObjectKind] = {
     "/apis/batch/v1/jobs": _workload("Job", convert_job),
 }
 
-#: Collections that a full list needs: without them, it would remove all their objects. Other collections
-#: may be missing or forbidden; then the list says nothing about their kinds.
+#: Collections that a full list needs: without one, the list would remove all its objects. Other collections
+#: may be missing or forbidden; then the list leaves their kinds out.
 REQUIRED = frozenset({"/api/v1/nodes", PODS})
 
 

@@ -1,7 +1,7 @@
 """Metadata of objects: name, labels, relevant annotations, times.
 
-Annotations are a third of many objects, and most of them are irrelevant here. Only those that a filter,
-a score or a protection reads are kept, so changes of others cause no record.
+Annotations are a third of many objects, and most annotations are irrelevant here. Only annotations that a
+filter, a score or a protection reads are kept, so other changes cause no record.
 """
 
 from typing import Any

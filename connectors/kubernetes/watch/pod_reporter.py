@@ -1,12 +1,12 @@
-"""Report pods: where they run, and which of them need a node.
+"""Report pods that run on a node, and request nodes for waiting pods.
 
     waiting     one of our schedulers, no node, no gates, not terminating: a scheduling request
     nominated   another scheduler has nominated a node (preemption): a lifecycle record
     bound       has a node and has not finished: a lifecycle record
     other       unbound pods of other schedulers, gated, terminating and finished pods: nothing
 
-Each transition causes records; a waiting pod that changes is requested again. All pods are watched
-without a selector, because a watch of unbound pods would report a binding as a deletion.
+Each transition causes records; a waiting pod that changes is requested again. Pods are watched without a
+selector, because a watch of only unbound pods would report a binding as a deletion.
 
 A request that was not ended by a decision of loadstream is withdrawn by a record on its own topic,
 because topics have no order relative to each other. The annotation of a binding tells that loadstream
@@ -55,7 +55,7 @@ class PodReporter(Reporter):
         claims: Claims,
         now_ms: Callable[[], int],
     ) -> None:
-        """`schedulers` are ours; `claims` has the volumes of claims."""
+        """`schedulers`: scheduler names of loadstream; `claims`: volume claims of the cluster."""
         super().__init__()
         self.cluster = cluster
         self._schedulers = frozenset(schedulers)
@@ -76,7 +76,7 @@ class PodReporter(Reporter):
         uid: str = obj["metadata"]["uid"]
         return uid
 
-    def called(self, key: str, obj: Json) -> str:
+    def describe(self, key: str, obj: Json) -> str:
         """Return namespace, name and uid."""
         meta = get_metadata(obj)
         return f"pod {meta.get('namespace')}/{meta.get('name')} of uid {key}"
@@ -180,7 +180,7 @@ class PodReporter(Reporter):
             yield self._request(pod, withdrawn=True)
 
     def _build_last(self, key: str, previous: ReportedPod, obj: Json | None) -> Pod:
-        """Return the last known pod; if it is unknown or does not fit into a record, only its name."""
+        """Return the pod of `obj`, or only its name if there is no `obj` or it fits into no record."""
         read = None if obj is None else decode_as(Pod, orjson.dumps(convert_pod(obj, self._claims)))
         if isinstance(read, Pod):
             return read

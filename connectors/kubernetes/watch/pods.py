@@ -40,7 +40,7 @@ def convert_pod(pod: Json, claims: Claims) -> Json:
     """Convert a pod.
 
     Args:
-        found: the pod as JSON of the API server.
+        pod: the pod as JSON of the API server.
         claims: the volumes of its claims.
     """
     meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}

@@ -1,11 +1,11 @@
-"""Report the differences of one collection from what was reported before.
+"""Report the changes of one collection.
 
-Events of a `ListWatch` come in, topics and messages go out. A key and a digest are kept per object, so
-unchanged objects are not reported again, and a new list is compared with the known objects: only
-differences are reported, including removals.
+Events of a `ListWatch` come in, topics and messages go out. A key and a digest are kept per object. So
+unchanged objects are not reported again, and of a new list only differences are reported, including
+removals.
 
-An object that does not fit into a record is left out with the reason; if it was reported before, it is
-removed. Messages are validated as their readers do.
+An object that does not fit into a record is left out, and its reason is logged; if the object was reported
+before, its removal is reported. Messages are validated in the same way as by their readers.
 """
 
 import logging
@@ -46,7 +46,6 @@ class Reporter(ABC):
         """Keys in the current list; None: there is no list."""
 
     def clear(self) -> None:
-        """Forget everything that was reported."""
         self.reported.clear()
         self.left_out.clear()
         self._seen = None
@@ -84,7 +83,7 @@ class Reporter(ABC):
         except (Unreadable, KeyError, TypeError, AttributeError, ValueError) as error:
             why = str(error) if isinstance(error, Unreadable) else _unexpected(error)
             if key not in self.left_out:
-                logger.warning("%s is omitted: %s", self.called(key, obj), why)
+                logger.warning("%s is omitted: %s", self.describe(key, obj), why)
                 self.left_out.add(key)
             if key in self.reported:
                 yield from self.report_removal(key, list_id)
@@ -110,7 +109,7 @@ class Reporter(ABC):
     def key(self, obj: Json) -> str:
         """Return the key of an object; raises KeyError, TypeError or AttributeError."""
 
-    def called(self, key: str, obj: Json) -> str:
+    def describe(self, key: str, obj: Json) -> str:
         """Return the name of an object in the log; by default its key."""
         return key
 
@@ -123,10 +122,7 @@ class Reporter(ABC):
 
     @abstractmethod
     def report_removal(self, key: str, list_id: str | None, obj: Json | None = None) -> Reported:
-        """Yield records for a deleted object, and forget it.
-
-        `found` is its last known JSON, if any.
-        """
+        """Yield records for a deleted object, and forget it; `obj` is its last JSON, if known."""
 
 
 def require_message(message: Any) -> Any:

@@ -7,9 +7,8 @@ followed, and the list ends on both topics when every collection is complete. La
 collections (after an expired watch or a restored store) are compared with what was reported, so no
 further full list is needed, unless the reader has lost messages or got `WatchBroken`.
 
-The queue is small. If messages are sent slowly, watches are read slowly, and the API server ends those
-that fall behind; these collections are then listed and compared. So memory is bounded and no change is
-lost.
+The queue is small. If messages are sent slowly, watches are read slowly. The API server ends watches that
+fall behind, and their collections are listed and compared. So memory is bounded and no change is lost.
 
 Volumes and claims are listed before pods, whose records depend on them. Otherwise collections have no
 order relative to each other; within a collection the order is the server's. States between two lists may
@@ -66,9 +65,9 @@ class Collection:
     required: bool
     """A full list needs this collection."""
     listed: bool = False
-    """Its list is complete since the full list began."""
+    """Whether its list was completed since the full list began."""
     absent: bool = False
-    """Its last list was refused."""
+    """Whether its last list was refused."""
 
     @property
     def is_settled(self) -> bool:
@@ -163,7 +162,6 @@ class KubernetesWatch:
             await self._take(None)
 
     async def close(self) -> None:
-        """Stop watching."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -173,7 +171,7 @@ class KubernetesWatch:
         return [self._collections[path].health() for path in sorted(self._collections)]
 
     def _complete_kinds(self) -> tuple[str, ...]:
-        """Return kinds of records whose collections were all listed."""
+        """Return the kinds of records with completely listed collections."""
         complete: dict[str, bool] = {}
         for path, kind in KINDS.items():
             name, listed = get_record_kind(kind), self._collections[path].listed

@@ -101,8 +101,7 @@ class Claims:
         return "" if claim is None else claim.storage_class
 
     def find_requirement(self, namespace: str, name: str) -> str | None:
-        """Return what a claim requires that loadstream does not support; None: any node is
-        suitable."""
+        """Return the unsupported requirement of a claim; None: any node is suitable."""
         claim: Claim | None = self.claims.reported.get(make_key(namespace, name))
         if claim is None or not claim.volume:
             return "unbound volume"

@@ -90,7 +90,7 @@ class KubeletSettings(SourceSettings):
     def _find_ineffective(
         self, names: Iterable[str], message: str, other_field: str
     ) -> Iterator[Conflict]:
-        """Yield given fields that have no effect because of another one."""
+        """Yield the fields in `names` that were set, but have no effect because of `other_field`."""
         for name in names:
             if name in self.model_fields_set:
                 yield Conflict(
@@ -137,7 +137,6 @@ class Kubelets:
             return await self._fetch(url, renewed=True)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._proxy.close()
         if self._session is not None:
             await self._session.close()

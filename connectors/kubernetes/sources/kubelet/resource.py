@@ -1,9 +1,8 @@
 """Kubelets' `/metrics/resource`: counters of CPU time and working-set memory of the node and its pods.
 
-CPU is averaged since the previous scrape. So the first scrape of a node gives no message, and neither does
-the first one after a reboot. A message always has CPU and memory of the node. It contains each pod that
-the previous scrape had with the same uid. If a kubelet has no metrics of pods (`pod_`), a pod has the sum
-of its containers.
+CPU is averaged since the previous scrape. So the first scrape of a node, or after a reboot, gives no
+message. A message always has CPU and memory of the node, and each pod that the previous scrape had with
+the same uid. If a kubelet has no metrics of pods (`pod_`), the containers of a pod are added up.
 
 The kubelet identifies pods by name; the directory adds the uid. Unknown pods are left out; their usage is
 part of the node's total. A pod that replaces another pod of its name starts without counters.
@@ -66,7 +65,7 @@ class _Node:
         self.pods: dict[bytes, PodUsage | None] = {}
         """Pods without usage, by the kubelet's labels; None: unknown."""
         self.pods_version = -1
-        """Version of the directory in which they were looked up."""
+        """Version of the directory when the pods were looked up."""
         self.seen: dict[bytes, str] = {}
         """uids of the pods in the last scrape."""
         self.counters: dict[bytes, CpuCounter] = {}
