@@ -38,7 +38,7 @@ def find_topics(connection: Connection, names: Iterable[str]) -> dict[str, Found
     """Return the topics that exist, by name."""
     metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
     names = [name for name in names if name in metadata and metadata[name].error is None]
-    configs = _configs(connection, names)
+    configs = _read_configs(connection, names)
     existing = {}
     for name in names:
         partitions = metadata[name].partitions.values()
@@ -53,7 +53,7 @@ def find_topics(connection: Connection, names: Iterable[str]) -> dict[str, Found
     return existing
 
 
-def _configs(
+def _read_configs(
     connection: Connection, names: list[str]
 ) -> dict[str, tuple[dict[str, str] | None, str]]:
     if connection.embedded:

@@ -1,6 +1,6 @@
 """Expected topics, and their differences from existing topics.
 
-The expected topics are those of `schemas.topics.catalog` and the changelogs of its tables. They must
+The expected topics are the topics of `schemas.topics.catalog` and the changelogs of its tables. They must
 exist before a worker starts: Faust creates topics too late for the first assignment. Existing topics
 are compared setting by setting. Each difference is reported with advice. If a broker does not report
 a setting, the setting counts as unknown.

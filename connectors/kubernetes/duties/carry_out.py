@@ -80,7 +80,7 @@ class CommandExecutor:
     async def begin(self, topic: str, partition: int) -> int:
         """Return the first offset for a new group: commands that may not have expired."""
         record = await read_newest(self._kafka, CLOCK, partition)
-        tick = None if record is None else _tick(record)
+        tick = None if record is None else _decode_tick(record)
         since_ms = _since_ms(wall_clock.now_ms() if tick is None else tick.now_ms)
         return await find_first_since(self._kafka, topic, partition, since_ms)
 
@@ -95,7 +95,7 @@ class CommandExecutor:
         ticks = term.records(CLOCK)
         # Expiry needs the time. Before the first tick there are no decisions.
         async for record in ticks:
-            if (tick := _tick(record)) is not None:
+            if (tick := _decode_tick(record)) is not None:
                 break
         else:
             return  # the term is over
@@ -149,12 +149,12 @@ async def _stop(term: LeaderTerm, rules: CommandRules) -> None:
 
 async def _follow(ticks: AsyncIterator[Any], rules: CommandRules) -> None:
     async for record in ticks:
-        tick = _tick(record)
+        tick = _decode_tick(record)
         if tick is not None:
             rules.advance_clock(tick.now_ms)
 
 
-def _tick(record: Any) -> ClockTick | None:
+def _decode_tick(record: Any) -> ClockTick | None:
     """Return the clock tick of a record; None: it is invalid."""
     tick = decode(CLOCK, record.value)
     return tick if isinstance(tick, ClockTick) else None

@@ -153,7 +153,7 @@ async def bind(context: DutyContext) -> Duty:
 
     Explanations that are not written yet are dropped at the end of the term.
     """
-    sink, _ = await _sink(context)
+    sink, _ = await _create_sink(context)
     topic = "placement-decisions"
     work = CommandExecutor(
         context.kafka,
@@ -175,7 +175,7 @@ async def bind(context: DutyContext) -> Duty:
 
 async def evict(context: DutyContext, *, cordon: bool = True) -> Duty:
     """Execute evictions, synchronize PodMigrationJobs with migrations, and cordon drained nodes."""
-    sink, server = await _sink(context)
+    sink, server = await _create_sink(context)
     topic = "eviction-commands"
     work = CommandExecutor(
         context.kafka,
@@ -196,19 +196,19 @@ async def evict(context: DutyContext, *, cordon: bool = True) -> Duty:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
                 tasks.create_task(JobStatus(context.cluster, jobs, cordons)(term))
-                tasks.create_task(MessageProducer(context.producer, lambda: _requests(jobs))(term))
+                tasks.create_task(MessageProducer(context.producer, lambda: _follow(jobs))(term))
         finally:
             await sink.close()
 
     return Duty("evict", work_during, (topic, STATUS), (CLOCK,), work.begin)
 
 
-async def _requests(jobs: MigrationJobs) -> Messages:
+async def _follow(jobs: MigrationJobs) -> Messages:
     async with aclosing(jobs.requests()) as requests:
         async for request in requests:
             yield "migration-requests", request
 
 
-async def _sink(context: DutyContext) -> tuple[KubernetesSink, ApiServer]:
+async def _create_sink(context: DutyContext) -> tuple[KubernetesSink, ApiServer]:
     server = await context.stack.enter_async_context(ApiServer(context.access))
     return KubernetesSink(server), server

@@ -86,7 +86,7 @@ class Collector:
                 await source.run()
             except Exception as error:
                 logger.exception("%s: failed, restarting", source.health.source)
-                source.health.record_failure(_failure(error))
+                source.health.record_failure(_convert_failure(error))
             else:
                 return  # it has no work between reads
             await asyncio.sleep(RESTART_S)
@@ -103,7 +103,7 @@ class Collector:
                 source.health.record_failure(failed)
             except Exception as error:
                 logger.exception("%s: reading failed, trying again", source.health.source)
-                source.health.record_failure(_failure(error))
+                source.health.record_failure(_convert_failure(error))
             now = time.monotonic()
             # Missed readings are skipped.
             due = max(due + source.interval_s, now)
@@ -153,7 +153,7 @@ def drop_impossible(
     return message.model_copy(update={"pods": tuple(pods)})
 
 
-def _failure(error: Exception) -> OSError:
+def _convert_failure(error: Exception) -> OSError:
     if isinstance(error, OSError):
         return error
     return SourceFailed("unreadable", f"{type(error).__name__}: {error}")

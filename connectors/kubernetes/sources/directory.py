@@ -30,7 +30,7 @@ NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 #: Default port of a kubelet.
 KUBELET_PORT = 10250
 
-#: Labels with the pool of a node: ours, then those of providers and autoscalers.
+#: Labels with the pool of a node: loadstream's label, then labels of providers and autoscalers.
 POOL_LABELS = (
     "loadstream.io/pool",
     "karpenter.sh/nodepool",
@@ -107,7 +107,7 @@ class Directory:
 
     def node_of(self, instance: str) -> str | None:
         """Return the name of the node with this name or address, with or without a port."""
-        for text in (instance, *_without_port(instance)):
+        for text in (instance, *_strip_port(instance)):
             if text in self.nodes:
                 return text
             if name := self._by_address.get(text):
@@ -131,13 +131,13 @@ class Directory:
                 case Begun():
                     listed = {}
                 case Present(obj) if listed is not None:
-                    node = _node(obj)
+                    node = _convert_node(obj)
                     listed[node.name] = node
                 case Ended() if listed is not None:
                     self.set_nodes(listed.values())
                     listed = None
                 case Changed(obj):
-                    node = _node(obj)
+                    node = _convert_node(obj)
                     if self.nodes.get(node.name) != node:
                         self.set_nodes([*self.nodes.values(), node])
                 case Deleted(obj):
@@ -152,14 +152,14 @@ class Directory:
                 case Begun():
                     listed = {}
                 case Present(pod) if listed is not None:
-                    _put(listed, pod)
+                    _put_pod(listed, pod)
                 case Ended() if listed is not None:
                     for node, new in listed.items():
                         new.version = self.pods_on(node).version + 1
                     self._pods, listed = listed, None
                     self.pods_listed = True
                 case Changed(pod):
-                    _put(self._pods, pod)
+                    _put_pod(self._pods, pod)
                 case Deleted(pod):
                     self._delete(pod)
 
@@ -187,7 +187,7 @@ class Directory:
             on_node.version += 1
 
 
-def _node(obj: Mapping[str, Any]) -> KnownNode:
+def _convert_node(obj: Mapping[str, Any]) -> KnownNode:
     status = obj.get("status") or {}
     addresses: dict[str, str] = {}
     for address in status.get("addresses") or ():
@@ -200,12 +200,12 @@ def _node(obj: Mapping[str, Any]) -> KnownNode:
         addresses,
         port,
         metadata.get("labels") or {},
-        _capacity(status.get("capacity") or {}),
+        _parse_capacity(status.get("capacity") or {}),
         parse_time_ms(metadata.get("creationTimestamp")),
     )
 
 
-def _capacity(listed: Mapping[str, Any]) -> dict[str, int]:
+def _parse_capacity(listed: Mapping[str, Any]) -> dict[str, int]:
     capacity = {}
     for name, quantity in listed.items():
         with suppress(QuantityError):
@@ -213,7 +213,7 @@ def _capacity(listed: Mapping[str, Any]) -> dict[str, int]:
     return capacity
 
 
-def _put(pods: dict[str, NodePods], obj: Mapping[str, Any]) -> None:
+def _put_pod(pods: dict[str, NodePods], obj: Mapping[str, Any]) -> None:
     node = obj["spec"].get("nodeName")
     if not node:
         return
@@ -230,6 +230,6 @@ def _put(pods: dict[str, NodePods], obj: Mapping[str, Any]) -> None:
         on_node.version += 1
 
 
-def _without_port(text: str) -> tuple[str, ...]:
+def _strip_port(text: str) -> tuple[str, ...]:
     match = _PORT.match(text)
     return (match[1].strip("[]"),) if match else ()

@@ -57,7 +57,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         for node in self._newest.keys() - self.directory.nodes.keys():
             del self._newest[node]
         bad: list[str] = []
-        pod_entries = {_name(entry): entry for entry in pods}
+        pod_entries = {_get_name(entry): entry for entry in pods}
         unlisted = dict.fromkeys(self.directory.nodes)
         for entry in nodes:
             node = entry["metadata"]["name"]
@@ -65,7 +65,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
                 continue
             unlisted.pop(node, None)
             try:
-                message = self._sample(node, entry, pod_entries, bad)
+                message = self._build_sample(node, entry, pod_entries, bad)
             except (KeyError, TypeError, ValueError) as error:
                 why = f"the entry of the node cannot be read: {explain_error(error, NodeUsage)}"
                 self.health.record_failure(SourceFailed("unreadable", why), node)
@@ -92,10 +92,10 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             raise SourceFailed("unreadable", f"{GROUP}/{kind} is not a list: {error!r}") from error
         return items or []
 
-    def _sample(
+    def _build_sample(
         self, node: str, entry: Mapping[str, Any], pods: Mapping[PodName, Any], bad: list[str]
     ) -> NodeUsage | None:
-        stamped_ms, window_ms = _times(entry)
+        stamped_ms, window_ms = _parse_times(entry)
         sampled_at_ms, read_ms = self._newest.get(node, (0, 0))
         if stamped_ms == read_ms:
             return None
@@ -112,10 +112,10 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             if name not in pods:
                 continue
             try:
-                pod_at_ms, pod_window_ms = _times(pods[name])
+                pod_at_ms, pod_window_ms = _parse_times(pods[name])
                 if pod_at_ms - pod_window_ms < pod.created_at_ms:
                     continue
-                usage = _sum(container["usage"] for container in pods[name]["containers"])
+                usage = _add_up(container["usage"] for container in pods[name]["containers"])
             except (KeyError, TypeError, ValueError) as error:
                 bad.append(f"{'/'.join(name)}: {error!r}")
                 continue
@@ -128,7 +128,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
                 "node": node,
                 "sampled_at_ms": at_ms,
                 "interval_ms": window_ms,
-                "usage": _sum([entry["usage"]]),
+                "usage": _add_up([entry["usage"]]),
                 "pods": tuple(members[:PODS_PER_SAMPLE_MAX]),
             }
         )
@@ -136,11 +136,11 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         return message
 
 
-def _name(pod: Mapping[str, Any]) -> PodName:
+def _get_name(pod: Mapping[str, Any]) -> PodName:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
-def _times(entry: Mapping[str, Any]) -> tuple[int, int]:
+def _parse_times(entry: Mapping[str, Any]) -> tuple[int, int]:
     """Return time and window in ms; raises ValueError."""
     at_ms = parse_time_ms(entry["timestamp"])
     if at_ms is None:
@@ -150,7 +150,7 @@ def _times(entry: Mapping[str, Any]) -> tuple[int, int]:
     return at_ms, parse_duration_ms(entry["window"])
 
 
-def _sum(all_usage: Any) -> dict[str, int]:
+def _add_up(all_usage: Any) -> dict[str, int]:
     """Add up the resources that all lists have; raises QuantityError."""
     # An empty list is written as null.
     lists = [

@@ -25,17 +25,18 @@ _WHOLE_POD_PREFIX = "hugepages-"
 
 def convert_containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]]:
     """Return containers and init containers as values of `schemas.messages.pods.Container`."""
-    infeasible = _infeasible(status)
-    running = _by_name(status.get("containerStatuses"))
+    infeasible = _is_infeasible(status)
+    running = _group_by_name(status.get("containerStatuses"))
     regular = [
-        _container(container, running, infeasible) for container in spec.get("containers") or ()
+        _convert_container(container, running, infeasible)
+        for container in spec.get("containers") or ()
     ]
     init: list[Json] = []
     if init_containers := spec.get("initContainers"):
-        running = _by_name(status.get("initContainerStatuses"))
+        running = _group_by_name(status.get("initContainerStatuses"))
         for container in init_containers:
             is_sidecar = container.get("restartPolicy") == "Always"
-            values = _container(container, running if is_sidecar else {}, infeasible)
+            values = _convert_container(container, running if is_sidecar else {}, infeasible)
             init.append({**values, "restart_policy": "Always"} if is_sidecar else values)
     if whole := spec.get("resources"):
         in_force = whole
@@ -50,7 +51,7 @@ def convert_containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]
     return regular, init
 
 
-def _container(container: Json, running: dict[str, Json], infeasible: bool) -> Json:
+def _convert_container(container: Json, running: dict[str, Json], infeasible: bool) -> Json:
     resources = container.get("resources") or {}
     requests, limits = resources.get("requests"), resources.get("limits")
     status = running.get(container["name"])
@@ -75,17 +76,16 @@ def _resolve_resize(requested: Json, status: Json, infeasible: bool) -> tuple[An
     counted = {} if infeasible else requested
     actual = status.get("resources")
     if actual is None:
-        return _largest(counted.get("requests"), status.get("allocatedResources")), requested.get(
-            "limits"
-        )
+        requests = _find_largest(counted.get("requests"), status.get("allocatedResources"))
+        return requests, requested.get("limits")
     in_use = (actual.get("requests"), status.get("allocatedResources"))
     return (
-        _largest(counted.get("requests"), *in_use),
-        _largest(counted.get("limits"), actual.get("limits")),
+        _find_largest(counted.get("requests"), *in_use),
+        _find_largest(counted.get("limits"), actual.get("limits")),
     )
 
 
-def _by_name(statuses: Any) -> dict[str, Json]:
+def _group_by_name(statuses: Any) -> dict[str, Json]:
     """Return the statuses with resources, by container name."""
     return {
         status["name"]: status
@@ -94,14 +94,14 @@ def _by_name(statuses: Any) -> dict[str, Json]:
     }
 
 
-def _infeasible(status: Json) -> bool:
+def _is_infeasible(status: Json) -> bool:
     return any(
         condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
         for condition in status.get("conditions") or ()
     )
 
 
-def _largest(*lists: Any) -> Any:
+def _find_largest(*lists: Any) -> Any:
     """Return the largest amount of each resource; None if there are none."""
     first, *others = [amounts for amounts in lists if amounts] or [None]
     if all(other == first for other in others):
@@ -109,12 +109,12 @@ def _largest(*lists: Any) -> Any:
     largest: dict[str, str] = dict(first)
     for other in others:
         for resource, text in other.items():
-            if resource not in largest or _nanos(text) > _nanos(largest[resource]):
+            if resource not in largest or _parse_nanos(text) > _parse_nanos(largest[resource]):
                 largest[resource] = text
     return largest
 
 
-def _nanos(text: str) -> int:
+def _parse_nanos(text: str) -> int:
     """Return a comparable amount; an invalid quantity is refused later, with the record."""
     try:
         return parse_nanos(text)

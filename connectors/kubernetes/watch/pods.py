@@ -59,12 +59,12 @@ def convert_pod(pod: Json, claims: Claims) -> Json:
         qos_class=status.get("qosClass"),
         labels=meta.get("labels"),
         annotations=select_pod_annotations(meta),
-        owners=_owners(meta),
+        owners=_convert_owners(meta),
         containers=regular,
         init_containers=init,
         overhead=spec.get("overhead"),
         node_selector=spec.get("nodeSelector"),
-        tolerations=_tolerations(spec),
+        tolerations=_convert_tolerations(spec),
         unsupported=find_unsupported(spec, namespace, mounted, claims),
         local_storage=_has_local_storage(spec),
         volume_claims=[
@@ -74,7 +74,7 @@ def convert_pod(pod: Json, claims: Claims) -> Json:
         resource_claims=bool(spec.get("resourceClaims")),
         created_at_ms=parse_time_ms(meta.get("creationTimestamp")),
         deleting_at_ms=parse_time_ms(meta.get("deletionTimestamp")),
-        **_conditions(status),
+        **_read_conditions(status),
     )
     if affinity := spec.get("affinity"):
         values |= drop_empty(required_anti_affinity=convert_anti_affinity(affinity))
@@ -112,7 +112,7 @@ def _with_fewer_ports(container: Json) -> Json:
     return {**container, "host_ports": ports[:HOST_PORTS_MAX]} if ports else container
 
 
-def _owners(meta: Json) -> list[Json]:
+def _convert_owners(meta: Json) -> list[Json]:
     return [
         drop_empty(
             kind=owner.get("kind"),
@@ -124,7 +124,7 @@ def _owners(meta: Json) -> list[Json]:
     ]
 
 
-def _tolerations(spec: Json) -> list[Json]:
+def _convert_tolerations(spec: Json) -> list[Json]:
     return [
         drop_empty(
             key=toleration.get("key"),
@@ -141,7 +141,7 @@ def _has_local_storage(spec: Json) -> bool:
     return any("emptyDir" in volume or "hostPath" in volume for volume in spec.get("volumes") or ())
 
 
-def _conditions(status: Json) -> dict[str, Any]:
+def _read_conditions(status: Json) -> dict[str, Any]:
     """Return the fields that come from true conditions."""
     fields: dict[str, Any] = {}
     for condition in status.get("conditions") or ():

@@ -220,9 +220,9 @@ class KubernetesWatch:
             why = f"{collection.list_watch.path}: {type(event).__name__}: {event}"
             raise WatchBroken(why) from event
         collection.note(event)
-        self._unread = self._reported(collection, event, list_id)
+        self._unread = self._report(collection, event, list_id)
 
-    def _reported(self, collection: Collection, event: Event, list_id: str | None) -> Reported:
+    def _report(self, collection: Collection, event: Event, list_id: str | None) -> Reported:
         yield from collection.reporter.report(event, list_id)
         if self._claims.take_changed():
             yield from self._pods.claims_changed(list_id)

@@ -101,10 +101,10 @@ class KubeletSettings(SourceSettings):
 def _is_template(url: str) -> bool:
     """Tell whether the URL depends on the node."""
     try:
-        one, other = (url.format(node=name, address=name, port="1") for name in ("a", "b"))
+        first, second = (url.format(node=name, address=name, port="1") for name in ("a", "b"))
     except (KeyError, IndexError, ValueError, AttributeError):
         return False
-    return one.startswith(("http://", "https://")) and one != other
+    return first.startswith(("http://", "https://")) and first != second
 
 
 class Kubelets:

@@ -49,7 +49,7 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
     async with fake_server.serve() as client:
         jobs = MigrationJobs(client, CLUSTER)
         jobs._list_done.set()
-        (request,) = await jobs._requests(Changed(job_object()))
+        (request,) = await jobs._handle_event(Changed(job_object()))
         refusals = JobRefusals(broker.settings, CLUSTER, jobs)
         connection = connect(broker.settings)
         before = refused(request, "of a term before")

@@ -46,7 +46,7 @@ def jobs(fake_server: FakeServer, client: ApiServer) -> MigrationJobs:
 
 async def said(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
     """Actions and ids of the requests that events cause."""
-    requests = [each for event in events for each in await jobs._requests(event)]
+    requests = [each for event in events for each in await jobs._handle_event(event)]
     return [(each.action, each.request_id) for each in requests]
 
 
