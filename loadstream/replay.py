@@ -101,13 +101,13 @@ def _parse_time_ms(text: str | None, option: str) -> int | None:
     """Return milliseconds since 1970 for a time as in `topic tail`; None: unbounded."""
     import time
 
-    from connectors.kafka.tail import TIMES, parse_time
+    from connectors.kafka.tail import TIME_FORMATS, parse_time
 
     if text is None:
         return None
     moment = parse_time(text, time.time_ns() // 1_000_000)
     if moment is None:
-        raise typer.BadParameter(f"found {text!r}; expected {TIMES}", param_hint=option)
+        raise typer.BadParameter(f"found {text!r}; expected {TIME_FORMATS}", param_hint=option)
     return moment
 
 

@@ -1,9 +1,9 @@
 """Kafka clients: connections, one reader and one producer for all purposes, topics.
 
-client             a connection, or the reason why there is none; the event loop of commands
-diagnosis          finds that reason step by step
+client             connections of commands, and the event loop of commands
+diagnosis          finds the reason why no broker can be used
 reconnect          lets clients of aiokafka wait for brokers
-topics             expected topics, and their differences from existing ones
+topics             expected topics, and their differences from existing topics
 admin              finds, creates and repairs topics; members and offsets of consumer groups
 extents            first and next offsets of partitions
 reader             reads partitions from given offsets on, for async code and for commands

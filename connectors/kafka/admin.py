@@ -1,7 +1,7 @@
 """Topics and consumer groups on a broker: find them, create missing topics, repair their settings.
 
 The embedded broker creates topics when their metadata is requested. It does not answer requests for
-settings, so they are unknown.
+settings, so the settings of its topics are unknown.
 """
 
 import time
@@ -31,29 +31,29 @@ _EMBEDDED_REASON = "the embedded broker has no topic settings"
 
 
 class TopicsRefused(RuntimeError):
-    """Existing topics have another number of partitions; nothing was created."""
+    """An existing topic has an unexpected number of partitions; nothing was created."""
 
 
 def find_topics(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
-    """Return the existing ones of these topics."""
+    """Return the topics that exist, by name."""
     metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
     names = [name for name in names if name in metadata and metadata[name].error is None]
-    configs = _configs(connection, names)
-    found = {}
+    configs = _read_configs(connection, names)
+    existing = {}
     for name in names:
         partitions = metadata[name].partitions.values()
         config, reason = configs[name]
-        found[name] = FoundTopic(
+        existing[name] = FoundTopic(
             name=name,
             partitions=len(partitions),
             replication=min((len(p.replicas) for p in partitions), default=0),
             config=config,
             reason=reason,
         )
-    return found
+    return existing
 
 
-def _configs(
+def _read_configs(
     connection: Connection, names: list[str]
 ) -> dict[str, tuple[dict[str, str] | None, str]]:
     if connection.embedded:
@@ -63,9 +63,9 @@ def _configs(
 
     if not names:
         return {}
-    wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     timeout_s = connection.settings.connect_timeout_s
-    answers = connection.admin.describe_configs(wanted, request_timeout=timeout_s)
+    answers = connection.admin.describe_configs(resources, request_timeout=timeout_s)
     result: dict[str, tuple[dict[str, str] | None, str]] = {}
     for resource, answer in answers.items():
         try:
@@ -76,7 +76,7 @@ def _configs(
                 raise connection.silent(timeout_s) from None
             result[resource.name] = (
                 None,
-                f"the broker does not report them ({error.args[0].str()})",
+                f"the broker does not report settings ({error.args[0].str()})",
             )
     return result
 
@@ -86,19 +86,19 @@ def create_topics(
 ) -> tuple[list[str], dict[str, list[Finding]]]:
     """Create missing topics; with `mend`, also correct settings that differ.
 
-    Returns the names of created topics and the remaining differences. Raises TopicsRefused, and
-    creates nothing, if a topic has another number of partitions, because a cluster's partition must be
-    the same in all topics.
+    Returns the names of created topics and the remaining differences. If a topic has an unexpected
+    number of partitions, raises TopicsRefused and creates nothing, because a cluster's partition must
+    be the same in all topics.
     """
     names = [topic.name for topic in expected]
-    found = find_topics(connection, names)
-    report = compare_all(expected, found)
+    existing = find_topics(connection, names)
+    report = compare_all(expected, existing)
     refused = [f for fs in report.values() for f in fs if f.setting == "partitions"]
     if connection.embedded:
-        refused += _embedded_refusals(expected, found)
+        refused += _embedded_refusals(expected, existing)
     if refused:
         raise TopicsRefused("\n".join(str(finding) for finding in refused))
-    missing = [topic for topic in expected if topic.name not in found]
+    missing = [topic for topic in expected if topic.name not in existing]
     if connection.embedded:
         for topic in missing:
             _create_embedded(connection, topic.name)
@@ -117,22 +117,22 @@ def create_topics(
         wrong = [*(differing if mend else ()), *_compare_copies(connection, expected, created)]
         mended = [f for f in wrong if f.setting not in ("partitions", "replication")]
         _mend(connection, mended)
-    return created, _report_after(connection, expected, mended)
+    return created, _report_remaining(connection, expected, mended)
 
 
 def _create_embedded(connection: Connection, name: str) -> None:
     connection.ask(lambda timeout_s: connection.admin.list_topics(name, timeout=timeout_s))
 
 
-def _report_after(
+def _report_remaining(
     connection: Connection, expected: tuple[ExpectedTopic, ...], mended: list[Finding]
 ) -> dict[str, list[Finding]]:
     """Return the remaining differences; waits until brokers report the changed settings."""
     changed = {(finding.topic, finding.setting) for finding in mended}
     deadline = time.monotonic() + _SETTING_TIMEOUT_S
     while True:
-        found = find_topics(connection, [topic.name for topic in expected])
-        report = compare_all(expected, found)
+        existing = find_topics(connection, [topic.name for topic in expected])
+        report = compare_all(expected, existing)
         differing = {(f.topic, f.setting) for findings in report.values() for f in findings}
         if not changed & differing or time.monotonic() > deadline:
             return report
@@ -143,17 +143,17 @@ def _compare_copies(
     connection: Connection, expected: tuple[ExpectedTopic, ...], created: list[str]
 ) -> list[Finding]:
     """Return missing settings of new topics that depend on the brokers' default number of copies."""
-    of_default = [
+    default_copies = [
         topic for topic in expected if topic.name in created and topic.replication is None
     ]
-    found = find_topics(connection, [topic.name for topic in of_default])
-    report = compare_all(of_default, found).values()
+    existing = find_topics(connection, [topic.name for topic in default_copies])
+    report = compare_all(default_copies, existing).values()
     findings = (finding for topic_findings in report for finding in topic_findings)
     return [f for f in findings if f.setting in ACKNOWLEDGED_TWICE and f.verdict == "differs"]
 
 
 def _embedded_refusals(
-    expected: tuple[ExpectedTopic, ...], found: dict[str, FoundTopic]
+    expected: tuple[ExpectedTopic, ...], existing: dict[str, FoundTopic]
 ) -> list[Finding]:
     return [
         Finding(
@@ -162,7 +162,7 @@ def _embedded_refusals(
             f"LOADSTREAM_KAFKA_PARTITIONS={EMBEDDED_PARTITIONS} or use a real Kafka.",
         )
         for topic in expected
-        if topic.partitions != EMBEDDED_PARTITIONS and topic.name not in found
+        if topic.partitions != EMBEDDED_PARTITIONS and topic.name not in existing
     ]  # fmt: skip
 
 
@@ -230,7 +230,7 @@ class Member:
     """One process in a group."""
 
     host: str
-    """Its address."""
+    """Address of the process."""
     partitions: frozenset[Partition]
     """The partitions that the group assigned to the process."""
 
@@ -240,14 +240,14 @@ class Group:
     """One consumer group; a group that never existed has neither members nor offsets."""
 
     members: tuple[Member, ...] | None
-    """None: the broker does not tell; `reason` says why."""
+    """None: the broker does not list them, for the `reason`."""
     committed: Mapping[Partition, int]
-    """Offset of the next record to read."""
+    """Offset of the next record to read, by partition."""
     reason: str = ""
 
     @property
     def has_existed(self) -> bool:
-        """Tell whether a process has ever joined it, as far as the broker remembers."""
+        """Whether the broker knows of a process that has joined the group."""
         return bool(self.members or self.committed)
 
 
@@ -272,29 +272,29 @@ def read_groups(connection: Connection, names: Collection[str]) -> dict[str, Gro
 
 def _parse_members(connection: Connection, answer: Any) -> tuple[tuple[Member, ...] | None, str]:
     """Return the members, or None and the reason why the broker does not list them."""
-    found = _get_result(connection, answer)
-    if isinstance(found, str):
-        return None, found
+    description = _get_result(connection, answer)
+    if isinstance(description, str):
+        return None, description
     return tuple(
         Member(
-            each.host.removeprefix("/"),
+            member.host.removeprefix("/"),
             frozenset(
-                (place.topic, place.partition)
-                for place in (each.assignment.topic_partitions if each.assignment else ())
+                (partition.topic, partition.partition)
+                for partition in (member.assignment.topic_partitions if member.assignment else ())
             ),
         )
-        for each in (found.members if found else ())
+        for member in (description.members if description else ())
     ), ""
 
 
 def _parse_committed(connection: Connection, answer: Any) -> dict[Partition, int]:
-    found = _get_result(connection, answer)
-    if isinstance(found, str):
+    offsets = _get_result(connection, answer)
+    if isinstance(offsets, str):
         return {}
     return {
-        (place.topic, place.partition): place.offset
-        for place in (found.topic_partitions if found else ())
-        if place.offset >= 0  # -1001 stands for none
+        (partition.topic, partition.partition): partition.offset
+        for partition in (offsets.topic_partitions if offsets else ())
+        if partition.offset >= 0  # -1001: no committed offset
     }
 
 

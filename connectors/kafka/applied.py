@@ -1,10 +1,10 @@
-"""Whether a worker has applied a record, by its journal and its dead letters.
+"""Tell from the journal and the dead letters whether a worker has applied a record.
 
-Every batch of the journal has the last applied offset of each input topic. A record up to this offset
-was applied, unless there is a dead letter for it: in `dead-letters`, or in the batch, which the worker
-writes first. A batch counts if it is complete and its writer still owned the partition. Committed
-offsets of the consumer group are not sufficient: a worker does not commit records that it reads ahead,
-such as policies during a takeover.
+Every batch of the journal contains the last applied offset of each input topic. A record up to this
+offset was refused if it has a dead letter, and applied otherwise. The worker writes dead letters to
+the batch first, then to `dead-letters`. A batch counts if it is complete and its writer still owned
+the partition. Committed offsets are not sufficient: a worker does not commit records that it reads
+ahead, such as policies during a takeover.
 """
 
 import time
@@ -38,7 +38,7 @@ REFUSED = "refused"
 
 
 class AppliedRecords:
-    """Which records of a topic have been applied, as of the last call of `refresh`."""
+    """States of a topic's records, as of the last call of `refresh`."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         """Read the current state. Raises BrokerUnavailable."""
@@ -47,14 +47,14 @@ class AppliedRecords:
         self._letters = Arrivals(connection, LETTERS, topic)
         self._refused: dict[tuple[int, int], str] = {}
         self._next = self._find_next_offsets()
-        # The key of a dead letter is its source topic, which therefore serves as cluster name here.
+        # The source topic takes the place of a cluster: it is the key of dead letters.
         past = PastMessages(connection, LETTERS, topic, LETTERS_MAX)
         for letter in past.newest(any_cluster=True):
             self._note(letter)
 
     def refresh(self) -> None:
         """Read the current state again. Raises BrokerUnavailable."""
-        # The journal first: the dead letters of its older batches are then certainly published.
+        # Read the journal first: then the dead letters of its older batches are already published.
         self._next = self._find_next_offsets()
         for record in self._letters.take():
             self._note(decode(LETTERS, record.value))
@@ -65,18 +65,18 @@ class AppliedRecords:
             return f"{REFUSED}: {self._refused[partition, offset]}"
         return APPLIED if offset < self._next.get(partition, 0) else WAITING
 
-    def results(self, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+    def results(self, positions: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
         """Yield partition and state of each record once it is applied or refused.
 
         Raises BrokerUnavailable.
         """
-        waiting = list(places)
+        waiting = list(positions)
         while waiting:
-            for place in list(waiting):
-                state = self.state(*place)
+            for partition, offset in list(waiting):
+                state = self.state(partition, offset)
                 if state != WAITING:
-                    waiting.remove(place)
-                    yield place[0], state
+                    waiting.remove((partition, offset))
+                    yield partition, state
             if waiting:
                 time.sleep(_CHECK_S)
                 self.refresh()
@@ -86,8 +86,7 @@ class AppliedRecords:
             self._refused[letter.partition, letter.offset] = letter.reason
 
     def _find_next_offsets(self) -> dict[int, int]:
-        """Return the offset after the last applied one, by partition; also note refusals of the
-        batches."""
+        """Return the offset after the last applied record by partition; also note refusals."""
         next_offsets: dict[int, int] = {}
         for extent in read_topic_extents(self._connection, "journal"):
             first = max(extent.first_offset, extent.next_offset - BATCHES_MAX)
@@ -97,7 +96,7 @@ class AppliedRecords:
             positions: dict[str, int] = {}
             for batch in complete_batches(records):
                 positions = batch[-1][0].positions or positions
-                for letter in _letters(batch):
+                for letter in _find_letters(batch):
                     self._note(letter)
             if positions:
                 next_offsets[extent.partition] = positions.get(self._topic, -1) + 1
@@ -105,14 +104,14 @@ class AppliedRecords:
 
 
 def follow(
-    connection: Connection, topic: str, places: Iterable[tuple[int, int]]
+    connection: Connection, topic: str, positions: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, str]]:
-    """Yield results as `AppliedRecords.results` for written records.
+    """Yield the results of records that a producer has written, as `AppliedRecords.results`.
 
-    Raises BrokerUnavailable with a hint that they are written.
+    Raises BrokerUnavailable with a sentence that says that the record is written.
     """
     try:
-        yield from AppliedRecords(connection, topic).results(places)
+        yield from AppliedRecords(connection, topic).results(positions)
     except BrokerUnavailable as error:
         raise BrokerUnavailable(
             f"the record is written, but it is unknown whether a worker has applied it: {error}"
@@ -143,7 +142,7 @@ def complete_batches(records: Iterable[Record]) -> Iterator[list[Part]]:
                 yield parts
 
 
-def _letters(parts: list[Part]) -> Iterator[object]:
+def _find_letters(parts: list[Part]) -> Iterator[object]:
     """Yield the dead letters among the outputs of a batch."""
     content = b"".join(content for _, content in parts)
     if len(parts) < parts[0][0].parts or LETTERS.encode() not in content:

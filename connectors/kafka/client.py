@@ -1,7 +1,7 @@
-"""Connections for commands: an answer within a limited time, or a reason with advice.
+"""Connections of commands: a broker answers within a limited time, or an error explains the failure.
 
-librdkafka retries forever and reports causes separately from failures. This module combines both: what
-is wrong, at which address, and what to do. A refused login or certificate fails immediately, because
+librdkafka retries forever and reports causes separately from failures. This module reports the
+address, the cause and advice in one error. A refused login or certificate fails immediately, because
 waiting does not help. An address that does not answer is retried, because the broker may be starting.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from connectors.kafka.diagnosis import explain
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 
-#: After this time without an answer, a message in the terminal says that the command waits.
+#: Time without an answer after which the terminal shows that the command waits.
 _NOTICE_AFTER_S = 1.0
 _SLICE_S = 0.25
 
@@ -77,12 +77,12 @@ class Connection:
             raise self.silent(timeout_s) from None
 
     def silent(self, waited_s: float) -> BrokerUnavailable:
-        """Return an error that no broker answered, with the cause."""
+        """Return an error which says that no broker answered, and why."""
         self.admin.poll(0)  # runs the error callback
         return BrokerUnavailable(self.failures.explain(self.settings, waited_s))
 
     def refusal(self, action: str, name: str, error: Any) -> BrokerUnavailable:
-        """Return an error that a broker refused an action, with its answer."""
+        """Return an error which says that a broker refused an action, and why."""
         servers = ",".join(self.settings.servers())
         return BrokerUnavailable(f"{servers} did not {action} {name}: {error.args[0].str()}")
 
@@ -142,8 +142,7 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the event loop and return its result; an interrupt such as Ctrl-C cancels
-    it."""
+    """Run a coroutine in the event loop and return its result; Ctrl-C cancels the coroutine."""
     future = asyncio.run_coroutine_threadsafe(work, event_loop())
     try:
         return future.result()

@@ -1,9 +1,9 @@
 """Records and rows of one cluster, for commands.
 
-A cluster's records are in one partition. `PastMessages` reads them newest first: it starts with a small piece
-at the end of the partition and continues with larger pieces before it, until the caller has enough or
-a limit is reached. `Arrivals` has later records. `read_rows` reads rows from the changelog of a table;
-a worker writes rows every few seconds, so the newest changes may be missing.
+A cluster's records are in one partition. `PastMessages` reads the newest records first: a small piece
+at the end of the partition, then larger and earlier pieces, until the caller stops or a limit is
+reached. `Arrivals` reads records that arrive later. `read_rows` reads rows from the changelog of a
+table; a worker writes rows every few seconds, so the newest changes may be missing.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -31,7 +31,7 @@ class SearchProgress:
     records: int = 0
     """Number of records read, including those of other clusters."""
     whole: bool = False
-    """True: it has reached the first record in every partition."""
+    """True: the search has reached the first record of every partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +46,21 @@ class PastMessages:
     """Most records to read per partition, including those of other clusters."""
 
     def newest(
-        self, looked: SearchProgress | None = None, *, any_cluster: bool = False
+        self, progress: SearchProgress | None = None, *, any_cluster: bool = False
     ) -> Iterator[Any]:
-        """Yield messages, newest first; unreadable records are skipped.
+        """Yield the readable messages, newest first; with `any_cluster`, of all clusters.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
-        for record in self.records(looked or SearchProgress()):
+        for record in self.records(progress or SearchProgress()):
             message = decode(self.topic, record.value or b"")
-            named = getattr(message, "cluster", self.cluster)
+            cluster = getattr(message, "cluster", self.cluster)
             if isinstance(message, Refusal):
                 continue
-            if any_cluster or self.cluster in (None, named):
+            if any_cluster or self.cluster in (None, cluster):
                 yield message
 
-    def records(self, looked: SearchProgress) -> Iterator[Record]:
+    def records(self, progress: SearchProgress) -> Iterator[Record]:
         """Yield records, newest first, including those of other clusters.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
@@ -72,21 +72,19 @@ class PastMessages:
         reached = []
         for number in numbers:
             extent = extent_of(self.connection, self.topic, number)
-            reached.append((yield from self._of_partition(extent, looked)))
-        looked.whole = all(reached)
+            reached.append((yield from self._read_back(extent, progress)))
+        progress.whole = all(reached)
 
-    def _of_partition(
-        self, extent: Extent, looked: SearchProgress
-    ) -> Generator[Record, None, bool]:
-        """Yield records of a partition, newest first; return whether its first one was reached."""
-        end, size, left = extent.next_offset, _PIECE, self.records_max
-        while end > extent.first_offset and left > 0:
-            begin = max(extent.first_offset, end - min(size, left))
+    def _read_back(self, extent: Extent, progress: SearchProgress) -> Generator[Record, None, bool]:
+        """Yield records of a partition, newest first; return whether the first record is reached."""
+        end, size, remaining = extent.next_offset, _PIECE, self.records_max
+        while end > extent.first_offset and remaining > 0:
+            begin = max(extent.first_offset, end - min(size, remaining))
             piece = list(read_range(self.connection, self.topic, extent.partition, begin, end))
             for record in reversed(piece):
-                looked.records += 1
+                progress.records += 1
                 yield record
-            left -= end - begin
+            remaining -= end - begin
             end, size = begin, min(size * _GROWTH, _PIECE_MAX)
         return end <= extent.first_offset
 

@@ -1,8 +1,8 @@
 """Find out why no broker can be used, and what to do.
 
-Kafka's clients report little if both sides use different protocols (the broker just disconnects), and
-the same text for several causes of a refused certificate. Therefore the first address is tested step
-by step: name, port, encryption. Otherwise the errors of the client count.
+Kafka's clients explain refused logins and most TLS alerts. They report little if both sides use
+different protocols (the broker just disconnects), and the same text for several causes of a refused
+certificate. Then this module tests the first address step by step: name, port, encryption.
 """
 
 import re
@@ -26,16 +26,16 @@ class Diagnosis:
 
 
 _EXPIRED = (
-    "Renew it on the broker (or the authority's, if that is the one that has expired), and check the clock of this "
-    f"machine. {_CA} is not the cause."
+    "Renew the certificate of the broker or of its authority, and check the clock of this machine. "
+    f"{_CA} is not the cause."
 )
 _EARLY = (
-    "Check the clocks of this machine and of the issuer: the certificate, or its authority's, is not valid yet. "
-    f" {_CA} is not the cause."
+    "Check the clocks of this machine and of the issuer: the certificate of the broker or of its authority is "
+    f"not valid yet. {_CA} is not the cause."
 )
 _UNTRUSTED = f"Check {_CA}: it must contain the authority that signed the broker's certificate."
 _MISNAMED = (
-    "Use an address that the certificate contains instead of {host}, or a certificate that contains it. "
+    "Use an address that the certificate contains, or a certificate that contains {host}. "
     "LOADSTREAM_KAFKA_CHECK_HOSTNAME=false disables this check."
 )
 _UNSUITABLE = "Give the broker another certificate: for servers, with a strong key and signature."
@@ -47,7 +47,7 @@ _VERIFICATION_ADVICE: Mapping[int, str] = {
     19: _UNTRUSTED,
     20: _UNTRUSTED,
     21: _UNTRUSTED,
-    23: "It was revoked: give the broker another certificate.",
+    23: "The certificate was revoked: give the broker another certificate.",
     26: _UNSUITABLE,
     62: _MISNAMED,
     64: _MISNAMED,
@@ -109,7 +109,7 @@ def diagnose_refused_certificate(error: ssl.SSLCertVerificationError, host: str)
 
 def diagnose_alert(text: str) -> Diagnosis | None:
     """Explain a TLS alert of the broker in a client's error; None: the text has no alert."""
-    number = _alert(text)
+    number = _parse_alert(text)
     if number is None:
         return None
     return Diagnosis(text, _ALERT_ADVICE.get(number, _CLIENT_REFUSED))
@@ -119,7 +119,7 @@ def diagnose_handshake(error: OSError, host: str) -> Diagnosis:
     """Explain a handshake that failed for another reason than the broker's certificate."""
     reason = (getattr(error, "reason", None) or "").lower().replace("_", " ")
     cause = f"the TLS handshake with {host} failed ({reason or error.strerror or error})"
-    number = _alert(f"{reason} {error}") if "alert" in reason else None
+    number = _parse_alert(f"{reason} {error}") if "alert" in reason else None
     if number is not None:
         return Diagnosis(cause, _ALERT_ADVICE.get(number, _CLIENT_REFUSED))
     if reason in ("unsupported protocol", "no protocols available", "no shared cipher"):
@@ -127,7 +127,7 @@ def diagnose_handshake(error: OSError, host: str) -> Diagnosis:
     return Diagnosis(cause, f"{_PROTOCOL}: the listener does not seem to use TLS.")
 
 
-def _alert(text: str) -> int | None:
+def _parse_alert(text: str) -> int | None:
     lower = text.lower().replace("_", " ")
     if "alert" not in lower:
         return None
@@ -170,7 +170,7 @@ def diagnose(settings: KafkaSettings, reported: list[str]) -> Diagnosis:
 
 
 def _probe(settings: KafkaSettings, host: str, port: int) -> Diagnosis | None:
-    """Connect step by step; None if that succeeds."""
+    """Connect step by step; return the first step that fails, or None."""
     try:
         connection = socket.create_connection((host, port), timeout=_TIMEOUT_S)
     except socket.gaierror as error:

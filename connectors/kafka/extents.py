@@ -1,4 +1,4 @@
-"""Offsets of partitions: how many partitions a topic has, where they begin and end.
+"""Extents of partitions: the number of a topic's partitions, and their first and next offsets.
 
 Commands use the admin client, which is connected already and names a partition without a leader. The worker
 uses a reader (`Brokers`), so that it needs no second client library.
@@ -60,11 +60,11 @@ def count_partitions(connection: Connection, topic: str) -> int:
 
 def check_partitions(connection: Connection, topic: str) -> None:
     """Raise BrokerUnavailable if the number of partitions differs from the settings."""
-    found, expected = count_partitions(connection, topic), connection.settings.partitions
-    if found != expected:
+    count, expected = count_partitions(connection, topic), connection.settings.partitions
+    if count != expected:
         raise BrokerUnavailable(
-            f"topic {topic} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS is {expected}: set it "
-            f"to {found}"
+            f"topic {topic} has {count} partitions; LOADSTREAM_KAFKA_PARTITIONS is {expected}: set it "
+            f"to {count}"
         )
 
 
@@ -73,8 +73,8 @@ def read_topic_extents(connection: Connection, topic: str) -> tuple[Extent, ...]
 
     Raises BrokerUnavailable if the topic does not exist.
     """
-    found = FoundTopic(topic, count_partitions(connection, topic), 0, None)
-    return read_extents(connection, [found])[topic]
+    existing = FoundTopic(topic, count_partitions(connection, topic), 0, None)
+    return read_extents(connection, [existing])[topic]
 
 
 def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
@@ -82,15 +82,13 @@ def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
     return _read_spans(connection, [(topic, partition)])[topic, partition]
 
 
-def find_offsets_since(
-    connection: Connection, topic: str, partitions: int, since_ms: int
-) -> list[int]:
-    """Return the first offset of each partition with a record of this time or later; -1: none."""
+def find_offsets_since(connection: Connection, topic: str, count: int, since_ms: int) -> list[int]:
+    """Return by partition the offset of the first record of `since_ms` or later; -1: none."""
     from confluent_kafka.admin import OffsetSpec
 
-    places = [(topic, number) for number in range(partitions)]
-    found = _read_offsets(connection, places, OffsetSpec.for_timestamp(since_ms))
-    return [found[place] for place in places]
+    partitions = [(topic, number) for number in range(count)]
+    offsets = _read_offsets(connection, partitions, OffsetSpec.for_timestamp(since_ms))
+    return [offsets[partition] for partition in partitions]
 
 
 def read_extents(
@@ -102,8 +100,8 @@ def read_extents(
     BrokerUnavailable.
     """
     topics = list(topics)
-    places = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
-    spans = _read_spans(connection, places, leaders_timeout_s)
+    partitions = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
+    spans = _read_spans(connection, partitions, leaders_timeout_s)
     return {
         topic.name: tuple(spans[topic.name, p] for p in range(topic.partitions)) for topic in topics
     }
@@ -111,30 +109,33 @@ def read_extents(
 
 def _read_spans(
     connection: Connection,
-    places: list[tuple[str, int]],
+    partitions: list[tuple[str, int]],
     leaders_timeout_s: float | None = None,
 ) -> dict[tuple[str, int], Extent]:
     from confluent_kafka.admin import OffsetSpec
 
-    if not places:
+    if not partitions:
         return {}
     first, following = (
-        _read_offsets(connection, places, spec, leaders_timeout_s)
+        _read_offsets(connection, partitions, spec, leaders_timeout_s)
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
-    return {place: Extent(place[1], first[place], following[place]) for place in places}
+    return {
+        (topic, number): Extent(number, first[topic, number], following[topic, number])
+        for topic, number in partitions
+    }
 
 
 def _read_offsets(
     connection: Connection,
-    places: list[tuple[str, int]],
+    partitions: list[tuple[str, int]],
     spec: Any,
     leaders_timeout_s: float | None = None,
 ) -> dict[tuple[str, int], int]:
     """Return one offset per partition; waits for partitions whose leader is being elected.
 
     The first request may take `connect_timeout_s`, because a broker can be slow. Repeated requests end
-    with the wait for leaders, so that a broker that hangs is reported after little more than that.
+    at the deadline for leaders, so that a broker that hangs is reported soon after the deadline.
     """
     from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
 
@@ -142,26 +143,26 @@ def _read_offsets(
     timeout_s = connection.settings.connect_timeout_s
     deadline = time.monotonic() + (timeout_s if leaders_timeout_s is None else leaders_timeout_s)
     while True:
-        missing = {TopicPartition(*place): spec for place in places if place not in offsets}
+        missing = {TopicPartition(*key): spec for key in partitions if key not in offsets}
         if not missing:
             return offsets
         answers = connection.admin.list_offsets(missing, request_timeout=timeout_s)
-        for place, answer in answers.items():
+        for partition, answer in answers.items():
             try:
-                found = answer.result().offset
+                offset = answer.result().offset
             except KafkaException as error:
                 waits = error.args[0].name() in _LEADER_ERRORS and time.monotonic() < deadline
                 if not waits:
-                    what = f"{place.topic} partition {place.partition}"
-                    raise connection.refusal("report the offsets of", what, error) from None
+                    name = f"{partition.topic} partition {partition.partition}"
+                    raise connection.refusal("report the offsets of", name, error) from None
             else:
-                if found == OFFSET_INVALID:  # librdkafka's value for no answer in time
+                if offset == OFFSET_INVALID:  # librdkafka's value for no answer in time
                     raise connection.silent(timeout_s)
-                offsets[place.topic, place.partition] = found
-        if len(offsets) < len(places):
+                offsets[partition.topic, partition.partition] = offset
+        if len(offsets) < len(partitions):
             time.sleep(0.05)
-            left_s = max(_REPEAT_TIMEOUT_S, deadline - time.monotonic())
-            timeout_s = min(left_s, connection.settings.connect_timeout_s)
+            remaining_s = max(_REPEAT_TIMEOUT_S, deadline - time.monotonic())
+            timeout_s = min(remaining_s, connection.settings.connect_timeout_s)
             # librdkafka remembers a missing topic for half a minute unless its metadata is requested.
             connection.ask(lambda t: connection.admin.list_topics(timeout=t), timeout_s)
 
@@ -177,18 +178,18 @@ class Brokers:
         self._reader: PartitionReader | None = None
         self._silent = False
 
-    async def spans(self, places: set[Partition]) -> dict[Partition, tuple[int, int]] | None:
+    async def spans(self, partitions: set[Partition]) -> dict[Partition, tuple[int, int]] | None:
         """Return first and next offset of each partition; None: no broker answered in time."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 if self._reader is None:
                     self._reader = PartitionReader(self._settings, {})
                     await self._reader.start()
-                spans = await self._reader.extents(sorted(places))
+                spans = await self._reader.extents(sorted(partitions))
         except Exception as error:
             if not self._silent:
-                why = str(error) or type(error).__name__
-                logger.warning("the brokers do not answer: %s", why)
+                reason = str(error) or type(error).__name__
+                logger.warning("the brokers do not answer: %s", reason)
             self._silent = True
             await self.leave()
             return None

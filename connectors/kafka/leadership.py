@@ -1,14 +1,14 @@
-"""Elect the active process of a cluster: a consumer group of which one member is active.
+"""Elect the active process of a cluster: one member of a consumer group.
 
     Leadership.run(work)      joins the group and stays in it
     work(term)                runs while this process is active
     async with term.writing() around each write; waits while another process could be active
 
 The member with the cluster's partition of `placement-decisions` is active. When the group rebalances,
-the active process starts no further write, completes those under way and commits its position; only
-then the rebalance continues. If the partition comes back to this process, and no other process can
-have been active meanwhile, the term continues; otherwise it is over. `connectors.kafka.term` has the
-rules of a term.
+the active process starts no further write, completes the writes under way and commits its position.
+Only then the rebalance continues. If the partition comes back to this process, and no other process
+can have been active meanwhile, the term continues; otherwise it ends. `connectors.kafka.term` has
+the rules of a term.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 #: Pause before joining a group again, in seconds.
 REJOIN_S = 1.0
-#: How long a rebalance waits for members, in seconds: longer than writes and the final commit may take. A
-#: member that is gone is removed after `SESSION_S`.
+#: How long a rebalance waits for members, in seconds: longer than writes and the final commit may take.
+#: The group removes a lost member after `SESSION_S`.
 REBALANCE_S = END_S + 2 * SESSION_S
 #: Most buffered records per topic; reading pauses until some are processed.
 BUFFERED_MAX = 2_000
@@ -60,7 +60,7 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         cluster: the cluster whose partition decides who is active.
         duty: one word; there is one group per cluster and duty.
         topics: topics that the active member reads from the committed offset on.
-        newest: topics that it reads from their newest record on.
+        newest: topics that the active member reads from the newest record on.
         begin: first offset for `topics` without a committed offset; default: the first record.
         """
         self.group = f"loadstream-{duty}-{cluster}"
@@ -68,37 +68,39 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         """The current term of this process; None: it stands by."""
         self._kafka = kafka
         self._home = TopicPartition(LOCK, partition_for(cluster.encode(), kafka.partitions))
-        self._kept = sorted(topics)
-        self._newest = sorted(newest)
-        self._read = (*self._kept, *self._newest)
+        self._committed_topics = sorted(topics)
+        self._newest_topics = sorted(newest)
+        self._topics = (*self._committed_topics, *self._newest_topics)
         self._begin = begin
-        self._work: Callable[[LeaderTerm], Awaitable[None]] = _nothing
+        self._work: Callable[[LeaderTerm], Awaitable[None]] = _wait_until_over
         self._task: asyncio.Future[None] | None = None
         self._assigned: frozenset[Any] = frozenset()
         """Partitions assigned to this process; empty during a rebalance."""
         self._leaving = False
-        self._why_out: str | None = None
-        """Why it left the group, as logged; None: it has joined since."""
+        self._leave_reason: str | None = None
+        """Logged reason why this process left the group; None: it has joined again."""
         self._consumer: Any = None
 
     async def run(self, work: Callable[[LeaderTerm], Awaitable[None]]) -> None:
         """Stay in the group, and run the work whenever this process is active.
 
-        Ends only by cancellation or an exception of `work`; after a KafkaError the group is joined again.
-        The group is left in any case.
+        Joins the group again after a KafkaError. Ends, and leaves the group, only by cancellation or an
+        exception of `work`.
         """
         self._work = work
         while True:
             try:
-                await self._stay()
+                await self._join()
             except* KafkaError as errors:
-                why = "; ".join(str(each) or type(each).__name__ for each in errors.exceptions)
-                if why != self._why_out:
-                    logger.warning("%s: left the group and joins it again: %s", self.group, why)
-                self._why_out = why
+                reason = "; ".join(
+                    str(error) or type(error).__name__ for error in errors.exceptions
+                )
+                if reason != self._leave_reason:
+                    logger.warning("%s: left the group, joining again: %s", self.group, reason)
+                self._leave_reason = reason
             await asyncio.sleep(REJOIN_S)
 
-    async def _stay(self) -> None:
+    async def _join(self) -> None:
         self._leaving, self._assigned = False, frozenset()
         self._consumer = AIOKafkaConsumer(
             **self._kafka.aiokafka_options(),
@@ -114,8 +116,8 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         )
         try:
             await self._consumer.start()
-            self._why_out = None
-            self._consumer.subscribe(sorted({LOCK, *self._read}), listener=self)
+            self._leave_reason = None
+            self._consumer.subscribe(sorted({LOCK, *self._topics}), listener=self)
             while True:
                 await self._step()
         finally:
@@ -137,33 +139,33 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         term, task = self.term, self._task
         if term is None or task is None or term.over.is_set():
             return
-        for place, records in batches.items():
-            if self._is_read(place):
-                term.add_records(place.topic, records)
-        for place in filter(self._is_read, self._consumer.assignment()):
-            if term.count_buffered(place.topic) >= BUFFERED_MAX:
-                self._consumer.pause(place)
-            elif term.count_buffered(place.topic) < BUFFERED_MAX // 2:
-                self._consumer.resume(place)
+        for partition, records in batches.items():
+            if self._is_read(partition):
+                term.add_records(partition.topic, records)
+        for partition in filter(self._is_read, self._consumer.assignment()):
+            if term.count_buffered(partition.topic) >= BUFFERED_MAX:
+                self._consumer.pause(partition)
+            elif term.count_buffered(partition.topic) < BUFFERED_MAX // 2:
+                self._consumer.resume(partition)
         if task.done():
             await task
             raise RuntimeError(f"{self.group}: the work ended before its term")
         if term.is_commit_due:
             await term.confirm()
 
-    def _is_read(self, place: Any) -> bool:
-        return place.partition == self._home.partition and place.topic in self._read
+    def _is_read(self, partition: Any) -> bool:
+        return partition.partition == self._home.partition and partition.topic in self._topics
 
     async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
-        """Called before a rebalance, which waits for it while heartbeats continue."""
+        """Suspend the term; the rebalance waits for this method while heartbeats continue."""
         self._assigned = frozenset()
         if self.term is not None:
             await self.term.suspend()
 
     async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        """Called after a rebalance. It must not wait, because there are no heartbeats until it returns.
+        """Continue or end the term after a rebalance; `_step` starts a new one.
 
-        Reading continues at the old positions; the next step does the rest.
+        This method must not wait, because there are no heartbeats until it returns.
         """
         if self._leaving:
             return
@@ -181,7 +183,7 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
     def _find_foreign(self) -> list[str]:
         """Return topics whose partition for the cluster is assigned to another member."""
         number = self._home.partition
-        topics = (LOCK, *self._read)
+        topics = (LOCK, *self._topics)
         return [topic for topic in topics if TopicPartition(topic, number) not in self._assigned]
 
     async def _take_over(self) -> None:
@@ -189,33 +191,38 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         if foreign := self._find_foreign():
             raise BrokerUnavailable(
                 f"partition {self._home.partition} of {', '.join(foreign)} is assigned to another member, "
-                f"but that of {LOCK} to this one; expected the same number of partitions in all topics: "
-                "run `loadstream topic check`"
+                f"but partition {self._home.partition} of {LOCK} to this process. Expected the same number "
+                "of partitions in all topics: run `loadstream topic check`"
             )
-        positions = await self._positions()
+        positions = await self._find_positions()
         if self._assigned is not assigned:
             return  # the group has rebalanced meanwhile
         self._seek(positions)
         logger.info("%s: this process is active", self.group)
-        self.term = LeaderTerm(self._consumer, self._home.partition, positions, self._kept)
+        self.term = LeaderTerm(
+            self._consumer, self._home.partition, positions, self._committed_topics
+        )
         self._task = asyncio.ensure_future(self._work(self.term))
 
     def _seek(self, positions: Mapping[str, int]) -> None:
         for topic, offset in positions.items():
-            place = TopicPartition(topic, self._home.partition)
-            self._consumer.seek(place, offset)
-            self._consumer.resume(place)
+            partition = TopicPartition(topic, self._home.partition)
+            self._consumer.seek(partition, offset)
+            self._consumer.resume(partition)
 
-    async def _positions(self) -> dict[str, int]:
-        kept = [TopicPartition(topic, self._home.partition) for topic in self._kept]
-        newest = [TopicPartition(topic, self._home.partition) for topic in self._newest]
-        offsets = {place: await self._consumer.committed(place) for place in kept}
-        for place in [place for place in kept if offsets[place] is None]:
-            offsets[place] = await self._begin(*place) if self._begin else 0
+    async def _find_positions(self) -> dict[str, int]:
+        number = self._home.partition
+        newest = [TopicPartition(topic, number) for topic in self._newest_topics]
+        positions: dict[str, int] = {}
+        for topic in self._committed_topics:
+            offset = await self._consumer.committed(TopicPartition(topic, number))
+            if offset is None:
+                offset = await self._begin(topic, number) if self._begin else 0
+            positions[topic] = offset
         if newest:
             ends = await self._consumer.end_offsets(newest)
-            offsets.update({place: max(0, end - 1) for place, end in ends.items()})
-        return {place.topic: offset for place, offset in offsets.items()}
+            positions.update({key.topic: max(0, end - 1) for key, end in ends.items()})
+        return positions
 
     async def _end(self) -> None:
         """End the term and wait for the work to stop."""
@@ -225,12 +232,12 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         _, late = await asyncio.wait([self._task], timeout=END_S)
         for task in late:
             task.cancel()
-        (ended,) = await asyncio.gather(self._task, return_exceptions=True)
+        (result,) = await asyncio.gather(self._task, return_exceptions=True)
         self.term = self._task = None
-        if isinstance(ended, Exception) and not isinstance(ended, TermOver):
-            logger.error("%s: the work failed at the end of its term", self.group, exc_info=ended)
+        if isinstance(result, Exception) and not isinstance(result, TermOver):
+            logger.error("%s: the work failed at the end of its term", self.group, exc_info=result)
         logger.info("%s: this process is no longer active", self.group)
 
 
-async def _nothing(term: LeaderTerm) -> None:
+async def _wait_until_over(term: LeaderTerm) -> None:
     await term.over.wait()

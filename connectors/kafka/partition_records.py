@@ -1,11 +1,11 @@
 """Records of one partition, read asynchronously: a range of offsets, the newest one, or all since a time.
 
-`read_pieces` waits while no broker answers; the other functions raise KafkaError of aiokafka. All of them
-raise ReadTimeout if a broker answers but sends no record for `READ_TIMEOUT_S`. Offsets without a record
-(transaction markers, compacted records) are skipped.
+`read_pieces` waits while no broker answers; the other functions raise KafkaError of aiokafka. All
+functions raise ReadTimeout if a broker answers but sends no record for `READ_TIMEOUT_S`. Offsets
+without a record (transaction markers, compacted records) are skipped.
 
-The embedded broker cannot find offsets by time. There the timestamp of the newest record decides
-whether all records are read or none.
+The embedded broker cannot find offsets by time. From the embedded broker, either all records are
+read or none, depending on the timestamp of the newest record.
 """
 
 import logging
@@ -27,7 +27,7 @@ PIECE_RECORDS_MAX = RECORDS_MAX
 #: Most bytes that a broker sends at once; a larger record is sent alone.
 PIECE_BYTES_MAX = 1024 * 1024
 _POLL_S = 0.2
-#: `read_newest` reads one offset before the end first, then this factor more in each further step.
+#: `read_newest` first reads one offset before the end, then this many times more in each step.
 _GROWTH = 8
 
 
@@ -36,7 +36,7 @@ class ReadTimeout(BrokerUnavailable):
 
 
 def log_deleted(gap: Gap) -> None:
-    """Log that records were deleted before they were read, unless they are the first of a partition."""
+    """Log that records were deleted before they were read, unless a partition starts with the gap."""
     if gap.first_offset > 0:
         logger.warning("%s before they were read", gap)
 
@@ -111,11 +111,11 @@ async def read_since(
     kafka: KafkaSettings, topic: str, partition: int, since_ms: int
 ) -> AsyncIterator[Record]:
     """Yield the records from the first one of `since_ms` or later to the end."""
-    place = (topic, partition)
+    source = (topic, partition)
     async with _connect(kafka) as reader:
-        _, end = await reader.extent(place)
-        first = await _first_since(reader, place, since_ms)
-        async with aclosing(_read(reader, place, first, end)) as pieces:
+        _, end = await reader.extent(source)
+        first = await _first_since(reader, source, since_ms)
+        async with aclosing(_read(reader, source, first, end)) as pieces:
             async for piece in pieces:
                 for record in piece:
                     yield record
@@ -139,21 +139,21 @@ async def follow_partition(
                     yield record
 
 
-async def _first_since(reader: PartitionReader, place: Partition, since_ms: int) -> int:
-    offset = await reader.offset_since(place, since_ms)
+async def _first_since(reader: PartitionReader, partition: Partition, since_ms: int) -> int:
+    offset = await reader.offset_since(partition, since_ms)
     if offset is not None:
         return offset
-    first, end = await reader.extent(place)
-    record = await _newest(reader, place)
+    first, end = await reader.extent(partition)
+    record = await _newest(reader, partition)
     return first if record is not None and record.timestamp_ms >= since_ms else end
 
 
-async def _newest(reader: PartitionReader, place: Partition) -> Record | None:
-    first, end = await reader.extent(place)
+async def _newest(reader: PartitionReader, partition: Partition) -> Record | None:
+    first, end = await reader.extent(partition)
     offsets = 1
     while end > first:
         begin = max(first, end - offsets)
-        pieces = [piece async for piece in _read(reader, place, begin, end)]
+        pieces = [piece async for piece in _read(reader, partition, begin, end)]
         if pieces:
             return pieces[-1][-1]
         if begin == first:
@@ -164,22 +164,22 @@ async def _newest(reader: PartitionReader, place: Partition) -> Record | None:
 
 async def _read(
     reader: PartitionReader,
-    place: Partition,
+    partition: Partition,
     first: int,
     end: int,
     on_deleted: Callable[[Gap], None] = lambda gap: None,
 ) -> AsyncGenerator[list[Record], None]:
     """Yield pieces, none of them empty."""
-    reader.assign({place: first})
+    reader.assign({partition: first})
     progressed_s = time.monotonic()
-    while not reader.has_passed(place, end):
+    while not reader.has_passed(partition, end):
         records = await reader.poll(_POLL_S)
         if records is None:
             if time.monotonic() - progressed_s > READ_TIMEOUT_S:
-                await reader.extent(place)  # raises KafkaError if no broker answers
+                await reader.extent(partition)  # raises KafkaError if no broker answers
                 raise ReadTimeout(
-                    f"topic {place[0]}, partition {place[1]}: no record after offset "
-                    f"{reader.position(place)} for {READ_TIMEOUT_S:.0f} s; expected records up to "
+                    f"topic {partition[0]}, partition {partition[1]}: no record after offset "
+                    f"{reader.position(partition)} for {READ_TIMEOUT_S:.0f} s; expected records up to "
                     f"{end - 1}. Check whether the partition has a leader."
                 )
             continue

@@ -1,7 +1,7 @@
-"""Produce JSON lines into a topic. Every line is first validated as its consumer would read it.
+"""Produce JSON lines to a topic. Every line is first validated in the same way as by its consumer.
 
 A line is sent unchanged, including unknown fields, so that newer producers lose nothing. Unknown
-fields are reported, because most of them are mistyped. Key, partition and timestamp come from the
+fields are reported, because most unknown fields are mistyped. Key, partition and timestamp come from the
 message (`schemas.topics.catalog`). A refused line is reported with its number and not sent. Delivery
 is acknowledged by all replicas. Retries cause no duplicates; producing a file twice does.
 """
@@ -44,7 +44,7 @@ class ProduceSummary:
     """Number of records older than the retention of the topic."""
     seconds: float = 0.0
     stopped: bool = False
-    """True: a line was refused, and the rest was not read."""
+    """True: a line was refused, and the later lines were not read."""
     unknown: dict[UnknownField, int] = field(default_factory=dict)
     """Number of lines per unknown field."""
 
@@ -127,14 +127,14 @@ def read_lines(stream: BinaryIO) -> Iterator[list[tuple[int, bytes]]]:
     Keeps only the beginning of a line that is too long, because a stream without line breaks must not fill the
     memory.
     """
-    number, rest = 0, b""
+    number, unfinished = 0, b""
     while piece := stream.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
-        *lines, rest = (rest + piece).split(b"\n")
-        rest = rest[: VALUE_BYTES_MAX + 1]
+        *lines, unfinished = (unfinished + piece).split(b"\n")
+        unfinished = unfinished[: VALUE_BYTES_MAX + 1]
         yield list(enumerate(lines, number + 1))
         number += len(lines)
-    if rest:
-        yield [(number + 1, rest)]
+    if unfinished:
+        yield [(number + 1, unfinished)]
 
 
 def _target(

@@ -2,11 +2,12 @@
 
 Retries cause no duplicates (idempotence). zstd makes a journal record or a sample several times
 smaller. `Producer` is asynchronous, for processes between Kafka and a cluster. `Sender` blocks, for
-commands. Per partition one batch of `_BATCH_BYTES` is sent while another is filled; then callers wait.
+commands. Per partition one batch of `_BATCH_BYTES` is sent while the next batch is filled. If both are
+full, callers wait.
 
 Without `expire_s`, records and callers wait without a limit while brokers are down or a partition has
-no leader. If a broker refuses a record, the next call of `check` or `send` raises. The process then ends, and
-work that is not marked as done is repeated.
+no leader. If a broker refuses a record, the next call of `check` or `send` raises BrokerUnavailable.
+The process then ends, and its next start repeats the work that is not marked as done.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 #: Compression of all records.
 COMPRESSION = "zstd"
-#: Timeout of one request, or of handing over one record, in seconds; then it is logged and retried.
+#: Timeout of one request, or of handing over one record, in seconds; a timeout is logged and retried.
 REQUEST_S = 60.0
 #: Timeout of an acknowledgement for commands, in seconds.
 DELIVERY_S = 30.0
@@ -71,7 +72,7 @@ class RecordTooLong(ValueError):
 class OutgoingRecord(NamedTuple):
     topic: str
     value: bytes | None
-    place: RecordPlace
+    target: RecordPlace
     number: int = 0
     """Number of the record in errors; 0: its number among all sent records."""
 
@@ -156,8 +157,8 @@ class Producer:
                 f"topic {topic}: the record has {len(value)} bytes; expected at most "
                 f"{VALUE_BYTES_MAX}"
             )
-        place = place_record(TOPIC_BY_NAME[topic], message)
-        return await self.send_record(OutgoingRecord(topic, value, place))
+        target = place_record(TOPIC_BY_NAME[topic], message)
+        return await self.send_record(OutgoingRecord(topic, value, target))
 
     async def send_record(self, record: OutgoingRecord) -> asyncio.Future[Any]:
         """Hand a record over; the returned future is done when the record is acknowledged."""
@@ -184,14 +185,14 @@ class Producer:
         """Wait until all records are acknowledged or have failed."""
         if not self._under_way:
             return
-        # A record can take the timeout twice: until it is sent, and until the answer comes.
+        # Sending a record and waiting for its answer can take the timeout each.
         timeout_s = None if self._expire_s is None else 2 * self._expire_s
         _, late = await asyncio.wait(self._under_way, timeout=timeout_s)
         for acknowledged in late:
             acknowledged.cancel()
 
     def check(self, unit: str = "record") -> None:
-        """Raise BrokerUnavailable if a record failed; `unit` is what the numbers of records count."""
+        """Raise BrokerUnavailable if a record failed; the message calls a record `unit`."""
         if self.failures:
             number, reason = min(self.failures)
             raise BrokerUnavailable(
@@ -202,15 +203,15 @@ class Producer:
     async def _hand_over(self, record: OutgoingRecord) -> asyncio.Future[Any]:
         from aiokafka.errors import KafkaTimeoutError
 
-        topic, value, place, _ = record
+        topic, value, target, _ = record
         while True:
             try:
                 acknowledged: asyncio.Future[Any] = await self._producer.send(
                     topic,
                     value,
-                    key=place.key,
-                    partition=place.partition,
-                    timestamp_ms=place.timestamp_ms,
+                    key=target.key,
+                    partition=target.partition,
+                    timestamp_ms=target.timestamp_ms,
                 )
             except KafkaTimeoutError:
                 if self._expire_s is not None:
@@ -228,7 +229,7 @@ class Producer:
 
 
 class Sender:
-    """A `Producer` for commands, which blocks; a context manager. Records expire after `DELIVERY_S`."""
+    """A blocking `Producer` for commands; a context manager. Records expire after `DELIVERY_S`."""
 
     def __init__(self, connection: Connection, *, linger_ms: int = 20) -> None:
         """Connect; raises BrokerUnavailable."""
@@ -252,11 +253,11 @@ class Sender:
 
     def send(self, topic: str, message: Any) -> None:
         """Hand a message over without waiting for its acknowledgement."""
-        place = place_record(TOPIC_BY_NAME[topic], message)
-        self.send_records([OutgoingRecord(topic, encode(message), place)])
+        target = place_record(TOPIC_BY_NAME[topic], message)
+        self.send_records([OutgoingRecord(topic, encode(message), target)])
 
     def send_records(self, records: Iterable[OutgoingRecord]) -> list[asyncio.Future[Any]]:
-        """Hand records over without waiting for acknowledgements. Many at once are much faster."""
+        """Hand records over without waiting for acknowledgements; one call for many is much faster."""
 
         async def send() -> list[asyncio.Future[Any]]:
             return [await self._producer.send_record(record) for record in records]
@@ -266,7 +267,7 @@ class Sender:
     def flush(self, unit: str = "record") -> None:
         """Wait until all records are acknowledged.
 
-        Raises BrokerUnavailable with the number of the first record that failed; `unit` is what it counts.
+        Raises BrokerUnavailable with `unit` and number of the first record that failed.
         """
         wait_for(self._producer.flush())
         try:

@@ -69,7 +69,7 @@ class Gap:
 
 
 class TopicReplaced(RuntimeError):
-    """A partition ends before the wanted offset; the message has both offsets."""
+    """A partition ends before the expected offset; the message has both offsets."""
 
 
 class PartitionReader:
@@ -91,7 +91,7 @@ class PartitionReader:
         settings: how to reach Kafka.
         starts: offset of the first record to read, by partition.
         fetch_wait_ms: how long a broker may delay an answer without records; the embedded broker
-            always does.
+            always waits so long.
         fetch_bytes_max: most bytes of a partition per fetch; a larger record is sent alone.
         records_max: most records that `poll` returns.
         """
@@ -101,7 +101,7 @@ class PartitionReader:
         self._fetch_bytes_max = fetch_bytes_max
         self._records_max = records_max
         self._consumer: Any = None
-        self._places: dict[Partition, Any] = {}
+        self._topic_partitions: dict[Partition, Any] = {}
         self._seen_ms: dict[Partition, int | None] = {}
         self._ended: dict[Partition, int] = {}
         self._answers: dict[Partition, _Answer] = {}
@@ -127,15 +127,14 @@ class PartitionReader:
         from aiokafka import TopicPartition
 
         self._next = dict(starts)
-        self._places = {place: TopicPartition(*place) for place in starts}
-        self._consumer.assign(list(self._places.values()))
-        for place, offset in starts.items():
-            self._consumer.seek(self._places[place], offset)
+        self._topic_partitions = {partition: TopicPartition(*partition) for partition in starts}
+        self._consumer.assign(list(self._topic_partitions.values()))
+        for partition, offset in starts.items():
+            self._consumer.seek(self._topic_partitions[partition], offset)
         self._seen_ms = dict.fromkeys(starts)
         self._ended = {}
 
     async def stop(self) -> None:
-        """Disconnect."""
         if self._consumer is None:
             return
         try:
@@ -150,43 +149,42 @@ class PartitionReader:
     def partitions(self) -> frozenset[Partition]:
         return frozenset(self._next)
 
-    def position(self, place: Partition) -> int:
+    def position(self, partition: Partition) -> int:
         """Return the offset after the last one that was read or skipped."""
-        return self._next[place]
+        return self._next[partition]
 
-    def has_passed(self, place: Partition, end: int) -> bool:
+    def has_passed(self, partition: Partition, end: int) -> bool:
         """Tell whether all records before the offset `end` have been read."""
-        return self._next[place] >= end or self._ended.get(place, -1) >= end
+        return self._next[partition] >= end or self._ended.get(partition, -1) >= end
 
-    def has_ended(self, place: Partition) -> bool:
+    def has_ended(self, partition: Partition) -> bool:
         """Tell whether the broker has no records after the position."""
-        return place in self._ended
+        return partition in self._ended
 
-    async def extent(self, place: Partition) -> tuple[int, int]:
+    async def extent(self, partition: Partition) -> tuple[int, int]:
         """Return first and next offset of a partition."""
-        return (await self.extents([place]))[place]
+        return (await self.extents([partition]))[partition]
 
-    async def extents(self, places: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
+    async def extents(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
         """Return first and next offset of each partition."""
         from aiokafka import TopicPartition
 
-        if not places:
+        if not partitions:
             await self._consumer.topics()  # to find out whether a broker answers
             return {}
-        partitions = [TopicPartition(*place) for place in places]
-        first = await self._consumer.beginning_offsets(partitions)
-        ends = await self._consumer.end_offsets(partitions)
-        return {(place.topic, place.partition): (first[place], ends[place]) for place in partitions}
+        topic_partitions = [TopicPartition(*partition) for partition in partitions]
+        first = await self._consumer.beginning_offsets(topic_partitions)
+        ends = await self._consumer.end_offsets(topic_partitions)
+        return {(p.topic, p.partition): (first[p], ends[p]) for p in topic_partitions}
 
-    async def offset_since(self, place: Partition, since_ms: int) -> int | None:
-        """Return the offset of the first record of `since_ms` or later; None: the broker knows
-        none."""
+    async def offset_since(self, partition: Partition, since_ms: int) -> int | None:
+        """Return the offset of the first record of `since_ms` or later; None: no known offset."""
         from aiokafka import TopicPartition
 
-        partition = TopicPartition(*place)
-        times = {partition: max(0, since_ms)}
-        found = (await self._consumer.offsets_for_times(times))[partition]
-        return None if found is None or found.offset < 0 else found.offset
+        topic_partition = TopicPartition(*partition)
+        times = {topic_partition: max(0, since_ms)}
+        answer = (await self._consumer.offsets_for_times(times))[topic_partition]
+        return None if answer is None or answer.offset < 0 else answer.offset
 
     @property
     def silent_s(self) -> float:
@@ -194,9 +192,10 @@ class PartitionReader:
         return time.monotonic() - self._answered_s
 
     async def poll(self, wait_s: float) -> list[Record | Gap] | None:
-        """Return the next records; waits for the first one.
+        """Return the next records; waits for the first record.
 
-        An empty list: a partition has ended, or offsets without records were skipped. None: neither.
+        Returns an empty list if a partition has ended or offsets without records were skipped, and
+        None if nothing has changed.
 
         Raises:
             TopicReplaced: a partition ends before its position.
@@ -204,8 +203,8 @@ class PartitionReader:
         from aiokafka.errors import OffsetOutOfRangeError
 
         answers = {
-            place: (self._consumer.last_poll_timestamp(each), self._consumer.highwater(each))
-            for place, each in self._places.items()
+            partition: (self._consumer.last_poll_timestamp(key), self._consumer.highwater(key))
+            for partition, key in self._topic_partitions.items()
         }
         if answers != self._answers:
             self._answers, self._answered_s = answers, time.monotonic()
@@ -215,57 +214,55 @@ class PartitionReader:
             )
         except OffsetOutOfRangeError as error:
             self._answered_s = time.monotonic()
-            found = [
-                await self._skip_deleted((each.topic, each.partition)) for each in error.args[0]
-            ]
-            return [gap for gap in found if gap is not None]
+            gaps = [await self._skip_deleted((key.topic, key.partition)) for key in error.args[0]]
+            return [gap for gap in gaps if gap is not None]
         records: list[Record | Gap] = [
             Record(
-                place.topic,
-                place.partition,
-                each.offset,
-                NO_TIME if each.timestamp is None else each.timestamp,
-                each.key,
-                each.value,
+                key.topic,
+                key.partition,
+                record.offset,
+                NO_TIME if record.timestamp is None else record.timestamp,
+                record.key,
+                record.value,
             )
-            for place, batch in batches.items()
-            for each in batch
+            for key, batch in batches.items()
+            for record in batch
         ]
         # With fewer records than the maximum, no fetched record is left.
-        moved = await self._move(answers, drained=len(records) < self._records_max)
-        return records if records or moved else None
+        changed = await self._update(answers, drained=len(records) < self._records_max)
+        return records if records or changed else None
 
-    async def _move(self, answers: Mapping[Partition, _Answer], *, drained: bool) -> bool:
-        """Update positions and ends of the partitions; tell whether one has changed."""
+    async def _update(self, answers: Mapping[Partition, _Answer], *, drained: bool) -> bool:
+        """Update the positions and ends of partitions; return whether any of them has changed."""
         changed = False
-        for place, each in self._places.items():
-            position = await self._consumer.position(each)
-            if position != self._next[place]:
-                self._next[place] = position
-                self._seen_ms[place] = self._consumer.last_poll_timestamp(each)
-                self._ended.pop(place, None)
+        for partition, key in self._topic_partitions.items():
+            position = await self._consumer.position(key)
+            if position != self._next[partition]:
+                self._next[partition] = position
+                self._seen_ms[partition] = self._consumer.last_poll_timestamp(key)
+                self._ended.pop(partition, None)
                 changed = True
                 continue
-            answered_ms, end = answers[place]
-            if drained and answered_ms not in (None, self._seen_ms[place]) and end is not None:
+            answered_ms, end = answers[partition]
+            if drained and answered_ms not in (None, self._seen_ms[partition]) and end is not None:
                 # The broker has answered without records since the position was reached.
-                changed |= place not in self._ended
-                self._ended[place] = end
+                changed |= partition not in self._ended
+                self._ended[partition] = end
         return changed
 
-    async def _skip_deleted(self, place: Partition) -> Gap | None:
+    async def _skip_deleted(self, partition: Partition) -> Gap | None:
         """Continue with the first existing record."""
-        topic, partition = place
-        first, end = await self.extent(place)
-        missing = self._next[place]
+        topic, number = partition
+        first, end = await self.extent(partition)
+        missing = self._next[partition]
         if missing > end:
             raise TopicReplaced(
-                f"{topic} partition {partition} ends at offset {end}; expected records from offset "
+                f"{topic} partition {number} ends at offset {end}; expected records from offset "
                 f"{missing} on: the topic was deleted and created again. Restart this process"
             )
-        self._next[place] = max(missing, first)
-        self._consumer.seek(self._places[place], self._next[place])
-        return Gap(topic, partition, missing, first) if missing < first else None
+        self._next[partition] = max(missing, first)
+        self._consumer.seek(self._topic_partitions[partition], self._next[partition])
+        return Gap(topic, number, missing, first) if missing < first else None
 
 
 class Reader:
@@ -292,25 +289,24 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Disconnect."""
         wait_for(self._reader.stop())
 
     def poll(self, wait_s: float) -> list[Record | Gap]:
-        """Return the next records; waits for the first one, or for the end of a partition."""
+        """Return the next records; waits for the first record, or for the end of a partition."""
         return self._run(self._reader.poll(wait_s)) or []
 
     def more(self, *, due: bool) -> list[Record | Gap]:
-        """Return the next records; with `due`, a missing record is an error, too.
+        """Return the next records, or none; with `due`, raise an error if no record arrives.
 
         Raises:
             BrokerUnavailable: no broker has answered for `connect_timeout_s`, or a due record has not
-                arrived for three times as long.
+                arrived within three times `connect_timeout_s`.
         """
         began_s = time.monotonic()
-        found: list[Record | Gap] | None = self._run(self._reader.poll(_WAIT_S))
-        if found is not None:
+        records: list[Record | Gap] | None = self._run(self._reader.poll(_WAIT_S))
+        if records is not None:
             self._silent_s = 0.0
-            return found
+            return records
         timeout_s = self._connection.settings.connect_timeout_s
         if due or self._reader.silent_s > timeout_s:
             reachable = self._is_reachable()
@@ -355,30 +351,26 @@ class Cursor:
         self, connection: Connection, topic: str, partition: int, first_offset: int = 0
     ) -> None:
         """Start at an offset; call `close` at the end."""
-        self._place = (topic, partition)
-        self._reader = Reader(connection, {self._place: first_offset})
+        self._partition = (topic, partition)
+        self._reader = Reader(connection, {self._partition: first_offset})
         self._buffered: deque[Record] = deque()
 
     def close(self) -> None:
-        """Disconnect."""
         self._reader.close()
 
     def through(self, last_offset: int) -> Iterator[Record]:
-        """Yield the records after the previous ones, up to and including an offset.
-
-        Raises BrokerUnavailable.
-        """
+        """Yield the next records up to and including an offset. Raises BrokerUnavailable."""
         while True:
             while self._buffered:
                 if self._buffered[0].offset > last_offset:
                     return
                 yield self._buffered.popleft()
-            if self._reader.has_passed(self._place, last_offset + 1):
+            if self._reader.has_passed(self._partition, last_offset + 1):
                 return
-            if self._reader.has_ended(self._place):
+            if self._reader.has_ended(self._partition):
                 return
-            found = self._reader.more(due=True)
-            self._buffered.extend(record for record in found if isinstance(record, Record))
+            records = self._reader.more(due=True)
+            self._buffered.extend(record for record in records if isinstance(record, Record))
 
 
 def read_range(

@@ -31,29 +31,29 @@ logger = logging.getLogger(__name__)
 RETRY_S = 1.0
 
 
-async def ask_until_answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
-    """Return the result of a request; repeats it while no broker answers. `what` is logged once."""
+async def ask_until_answered(request: Callable[[], Awaitable[T]], action: str) -> T:
+    """Return the result of a request, repeated until a broker answers; `action` is logged once."""
     silent = False
     while True:
         try:
-            return await ask()
+            return await request()
         except KafkaError as error:
             if not is_temporary(error):
                 raise
             if not silent:
-                logger.warning("%s: trying again until brokers answer: %s", what, error)
+                logger.warning("%s: trying again until brokers answer: %s", action, error)
             silent = True
             await asyncio.sleep(RETRY_S)
 
 
-async def connect_client(make: Callable[[], Any]) -> Any:
+async def connect_client(create: Callable[[], Any]) -> Any:
     """Return a started client of aiokafka; waits until a broker answers."""
-    return await ask_until_answered(lambda: start_client(make), "connecting")
+    return await ask_until_answered(lambda: start_client(create), "connecting")
 
 
-async def start_client(make: Callable[[], Any]) -> Any:
+async def start_client(create: Callable[[], Any]) -> Any:
     """Return a started client of aiokafka. Raises KafkaError if no broker answers."""
-    client = make()
+    client = create()
     try:
         await client.start()
     except BaseException:

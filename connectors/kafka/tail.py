@@ -1,8 +1,8 @@
 """Records of a topic as they arrive, without a consumer group, so no committed offset changes.
 
-A bounded read ends at the end of the partitions when it began; following continues. Records are in
-order within a partition, and so within a cluster. Deleted records are reported as a `Gap`: the embedded
-broker drops the oldest after about 5 MB per partition, a real one by its retention.
+A bounded read stops at the offsets where the partitions ended at its start. A following read continues.
+Records are in order within a partition, and so within a cluster. Deleted records are reported as a
+`Gap`: the embedded broker keeps about 5 MB per partition, a real broker keeps records by its retention.
 """
 
 from base64 import b64encode
@@ -26,7 +26,7 @@ from schemas.topics.codec import decode
 #: Where reading begins; a number is a record timestamp in milliseconds since 1970.
 Start = Literal["beginning", "end"] | int
 #: Formats of a time, for messages.
-TIMES = (
+TIME_FORMATS = (
     "an age such as 15m or 2h, a time such as 2026-11-20T14:00:00Z (default zone: UTC), or "
     "milliseconds since 1970"
 )
@@ -53,10 +53,10 @@ class Entry:
         """
         if isinstance(self.message, DeadLetter):
             return parse_cluster(self.message)
-        named = getattr(self.message, "cluster", None)
-        if named is None and isinstance(self.message, Refusal) and self.key is not None:
-            named = self.key.decode(errors="replace").partition("/")[0]
-        return named
+        cluster = getattr(self.message, "cluster", None)
+        if cluster is None and isinstance(self.message, Refusal) and self.key is not None:
+            cluster = self.key.decode(errors="replace").partition("/")[0]
+        return cluster
 
 
 def parse_start(text: str, now_ms: int) -> Start:
@@ -66,14 +66,14 @@ def parse_start(text: str, now_ms: int) -> Start:
     """
     if text in ("beginning", "end"):
         return text  # type: ignore[return-value]  # mypy keeps `str`
-    found_ms = parse_time(text, now_ms)
-    if found_ms is None:
-        raise ValueError(f"found {text!r}; expected beginning, end, {TIMES}")
-    return found_ms
+    start_ms = parse_time(text, now_ms)
+    if start_ms is None:
+        raise ValueError(f"found {text!r}; expected beginning, end, {TIME_FORMATS}")
+    return start_ms
 
 
 def parse_time(text: str, now_ms: int) -> int | None:
-    """Return one of `TIMES` in milliseconds since 1970; None: invalid text."""
+    """Parse a time (see `TIME_FORMATS`) into milliseconds since 1970; None: invalid text."""
     if (ago_ms := duration_ms(text)) is not None:
         return now_ms - ago_ms
     if text.isascii() and text.isdecimal() and len(text) == 13:
@@ -105,46 +105,48 @@ def read_entries(
     extents = extents or read_topic_extents(connection, topic.name)
     if last is not None:
         extents = tuple(
-            replace(each, first_offset=max(each.first_offset, each.next_offset - last))
-            for each in extents
+            replace(extent, first_offset=max(extent.first_offset, extent.next_offset - last))
+            for extent in extents
         )
-    starts = _starts(connection, topic.name, start, extents)
-    ends = {(topic.name, each.partition): each.next_offset for each in extents}
-    for each in extents:
-        first = starts[topic.name, each.partition]
+    starts = _find_starts(connection, topic.name, start, extents)
+    ends = {(topic.name, extent.partition): extent.next_offset for extent in extents}
+    for extent in extents:
+        first = starts[topic.name, extent.partition]
         # A read from the beginning starts at offset 0.
-        if start != "end" and last is None and first == each.first_offset > 0:
-            yield Gap(topic.name, each.partition, 0, first)
-    starts = {place: first for place, first in starts.items() if follow or first < ends[place]}
+        if start != "end" and last is None and first == extent.first_offset > 0:
+            yield Gap(topic.name, extent.partition, 0, first)
+    starts = {p: first for p, first in starts.items() if follow or first < ends[p]}
     # Without a start time, all timestamps are accepted, even negative ones.
     since_ms = start if isinstance(start, int) else INT64_MIN
     with Reader(connection, starts) as reader:
         unfinished = set(starts)
         while unfinished:
-            for found in reader.more(due=not follow):
-                if isinstance(found, Gap):
-                    yield found
-                elif found.timestamp_ms >= since_ms and (
-                    follow or found.offset < ends[found.topic, found.partition]
+            for record in reader.more(due=not follow):
+                if isinstance(record, Gap):
+                    yield record
+                elif record.timestamp_ms >= since_ms and (
+                    follow or record.offset < ends[record.topic, record.partition]
                 ):
-                    yield Entry(*found, decode(topic.name, found.value))
+                    yield Entry(*record, decode(topic.name, record.value))
             if not follow:
                 unfinished = {p for p in unfinished if not reader.has_passed(p, ends[p])}
 
 
-def _starts(
+def _find_starts(
     connection: Connection, topic: str, start: Start, extents: tuple[Extent, ...]
 ) -> dict[Partition, int]:
     if start == "end":
-        return {(topic, each.partition): each.next_offset for each in extents}
+        return {(topic, extent.partition): extent.next_offset for extent in extents}
     # The embedded broker cannot find offsets by time: older records are read and skipped.
     if start == "beginning" or connection.embedded:
-        return {(topic, each.partition): each.first_offset for each in extents}
+        return {(topic, extent.partition): extent.first_offset for extent in extents}
     # Brokers interpret negative times as other requests, or refuse them.
     since = find_offsets_since(connection, topic, len(extents), max(0, start))
     return {
-        (topic, each.partition): max(each.first_offset, first if first >= 0 else each.next_offset)
-        for each, first in zip(extents, since, strict=True)
+        (topic, extent.partition): max(
+            extent.first_offset, first if first >= 0 else extent.next_offset
+        )
+        for extent, first in zip(extents, since, strict=True)
     }
 
 
@@ -196,8 +198,7 @@ class Selection:
         pod: tuple[str, str] | None,
         kind: str | None = None,
     ) -> "Selection":
-        """Return a selection; raises ValueError if records of the topic do not have these
-        properties."""
+        """Return a selection; raises ValueError if the topic's records lack a selected property."""
         if cluster is not None and topic.key not in _KEYS_WITH_CLUSTER:
             raise ValueError(
                 f"--cluster: records of {topic.name} do not belong to a single cluster (their key is the "
@@ -207,7 +208,7 @@ class Selection:
             "pod" in cls.model_fields or "pods" in cls.model_fields for cls in topic.classes
         ):
             raise ValueError(f"--pod: records of {topic.name} do not belong to a pod")
-        fields = (each.model_fields.get("kind") for each in topic.classes)
+        fields = (message_class.model_fields.get("kind") for message_class in topic.classes)
         kinds = [field.default for field in fields if field is not None]
         if kind is not None and kind not in kinds:
             allowed = f"allowed are {', '.join(kinds)}" if kinds else "its records have no kind"
@@ -216,7 +217,6 @@ class Selection:
 
     @property
     def is_filtering(self) -> bool:
-        """Whether there is any filter."""
         return self != Selection()
 
     def matches(self, entry: Entry) -> bool:

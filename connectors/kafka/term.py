@@ -1,9 +1,9 @@
-"""The term in which a process is the active one of its group: when it may write, and what is done.
+"""The term of the active process of a group: when the process may write, and its progress.
 
-A process that was suspended, or disconnected from its brokers, learns too late that another is active.
-Therefore `writing` commits to the group's coordinator first, unless a commit succeeded recently. After
-a commit the coordinator gives the partition to no other member for the session timeout; we rely on half
-of that time.
+A process that was suspended, or disconnected from its brokers, learns too late that another process
+is active. Therefore `writing` first commits to the group's coordinator, unless a commit succeeded
+recently. After a commit the coordinator gives the partition to no other member for the session
+timeout; we rely on half of that time.
 
 A request that was sent before the end of the term can still arrive later. Such a request must be
 harmless: bindings and evictions have the pod's uid as precondition.
@@ -31,8 +31,8 @@ LEASE_S = SESSION_S / 2
 COMMIT_S = 1.0
 #: Pause after a failed commit, in seconds.
 RETRY_S = 0.25
-#: How long a rebalance waits for writes, in seconds. The API server aborts a request after a minute, Kafka
-#: a record.
+#: How long a rebalance waits for writes, in seconds. The API server aborts a request after a minute, and
+#: Kafka a record.
 END_S = 75.0
 
 
@@ -50,8 +50,7 @@ class LeaderTerm:
         positions: Mapping[str, int],
         committed: Collection[str],
     ) -> None:
-        """`positions` are the offsets to read on from, by topic; progress is committed for topics
-        in `committed`."""
+        """`positions`: first offset to read, by topic; `committed`: topics with committed progress."""
         self.partition = partition
         """The cluster's partition in every topic."""
         self.over = asyncio.Event()
@@ -83,7 +82,7 @@ class LeaderTerm:
             yield record
 
     def count_buffered(self, topic: str) -> int:
-        """Return the number of records of a topic that are read and not yet processed."""
+        """Return the number of a topic's records that are read and not yet processed."""
         return self._queues[topic].qsize()
 
     def mark_done(self, topic: str, next_offset: int) -> None:
@@ -134,30 +133,29 @@ class LeaderTerm:
             return await self._commit()
 
     async def _commit(self) -> bool:
-        asked_at_s = time.monotonic()
+        requested_at_s = time.monotonic()
         done = {LOCK: 0, **self._done}
-        offsets = {TopicPartition(topic, self.partition): at for topic, at in done.items()}
+        offsets = {TopicPartition(topic, self.partition): offset for topic, offset in done.items()}
         try:
             # Not `wait_for`, which loses a cancellation if the answer has already arrived.
             async with asyncio.timeout(SESSION_S):
                 await self._consumer.commit(offsets)
         except (KafkaError, TimeoutError) as error:
-            why = str(error) or type(error).__name__
-            logger.info("the group did not confirm that this process is active: %s", why)
+            reason = str(error) or type(error).__name__
+            logger.info("the group did not confirm that this process is active: %s", reason)
             return False
-        self._confirmed_at_s = asked_at_s
+        self._confirmed_at_s = requested_at_s
         self._committed = done
         return True
 
     @property
     def is_commit_due(self) -> bool:
         """Whether there is uncommitted progress and the last commit is old enough."""
-        more = any(self._committed.get(topic) != at for topic, at in self._done.items())
-        return more and time.monotonic() - self._confirmed_at_s > COMMIT_S
+        changed = any(self._committed.get(topic) != offset for topic, offset in self._done.items())
+        return changed and time.monotonic() - self._confirmed_at_s > COMMIT_S
 
     async def suspend(self) -> None:
-        """Start no further writes, wait for those under way, and commit: the group is about to
-        rebalance."""
+        """Before a rebalance: block new writes, wait for the writes under way, and commit."""
         self._running.clear()
         try:
             async with asyncio.timeout(END_S):
@@ -171,14 +169,13 @@ class LeaderTerm:
 
     @property
     def is_unbroken(self) -> bool:
-        """Whether no other process was active since `suspend`, because the commit there is recent.
+        """Whether the commit of `suspend` is so recent that no other process was active since then.
 
         A suspended process may have been replaced meanwhile and get the partition back.
         """
         return time.monotonic() - self._suspended_at_s < SESSION_S
 
     def resume(self) -> None:
-        """Continue an unbroken term after a rebalance."""
         self._running.set()
 
     def end(self) -> None:

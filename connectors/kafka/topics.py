@@ -1,9 +1,9 @@
-"""Expected topics, and their differences from existing ones.
+"""Expected topics, and their differences from existing topics.
 
-Expected are all topics of `schemas.topics.catalog` and the changelogs of its tables. They must exist
-before a worker starts: Faust creates topics too late for the first assignment. Existing topics are
-compared setting by setting. A difference is reported with advice. A setting that a broker does not
-report is unknown, and not assumed to be right.
+The expected topics are the topics of `schemas.topics.catalog` and the changelogs of its tables. They must
+exist before a worker starts: Faust creates topics too late for the first assignment. Existing topics
+are compared setting by setting. Each difference is reported with advice. If a broker does not report
+a setting, the setting counts as unknown.
 """
 
 from collections.abc import Iterable, Mapping
@@ -109,59 +109,59 @@ def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
     )
 
 
-def compare(expected: ExpectedTopic, found: FoundTopic | None) -> list[Finding]:
-    """Return the findings about one topic; empty if everything is known and as expected."""
+def compare(expected: ExpectedTopic, existing: FoundTopic | None) -> list[Finding]:
+    """Return the findings about one topic; empty if all settings are known and as expected."""
     name = expected.name
-    if found is None:
+    if existing is None:
         remedy = "Create it with `loadstream topic create`."
         return [Finding(name, "missing", "topic", "to exist", "none", remedy)]
     findings = []
-    if found.partitions != expected.partitions:
+    if existing.partitions != expected.partitions:
         findings.append(
             Finding(
-                name, "differs", "partitions", str(expected.partitions), str(found.partitions),
-                "This is refused, because with another number keys hash to other partitions, and two workers "
-                f"would write one cluster. Set LOADSTREAM_KAFKA_PARTITIONS={found.partitions} if all topics have "
+                name, "differs", "partitions", str(expected.partitions), str(existing.partitions),
+                "loadstream refuses this: with another number, keys hash to other partitions, and two workers "
+                f"would write one cluster. Set LOADSTREAM_KAFKA_PARTITIONS={existing.partitions} if all topics have "
                 "this number. Otherwise delete this topic, create it with `loadstream topic create`, and run "
                 "`loadstream partition reset` for every partition.",
             )
         )  # fmt: skip
-    if expected.replication is not None and found.replication != expected.replication:
+    if expected.replication is not None and existing.replication != expected.replication:
         findings.append(
             Finding(
-                name, "differs", "replication", str(expected.replication), str(found.replication),
+                name, "differs", "replication", str(expected.replication), str(existing.replication),
                 "Move it with Kafka's kafka-reassign-partitions.sh, or set "
-                f"LOADSTREAM_KAFKA_REPLICATION_FACTOR={found.replication}.",
+                f"LOADSTREAM_KAFKA_REPLICATION_FACTOR={existing.replication}.",
             )
         )  # fmt: skip
-    return findings + _compare_config(expected, found)
+    return findings + _compare_config(expected, existing)
 
 
-def _compare_config(expected: ExpectedTopic, found: FoundTopic) -> list[Finding]:
-    if found.config is None:
+def _compare_config(expected: ExpectedTopic, existing: FoundTopic) -> list[Finding]:
+    if existing.config is None:
         settings = ", ".join(expected.config)
-        remedy = f"It cannot be known: {found.reason}."
-        return [Finding(found.name, "unknown", settings, "as documented", "unknown", remedy)]
-    findings = []
+        remedy = f"The settings cannot be compared: {existing.reason}."
+        return [Finding(existing.name, "unknown", settings, "as documented", "unknown", remedy)]
+    name, findings = existing.name, []
     expected_config = dict(expected.config)
-    if found.replication >= COPIES_ACKNOWLEDGED_TWICE:  # also if it is the brokers' default
+    if existing.replication >= COPIES_ACKNOWLEDGED_TWICE:  # also if it is the brokers' default
         expected_config |= ACKNOWLEDGED_TWICE
-    for setting, wanted in expected_config.items():
-        value = found.config.get(setting)
+    for setting, expected_value in expected_config.items():
+        value = existing.config.get(setting)
         if value is None:
             remedy = "This broker does not know the setting (Kafka 3.6 or newer does)."
-            findings.append(Finding(found.name, "unknown", setting, wanted, "unknown", remedy))
-        elif value != wanted:
+            findings.append(Finding(name, "unknown", setting, expected_value, "unknown", remedy))
+        elif value != expected_value:
             remedy = "Set it with `loadstream topic create --mend`."
-            findings.append(Finding(found.name, "differs", setting, wanted, value, remedy))
+            findings.append(Finding(name, "differs", setting, expected_value, value, remedy))
     return findings
 
 
 def compare_all(
-    expected: Iterable[ExpectedTopic], found: Mapping[str, FoundTopic]
+    expected: Iterable[ExpectedTopic], existing: Mapping[str, FoundTopic]
 ) -> dict[str, list[Finding]]:
     """Return the findings about every expected topic, by name."""
-    return {topic.name: compare(topic, found.get(topic.name)) for topic in expected}
+    return {topic.name: compare(topic, existing.get(topic.name)) for topic in expected}
 
 
 def find_worst_grade(findings: Iterable[Finding]) -> Grade:

@@ -1,10 +1,10 @@
-"""A real Kubernetes cluster: its objects, their usage, and commands that are carried out in it.
+"""A real Kubernetes cluster: reports its objects and their usage, and executes commands.
 
     duties            the processes between a cluster and Kafka: watch, collect, bind, evict
-    watch             what there is, and what wants a node
-    sources           what measures nodes: kubelets, the metrics API, Prometheus, Koordinator
-    sinks             binding, evicting, explaining; Events; Koordinator's PodMigrationJobs
-    api               one API server, asked in raw JSON: access, requests, errors, lists and watches
+    watch             reports nodes, pods and workloads, and requests nodes for waiting pods
+    sources           measure nodes: kubelets, the metrics API, Prometheus, Koordinator
+    sinks             bind, evict, explain; Events; Koordinator's PodMigrationJobs
+    api               client of one API server: access, requests, errors, lists and watches
 
 `rights.yaml` has the role of each duty.
 """

@@ -1,9 +1,9 @@
 """Address of an API server, and credentials for it.
 
-They come from a kubeconfig (`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`) with one of its contexts;
-inside a cluster without a kubeconfig, from the service account of the pod. Several files in `KUBECONFIG`
-are merged as by kubectl: the first one takes precedence. Credentials change while a process runs: tokens
-of service accounts every hour, those of plugins at their own times. Therefore they are read again
+Both come from a context of a kubeconfig (`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`), or, inside a
+cluster without a kubeconfig, from the service account of the pod. Several files in `KUBECONFIG` are
+merged as by kubectl: the first file takes precedence. Credentials change while a process runs: tokens of
+service accounts every hour, tokens of plugins at any time. Therefore credentials are read again
 regularly, and when a server refuses them.
 """
 
@@ -32,7 +32,7 @@ from connectors.kubernetes.api.errors import AccessError
 
 #: Credentials are read again after this time, in seconds; tokens of service accounts live longer.
 RENEW_S = 60.0
-#: Longest time to read them, in seconds: all requests wait, and a plugin may hang.
+#: Longest time to read credentials, in seconds: all requests wait, and a plugin may hang.
 READ_S = 30.0
 
 #: Exceptions of reading credentials. A file that is just being written may have any content.
@@ -60,13 +60,13 @@ class Access:
 
     async def configuration(self, *, renewed: bool = False) -> Configuration:
         """Return the configuration, read again if it is old or `renewed`; raises AccessError."""
-        found = self._configuration
-        if found is None or renewed or time.monotonic() - self._loaded_at_s > RENEW_S:
+        configuration = self._configuration
+        if configuration is None or renewed or time.monotonic() - self._loaded_at_s > RENEW_S:
             if self._reading is None:
                 self._reading = asyncio.create_task(self._read())
-                self._reading.add_done_callback(self._has_read)
-            found = await asyncio.shield(self._reading)
-        return found
+                self._reading.add_done_callback(self._end_reading)
+            configuration = await asyncio.shield(self._reading)
+        return configuration
 
     def expire(self) -> None:
         self._loaded_at_s = float("-inf")
@@ -80,14 +80,14 @@ class Access:
         except _UNREADABLE as error:
             why = " ".join(_reason(error).split()) or type(error).__name__
             if limit.expired():
-                why = f"reading took longer than {READ_S:g} s; perhaps its plugin hangs"
+                why = f"reading took longer than {READ_S:g} s; perhaps a plugin hangs"
             raise AccessError(f"{self.origin}: {why}; {_ADVICE}") from error
-        before, self._configuration, self._loaded_at_s = self._configuration, fresh, now_s
-        for name in _files(before) - _files(fresh):
+        previous, self._configuration, self._loaded_at_s = self._configuration, fresh, now_s
+        for name in _files(previous) - _files(fresh):
             _remove_file(name)  # a plugin may return a new certificate each time
         return fresh
 
-    def _has_read(self, reading: "asyncio.Task[Configuration]") -> None:
+    def _end_reading(self, reading: "asyncio.Task[Configuration]") -> None:
         self._reading = None
         if not reading.cancelled():
             reading.exception()  # mark as retrieved: all callers may have been cancelled
@@ -104,8 +104,7 @@ def _files(configuration: Configuration | None) -> set[str]:
 def _forget_lost_files() -> None:
     """Forget deleted files with certificates, so that the client library writes them again.
 
-    It writes certificates of kubeconfigs and plugins to a temporary folder, from which systems remove
-    unused files after some days.
+    The library keeps them in a temporary folder, where systems remove unused files after some days.
     """
     files = kube_config._temp_files  # noqa: SLF001 - no other way
     for content in [content for content, name in files.items() if not Path(name).exists()]:
@@ -131,9 +130,9 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
         return Access(_from_service_account, "the pod's service account")
 
     async def from_kubeconfig(configuration: Configuration) -> None:
-        kubeconfigs = _read(paths)
+        kubeconfigs = _read_kubeconfigs(paths)
         chosen = context or _current_context(kubeconfigs)
-        _check(kubeconfigs, chosen)
+        _check_user(kubeconfigs, chosen)
         await load_kube_config(
             os.pathsep.join(map(str, kubeconfigs)),
             chosen,
@@ -158,14 +157,14 @@ def _reason(error: Exception) -> str:
 
 
 def _default_kubeconfigs() -> tuple[Path, ...]:
-    if named := os.environ.get("KUBECONFIG"):
-        return tuple(Path(each).expanduser() for each in named.split(os.pathsep) if each)
-    usual = Path.home() / ".kube" / "config"
+    if variable := os.environ.get("KUBECONFIG"):
+        return tuple(Path(path).expanduser() for path in variable.split(os.pathsep) if path)
+    default = Path.home() / ".kube" / "config"
     in_pod = os.environ.get(SERVICE_HOST_ENV_NAME) and Path(SERVICE_TOKEN_FILENAME).exists()
-    return (usual,) if usual.exists() and not in_pod else ()
+    return (default,) if default.exists() and not in_pod else ()
 
 
-def _read(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+def _read_kubeconfigs(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
     """Return the existing kubeconfigs that are not empty; raises ConfigException."""
     existing = [path for path in paths if path.exists()]
     if not existing:
@@ -186,62 +185,65 @@ def _read(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
 
 
 def _current_context(kubeconfigs: Mapping[Path, dict[str, Any]]) -> str | None:
-    """Return that of the first file with one, as kubectl; the client library uses the last file."""
-    for found in kubeconfigs.values():
-        if context := found.get("current-context"):
+    """Return the first current-context, as kubectl does; the client library uses the last file."""
+    for content in kubeconfigs.values():
+        if context := content.get("current-context"):
             return str(context)
     return None
 
 
-def _check(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> None:
-    """Raise ConfigException without context or user, where the client library has no clear error."""
-    contexts = _named(kubeconfigs, "contexts")
+def _check_user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> None:
+    """Raise ConfigException for a missing context or user, because the library's error is unclear."""
+    contexts = _entries_by_name(kubeconfigs, "contexts")
     if context is None:
         names = ", ".join(contexts) or "none"
         raise ConfigException(f"there is no current-context; contexts are {names}")
     if context not in contexts:
-        return  # the client library reports it
-    user, users = _user_name(contexts[context]), _named(kubeconfigs, "users")
+        return  # the client library reports an unknown context
+    user, users = _user_name(contexts[context]), _entries_by_name(kubeconfigs, "users")
     if user not in users:
-        who = f"has the unknown user {user}" if user else "has no user"
-        raise ConfigException(f"context {context} {who}; users are {', '.join(users) or 'none'}")
+        problem = f"has the unknown user {user}" if user else "has no user"
+        names = ", ".join(users) or "none"
+        raise ConfigException(f"context {context} {problem}; users are {names}")
 
 
 def _user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> dict[str, Any]:
     """Return the user of a checked context."""
-    name = _user_name(_named(kubeconfigs, "contexts")[str(context)])
-    return _named(kubeconfigs, "users")[str(name)].get("user") or {}
+    name = _user_name(_entries_by_name(kubeconfigs, "contexts")[str(context)])
+    return _entries_by_name(kubeconfigs, "users")[str(name)].get("user") or {}
 
 
 def _user_name(context: Mapping[str, Any]) -> str | None:
     return (context.get("context") or {}).get("user")
 
 
-def _named(kubeconfigs: Mapping[Path, dict[str, Any]], what: str) -> dict[str, dict[str, Any]]:
+def _entries_by_name(
+    kubeconfigs: Mapping[Path, dict[str, Any]], field: str
+) -> dict[str, dict[str, Any]]:
     """Return the entries of all files by name; the first entry of a name counts."""
-    named: dict[str, dict[str, Any]] = {}
-    for found in kubeconfigs.values():
-        for each in found.get(what) or ():
-            named.setdefault(str(each.get("name")), each)
-    return named
+    entries: dict[str, dict[str, Any]] = {}
+    for content in kubeconfigs.values():
+        for entry in content.get(field) or ():
+            entries.setdefault(str(entry.get("name")), entry)
+    return entries
 
 
 def _token(configuration: Configuration) -> str:
     """Return the token without its prefix; empty: none."""
-    found: str = configuration.api_key.get("BearerToken") or ""
-    return found.removeprefix("Bearer").strip()
+    token: str = configuration.api_key.get("BearerToken") or ""
+    return token.removeprefix("Bearer").strip()
 
 
 def _trim_token(configuration: Configuration) -> None:
     """Remove the line break at the end of a token file, which headers must not have."""
-    if found := configuration.api_key.get("BearerToken"):
-        configuration.api_key["BearerToken"] = found.strip()
+    if token := configuration.api_key.get("BearerToken"):
+        configuration.api_key["BearerToken"] = token.strip()
 
 
 async def _from_service_account(configuration: Configuration) -> None:
     load_incluster_config(  # type: ignore[no-untyped-call]
         client_configuration=configuration,
-        try_refresh_token=False,  # `Access` reads it again
+        try_refresh_token=False,  # `Access` reads the token again
         token_filename=SERVICE_TOKEN_FILENAME,
         cert_filename=SERVICE_CERT_FILENAME,
     )

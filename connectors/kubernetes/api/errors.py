@@ -49,10 +49,10 @@ def build_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErro
 
 def _status_object(body: bytes) -> dict[str, Any]:
     try:
-        found = orjson.loads(body)
+        content = orjson.loads(body)
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) and found.get("kind") == "Status" else {}
+    return content if isinstance(content, dict) and content.get("kind") == "Status" else {}
 
 
 def _seconds(value: object) -> float | None:

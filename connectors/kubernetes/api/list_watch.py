@@ -10,9 +10,9 @@
 - If the version is too old (410), a list follows. A list also follows if the server does not know the
   version, because its store was restored. Such a server accepts the watch and stays silent until its own
   versions have reached that version. Therefore the version is requested before a watch continues.
-- A page that fails is requested again a few times, but not the pages before it. A list that cannot be
+- A page that fails is requested again a few times; earlier pages are not. A list that cannot be
   completed has no `Ended`; another `Begun` follows. The pauses between such lists grow.
-- Failed requests are repeated forever with growing pauses; `failing_since_s` tells since when they fail.
+- Failed requests are repeated forever with growing pauses, and `failing_since_s` is set meanwhile.
 
 Only the resource version is kept. The reader compares lists to find deleted objects.
 """
@@ -37,19 +37,19 @@ logger = logging.getLogger(__name__)
 PAGE_OBJECTS = 500
 #: A watch ends after this time, in seconds, and continues, so that a dead connection is noticed soon.
 WATCH_S = 55
-#: A silent watch is given up this time after its end, in seconds.
+#: A watch without data is given up this time after its planned end, in seconds.
 SILENCE_S = 15.0
 #: After a watch that was shorter than this, in seconds, there is a pause of this length.
 BRIEF_S = 0.5
-#: Pauses between attempts, in seconds. The longest one applies to pauses that the server asks for, too.
+#: Pauses between attempts, in seconds. The longest pause also limits pauses that the server requires.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 20.0
 #: Statuses of a collection that does not exist, or must not be read.
 _ABSENT = (403, 404)
 #: Most attempts at one page, half a minute with pauses. A new list would request all pages again, and the
 #: server keeps a list for some minutes.
 PAGE_ATTEMPTS_MAX = 8
-#: A list within this time after another one is delayed, in seconds: a server that refuses every watch must
-#: not send all its pods again and again.
+#: A list within this time after another list is delayed, in seconds: a server that refuses every watch
+#: must not send all its pods again and again.
 LISTS_APART_S = 30.0
 #: The server does not know the requested version, because its store was restored.
 _TOO_LARGE = "ResourceVersionTooLarge"
@@ -111,7 +111,7 @@ class ListWatch:
         """`path` of the collection, such as `/api/v1/pods`."""
         self.path = path
         self.failing_since_s: float | None = None
-        """Since when requests fail, by the monotonic clock; None: the last request succeeded."""
+        """Monotonic time of the first failed request; None: the last request succeeded."""
         self.why = ""
         """The last failure, in a sentence."""
         self.lists = 0
@@ -132,14 +132,14 @@ class ListWatch:
                         async for event in listed:
                             yield event
                 else:
-                    await self._find_version(self._version)
+                    await self._check_version(self._version)
                 async with aclosing(self._watch()) as changes:
                     async for event in changes:
                         yield event
             except _Outdated as outdated:
                 logger.info("%s: %s; listing again", self.path, outdated)
                 self._version = None
-                await self._before_list()
+                await self._pause_before_list()
             except (ApiError, ApiUnreachable, AccessError) as error:
                 if (
                     self._version is None
@@ -161,8 +161,8 @@ class ListWatch:
             async with aclosing(self._pages()) as pages:
                 async for page in pages:
                     version = page["metadata"]["resourceVersion"]
-                    for found in page.get("items") or ():
-                        yield Present(found)
+                    for obj in page.get("items") or ():
+                        yield Present(obj)
         except ApiError as error:
             if error.status == 410:
                 raise _Outdated("its pages were read too slowly") from error
@@ -178,7 +178,7 @@ class ListWatch:
         while True:
             try:
                 async for page in self._server.pages(self.path, self._page_objects, after):
-                    self._succeeded()
+                    self._note_success()
                     after, attempts = page["metadata"].get("continue") or "", 0
                     yield page
             except (ApiError, ApiUnreachable, AccessError) as error:
@@ -189,7 +189,7 @@ class ListWatch:
             else:
                 return
 
-    async def _find_version(self, version: str) -> None:
+    async def _check_version(self, version: str) -> None:
         """Check that the server has reached this version; raises _Outdated if it has not."""
         query = {
             "resourceVersion": version,
@@ -217,10 +217,10 @@ class ListWatch:
         try:
             silence_s = WATCH_S + SILENCE_S
             async with aclosing(
-                self._server.lines(self.path, query, silence_s, self._answered)
+                self._server.lines(self.path, query, silence_s, self._note_accepted)
             ) as lines:
                 async for line in lines:
-                    self._succeeded()
+                    self._note_success()
                     event = self._read(line)
                     if event is not None:
                         yield event
@@ -228,34 +228,34 @@ class ListWatch:
             if error.status == 410:
                 raise _Outdated(error.message) from error
             raise
-        self._succeeded()
+        self._note_success()
         if time.monotonic() - began_s < BRIEF_S:  # perhaps the server is shutting down
             await asyncio.sleep(BRIEF_S)
 
     def _read(self, line: bytes) -> Event | None:
         """Return the event of a line; None: a bookmark. Raises _Outdated for an error."""
         try:
-            read = orjson.loads(line)
-            kind, found = read["type"], read["object"]
+            event = orjson.loads(line)
+            kind, obj = event["type"], event["object"]
             if kind != "ERROR":
-                self._version = found["metadata"]["resourceVersion"]
+                self._version = obj["metadata"]["resourceVersion"]
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise _Outdated(f"its watch sent {line[:200]!r}, which is not an event") from error
         if kind == "ERROR":
-            raise _Outdated(str(found.get("message") or found))
+            raise _Outdated(str(obj.get("message") or obj))
         if kind == "BOOKMARK":
             return None
-        return Deleted(found) if kind == "DELETED" else Changed(found)
+        return Deleted(obj) if kind == "DELETED" else Changed(obj)
 
-    def _answered(self) -> None:
-        """Note that a watch was accepted; pauses are reset by its first event."""
+    def _note_accepted(self) -> None:
+        """Note that a watch was accepted; its first event resets the pauses."""
         self.failing_since_s, self.why = None, ""
 
-    def _succeeded(self) -> None:
-        self._answered()
+    def _note_success(self) -> None:
+        self._note_accepted()
         self._pause_s = PAUSE_FIRST_S
 
-    async def _before_list(self) -> None:
+    async def _pause_before_list(self) -> None:
         if time.monotonic() - self._listed_at_s > LISTS_APART_S:
             self._list_pause_s = PAUSE_FIRST_S
         await asyncio.sleep(self._list_pause_s * random.uniform(0.5, 1.0))  # noqa: S311

@@ -6,8 +6,8 @@
     lines    the lines of a watch, until it ends
 
 Each request has a timeout, and concurrent requests are limited. A request without an answer raises
-`ApiUnreachable`; it may have been executed. A request whose credentials were refused (401) is sent once
-again with new credentials. No other request is repeated here.
+`ApiUnreachable`, although the server may have executed the request. If credentials are refused (401),
+the request is sent once more with new credentials. No other request is repeated here.
 """
 
 import asyncio
@@ -134,8 +134,8 @@ class ApiServer:
     async def pages(self, path: str, limit: int, after: str = "") -> AsyncIterator[dict[str, Any]]:
         """Yield the pages of a list with one resource version, `limit` objects each.
 
-        With `after`, the `continue` of a page, the list continues after this page. Raises ApiError (410: the
-        rest of the list has expired) and ApiUnreachable.
+        With `after` (the `continue` of a page), the list continues after this page. Raises ApiError (410:
+        the remaining pages have expired) and ApiUnreachable.
         """
         query: dict[str, str | int] = {"limit": limit}
         if after:
@@ -143,10 +143,10 @@ class ApiServer:
         while True:
             page = await self.get(path, query)
             yield page
-            rest = (page.get("metadata") or {}).get("continue")
-            if not rest:
+            after = (page.get("metadata") or {}).get("continue") or ""
+            if not after:
                 return
-            query["continue"] = rest
+            query["continue"] = after
 
     async def lines(
         self,
@@ -237,13 +237,13 @@ async def _read_body(answer: aiohttp.ClientResponse) -> bytes:
 
 async def _split(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a body, without a limit of their length."""
-    begun: list[bytes] = []
+    parts: list[bytes] = []
     async for piece in answer.content.iter_any():
-        first, *others = piece.split(b"\n")
-        begun.append(first)
-        for other in others:
-            if line := b"".join(begun):
+        end_of_line, *following = piece.split(b"\n")
+        parts.append(end_of_line)
+        for start_of_line in following:
+            if line := b"".join(parts):
                 yield line
-            begun = [other]
-    if any(begun):
+            parts = [start_of_line]
+    if any(parts):
         raise ApiUnreachable("the watch was cut off within a line")

@@ -1,7 +1,7 @@
 """Connections to an API server.
 
-Certificates are in files, which may change while requests use the old connections. So there is a session
-per state of the files. All but the newest are closed after their last use.
+Certificate files may change while requests use old connections. So each state of the files has its own
+session. An older session is closed after its last request.
 """
 
 import time
@@ -20,7 +20,7 @@ from kubernetes_asyncio.client.rest import RESTClientObject
 from connectors.kubernetes.api.access import Access
 
 #: Shortest time between two checks of the certificates' files, in seconds.
-LOOK_S = 1.0
+CHECK_S = 1.0
 #: Buffer of an answer: etcd limits objects to 1.5 MiB.
 _READ_AHEAD_BYTES = 2 * 1024 * 1024
 
@@ -38,17 +38,17 @@ class Session:
     def of(cls, configuration: Any) -> Self:
         """Create connections like kubernetes-asyncio, in a session that reads the environment once.
 
-        Its own session looks for proxies and reads ~/.netrc in another thread with every request, which
-        is a third of the cost of a request. A password in ~/.netrc is not used.
+        The library's session looks for proxies and reads ~/.netrc in another thread with every request,
+        which is a third of the cost of a request. A password in ~/.netrc is not used.
         """
         # No limit of connections: each watch has one, and the caller limits other requests.
-        made = RESTClientObject(configuration, maxsize=0)
-        connector = made.pool_manager.connector
-        made.pool_manager.detach()
+        client = RESTClientObject(configuration, maxsize=0)
+        connector = client.pool_manager.connector
+        client.pool_manager.detach()
         return cls(
             aiohttp.ClientSession(connector=connector, read_bufsize=_READ_AHEAD_BYTES),
-            made.proxy or _proxy_of_environment(str(configuration.host)),
-            made.server_hostname,
+            client.proxy or _proxy_of_environment(str(configuration.host)),
+            client.server_hostname,
         )
 
 
@@ -59,67 +59,65 @@ class Sessions:
         self._access = access
         self._sessions: dict[tuple[Any, ...], Session] = {}
         self._newest: tuple[Any, ...] = ()
-        self._looked: tuple[Any, float] = (None, 0.0)
-        """The configuration whose files were last checked, and when."""
+        self._checked: tuple[Any, float] = (None, 0.0)
+        """The configuration that was last checked for changed files, and the time of the check."""
 
     async def close(self) -> None:
-        """Close all connections."""
-        self._looked = (None, 0.0)
+        self._checked = (None, 0.0)
         while self._sessions:
-            _, used = self._sessions.popitem()
-            await used.http.close()
+            _, session = self._sessions.popitem()
+            await session.http.close()
 
     @asynccontextmanager
     async def use(self, configuration: Any) -> AsyncIterator[Session]:
         """Yield the session with this configuration's current certificates."""
-        used = self._current(configuration)
-        used.users += 1
+        session = self._find_current(configuration)
+        session.users += 1
         try:
-            yield used
+            yield session
         finally:
-            used.users -= 1
+            session.users -= 1
             if len(self._sessions) > 1:
                 await self._close_older()
 
-    def _current(self, configuration: Any) -> Session:
-        seen, at_s = self._looked
+    def _find_current(self, configuration: Any) -> Session:
+        checked, checked_at_s = self._checked
         now_s = time.monotonic()
-        if configuration is not seen or now_s - at_s > LOOK_S:
+        if configuration is not checked or now_s - checked_at_s > CHECK_S:
             try:
-                key = _identity(configuration)
+                key = _build_key(configuration)
             except OSError:
                 self._access.expire()  # the files may have moved
                 raise
             if key not in self._sessions:
                 self._sessions[key] = Session.of(configuration)
-            self._newest, self._looked = key, (configuration, now_s)
+            self._newest, self._checked = key, (configuration, now_s)
         return self._sessions[self._newest]
 
     async def _close_older(self) -> None:
-        for each in [k for k, v in self._sessions.items() if k != self._newest and not v.users]:
-            await self._sessions.pop(each).http.close()
+        for key in [k for k, v in self._sessions.items() if k != self._newest and not v.users]:
+            await self._sessions.pop(key).http.close()
 
 
 def _proxy_of_environment(host: str) -> str | None:
     """Return the proxy by HTTPS_PROXY, HTTP_PROXY and NO_PROXY; None: no proxy."""
-    found, proxies = urlsplit(host), getproxies()
-    if proxy_bypass(found.netloc) or _in_ranges(found.hostname or "", proxies.get("no", "")):
+    url, proxies = urlsplit(host), getproxies()
+    if proxy_bypass(url.netloc) or _in_ranges(url.hostname or "", proxies.get("no", "")):
         return None
-    return proxies.get(found.scheme)
+    return proxies.get(url.scheme)
 
 
 def _in_ranges(host: str, no_proxy: str) -> bool:
-    """Tell whether NO_PROXY has a range with this address, which kubectl supports and Python does
-    not."""
-    for each in no_proxy.split(","):
-        with suppress(ValueError):  # one of them is a name
-            if ip_address(host) in ip_network(each.strip(), strict=False):
+    """Tell whether a range in NO_PROXY has this address; Python does not support ranges."""
+    for entry in no_proxy.split(","):
+        with suppress(ValueError):  # the host or the entry is a name
+            if ip_address(host) in ip_network(entry.strip(), strict=False):
                 return True
     return False
 
 
-def _identity(configuration: Any) -> tuple[Any, ...]:
-    """Return what determines a session: address, TLS settings, and times of the files."""
+def _build_key(configuration: Any) -> tuple[Any, ...]:
+    """Return the key of a session: address, TLS settings, and times of the files."""
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     return (
         configuration.host,

@@ -7,5 +7,5 @@
     job_status  writes migration statuses to PodMigrationJobs, and drains to nodes
     telemetry   metrics and health of a process
 
-Per cluster and duty one process is active (`connectors.kafka.leadership`); others stand by.
+Per cluster and duty one process is active (`connectors.kafka.leadership`); other processes stand by.
 """

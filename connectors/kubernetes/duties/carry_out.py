@@ -6,7 +6,7 @@
 Records are read in order and executed concurrently. A record is done when its outcome is acknowledged,
 and the committed offset never passes an unfinished record. After a crash, the process therefore starts
 with the oldest unfinished record. The pod's uid makes repetitions harmless, and outcomes on the topic
-tell what was done before. An unreadable record is logged and skipped; the worker writes no such records.
+show which commands were executed. An unreadable record is logged and skipped; the worker writes none.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 CLOCK = "clock"
 OUTCOMES = "command-outcomes"
-#: A new group starts with commands of this age, because older ones have expired; outcomes are read as far
-#: back. Times are log time, which may be behind this machine's clock, because it stops without a worker.
+#: A new group starts with commands and outcomes of this age, because older commands have expired. Log time
+#: may be behind this machine's clock, because log time stops without a worker.
 LOOK_BACK_MS = 15 * 60_000
 #: Most unfinished commands; then reading waits.
 UNDER_WAY_MAX = 1_000
@@ -80,7 +80,7 @@ class CommandExecutor:
     async def begin(self, topic: str, partition: int) -> int:
         """Return the first offset for a new group: commands that may not have expired."""
         record = await read_newest(self._kafka, CLOCK, partition)
-        tick = None if record is None else _tick(record)
+        tick = None if record is None else _decode_tick(record)
         since_ms = _since_ms(wall_clock.now_ms() if tick is None else tick.now_ms)
         return await find_first_since(self._kafka, topic, partition, since_ms)
 
@@ -95,7 +95,7 @@ class CommandExecutor:
         ticks = term.records(CLOCK)
         # Expiry needs the time. Before the first tick there are no decisions.
         async for record in ticks:
-            if (tick := _tick(record)) is not None:
+            if (tick := _decode_tick(record)) is not None:
                 break
         else:
             return  # the term is over
@@ -125,8 +125,8 @@ class CommandExecutor:
         try:
             command = decode(self._topic, record.value)
             if isinstance(command, Refusal):
-                place = f"{record.topic} partition {record.partition} offset {record.offset}"
-                logger.error("%s: skipped: %s", place, command.reason)
+                position = f"{record.topic} partition {record.partition} offset {record.offset}"
+                logger.error("%s: skipped: %s", position, command.reason)
             else:
                 await rules.carry_out(command)
             term.mark_done(self._topic, progress.end(record.offset))
@@ -142,19 +142,19 @@ def _since_ms(log_ms: int) -> int:
 
 
 async def _stop(term: LeaderTerm, rules: CommandRules) -> None:
-    """Stop the rules when the term is over, so that nothing waits for another attempt."""
+    """Stop the rules when the term is over, so that no command waits for another attempt."""
     await term.over.wait()
     rules.stop()
 
 
 async def _follow(ticks: AsyncIterator[Any], rules: CommandRules) -> None:
     async for record in ticks:
-        tick = _tick(record)
+        tick = _decode_tick(record)
         if tick is not None:
             rules.advance_clock(tick.now_ms)
 
 
-def _tick(record: Any) -> ClockTick | None:
+def _decode_tick(record: Any) -> ClockTick | None:
     """Return the clock tick of a record; None: it is invalid."""
     tick = decode(CLOCK, record.value)
     return tick if isinstance(tick, ClockTick) else None

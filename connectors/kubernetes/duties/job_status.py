@@ -1,9 +1,9 @@
 """Write statuses of migrations and refusals to PodMigrationJobs, and drains to nodes.
 
-A request that the worker refuses has no migration; it is in `dead-letters`, which are followed from the
-beginning of the term (in each term, jobs without a status are requested again). A status waits until
-all jobs are known. A failed write of a status is not repeated here, because the next status of the
-migration says more. A cordon is repeated until the API server answers. Records of other clusters are
+A request that the worker refuses has no migration, only a dead letter. Dead letters are followed from
+the beginning of the term, because each term requests jobs without a status again. A status waits until
+all jobs are listed. A failed write of a status is not repeated here, because the next status of the
+migration replaces it. A cordon is repeated until the API server answers. Records of other clusters are
 ignored.
 """
 
@@ -44,7 +44,7 @@ class JobStatus:
         async for record in term.records(STATUS):
             status = decode(STATUS, record.value)
             if isinstance(status, MigrationStatus) and status.cluster == self._cluster:
-                await term.run_during(self._jobs.listed())  # a status is done only after that
+                await term.run_during(self._jobs.wait_until_listed())
                 try:
                     async with term.writing():
                         await self._jobs.report(status)
@@ -98,4 +98,4 @@ class JobRefusals:
                 request = parse_refused_request(letter) if isinstance(letter, DeadLetter) else None
                 if request is not None and request[0] == self._cluster:
                     async with term.writing():
-                        await self._jobs.refused(request[1], letter.reason)
+                        await self._jobs.report_refusal(request[1], letter.reason)

@@ -6,8 +6,8 @@
     bind      placement-decisions ──▶ bindings, and explanations for users of pods without a node
     evict     eviction-commands ──▶ evictions; PodMigrationJobs ◀─▶ migrations
 
-Each duty has its own API server session, so that duties do not wait for each other, and needs only its
-own permissions.
+Each duty has its own API server session, so that duties do not wait for each other. A duty needs only
+its own permissions.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ RELIST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DutyContext:
-    """What the duties of one process share."""
+    """Connections, producers and metrics that the duties of one process share."""
 
     kafka: KafkaSettings
     cluster: str
@@ -71,30 +71,32 @@ class Duty:
     topics: tuple[str, ...] = ()
     """Topics read from the committed offset on."""
     newest: tuple[str, ...] = ()
-    """Topics read from their newest record on."""
+    """Topics read from the newest record on."""
     begin: Beginning | None = None
 
 
-async def watch(around: DutyContext, schedulers: Collection[str]) -> Duty:
+async def watch(context: DutyContext, schedulers: Collection[str]) -> Duty:
     """Report the state of the cluster."""
-    server = await around.stack.enter_async_context(ApiServer(around.access))
+    server = await context.stack.enter_async_context(ApiServer(context.access))
 
     async def messages() -> Messages:
-        watched = KubernetesWatch(around.cluster, server, schedulers=frozenset(schedulers))
-        around.telemetry.set_watch(watched.health)
+        kubernetes_watch = KubernetesWatch(
+            context.cluster, server, schedulers=frozenset(schedulers)
+        )
+        context.telemetry.set_watch(kubernetes_watch.health)
         try:
             while True:
                 try:
-                    async with aclosing(_list_and_watch(watched)) as found:
-                        async for item in found:
+                    async with aclosing(_list_and_watch(kubernetes_watch)) as items:
+                        async for item in items:
                             yield item
                 except WatchBroken as broken:
                     logger.warning("the cluster is listed again: %s", broken)
                     await asyncio.sleep(RELIST_S)
         finally:
-            await watched.close()
+            await kubernetes_watch.close()
 
-    produce = MessageProducer(around.producer, messages)
+    produce = MessageProducer(context.producer, messages)
 
     async def work_during(term: LeaderTerm) -> None:
         while not term.over.is_set():
@@ -132,29 +134,34 @@ async def _list_and_watch(watched: KubernetesWatch) -> AsyncGenerator[tuple[str,
         yield item
 
 
-async def collect(around: DutyContext, sources: Sequence[SourceSettings]) -> Duty:
+async def collect(context: DutyContext, sources: Sequence[SourceSettings]) -> Duty:
     """Report usage."""
-    server = await around.stack.enter_async_context(ApiServer(around.access))
+    server = await context.stack.enter_async_context(ApiServer(context.access))
 
     async def messages() -> Messages:
-        context = SourceContext(around.cluster, server, Directory())
-        async with Collector(context, create_sources(sources, context)) as collector:
-            around.telemetry.set_sources(collector.reports)
+        source_context = SourceContext(context.cluster, server, Directory())
+        async with Collector(source_context, create_sources(sources, source_context)) as collector:
+            context.telemetry.set_sources(collector.reports)
             async for item in collector.messages():
                 yield item
 
-    return Duty("collect", MessageProducer(around.producer, messages))
+    return Duty("collect", MessageProducer(context.producer, messages))
 
 
-async def bind(around: DutyContext) -> Duty:
+async def bind(context: DutyContext) -> Duty:
     """Execute placements.
 
     Explanations that are not written yet are dropped at the end of the term.
     """
-    sink, _ = await _sink(around)
+    sink, _ = await _create_sink(context)
     topic = "placement-decisions"
     work = CommandExecutor(
-        around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.count_outcome
+        context.kafka,
+        context.cluster,
+        topic,
+        sink,
+        context.outcomes,
+        context.telemetry.count_outcome,
     )
 
     async def work_during(term: LeaderTerm) -> None:
@@ -166,37 +173,42 @@ async def bind(around: DutyContext) -> Duty:
     return Duty("bind", work_during, (topic,), (CLOCK,), work.begin)
 
 
-async def evict(around: DutyContext, *, cordon: bool = True) -> Duty:
+async def evict(context: DutyContext, *, cordon: bool = True) -> Duty:
     """Execute evictions, synchronize PodMigrationJobs with migrations, and cordon drained nodes."""
-    sink, server = await _sink(around)
+    sink, server = await _create_sink(context)
     topic = "eviction-commands"
     work = CommandExecutor(
-        around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.count_outcome
+        context.kafka,
+        context.cluster,
+        topic,
+        sink,
+        context.outcomes,
+        context.telemetry.count_outcome,
     )
 
     async def work_during(term: LeaderTerm) -> None:
-        jobs = MigrationJobs(server, around.cluster)
-        refusals = JobRefusals(around.kafka, around.cluster, jobs)
+        jobs = MigrationJobs(server, context.cluster)
+        refusals = JobRefusals(context.kafka, context.cluster, jobs)
         cordons = Cordons(server) if cordon else None
         try:
             await refusals.begin()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
-                tasks.create_task(JobStatus(around.cluster, jobs, cordons)(term))
-                tasks.create_task(MessageProducer(around.producer, lambda: _requests(jobs))(term))
+                tasks.create_task(JobStatus(context.cluster, jobs, cordons)(term))
+                tasks.create_task(MessageProducer(context.producer, lambda: _follow(jobs))(term))
         finally:
             await sink.close()
 
     return Duty("evict", work_during, (topic, STATUS), (CLOCK,), work.begin)
 
 
-async def _requests(jobs: MigrationJobs) -> Messages:
+async def _follow(jobs: MigrationJobs) -> Messages:
     async with aclosing(jobs.requests()) as requests:
         async for request in requests:
             yield "migration-requests", request
 
 
-async def _sink(around: DutyContext) -> tuple[KubernetesSink, ApiServer]:
-    server = await around.stack.enter_async_context(ApiServer(around.access))
+async def _create_sink(context: DutyContext) -> tuple[KubernetesSink, ApiServer]:
+    server = await context.stack.enter_async_context(ApiServer(context.access))
     return KubernetesSink(server), server

@@ -1,8 +1,8 @@
 """One process with one or several duties of a cluster.
 
-It joins the group of each duty and works while it is active. It waits for brokers and API servers that
-do not answer. Any other failure of a duty ends the process with the error, so that it is restarted and
-joins the groups again. At SIGTERM current writes are completed, and other processes take over.
+The process joins the group of each duty, works while it is active, and waits for brokers and API servers
+that do not answer. Any other failure of a duty ends the process with the error, so that Kubernetes
+restarts it. At SIGTERM current writes are completed, and other processes take over.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def run(
     kafka: KafkaSettings,
     cluster: str,
     access: Access,
-    makes: Sequence[DutyFactory],
+    factories: Sequence[DutyFactory],
     telemetry: DutyTelemetry,
 ) -> None:
     """Run until SIGTERM or SIGINT; raises the first exception of a duty.
@@ -47,23 +47,23 @@ async def run(
     # A full list creates millions of long-lived objects. Collecting garbage among them repeatedly would
     # take half of the time.
     gc.set_threshold(100_000, 10, 100)
-    await run_until_stopped(_run(kafka, cluster, access, makes, telemetry))
+    await run_until_stopped(_run(kafka, cluster, access, factories, telemetry))
 
 
 async def _run(
     kafka: KafkaSettings,
     cluster: str,
     access: Access,
-    makes: Sequence[DutyFactory],
+    factories: Sequence[DutyFactory],
     telemetry: DutyTelemetry,
 ) -> None:
     await access.configuration()  # unreadable credentials are an error only at the start
     async with AsyncExitStack() as stack:
         producer = await stack.enter_async_context(Producer(kafka))
         outcomes = await stack.enter_async_context(Producer(kafka, linger_ms=OUTCOMES_LINGER_MS))
-        around = DutyContext(kafka, cluster, access, producer, outcomes, telemetry, stack)
-        duties = [await make(around) for make in makes]
-        members = {duty.name: _member(around, duty) for duty in duties}
+        context = DutyContext(kafka, cluster, access, producer, outcomes, telemetry, stack)
+        duties = [await create(context) for create in factories]
+        members = {duty.name: _create_member(context, duty) for duty in duties}
         async with asyncio.TaskGroup() as tasks:
             for duty in duties:
                 telemetry.add_duty(duty.name)
@@ -77,10 +77,10 @@ async def _run(
                 await asyncio.sleep(_SNAPSHOT_S)
 
 
-def _member(around: DutyContext, duty: Duty) -> Leadership:
+def _create_member(context: DutyContext, duty: Duty) -> Leadership:
     return Leadership(
-        around.kafka,
-        around.cluster,
+        context.kafka,
+        context.cluster,
         duty.name,
         topics=duty.topics,
         newest=duty.newest,

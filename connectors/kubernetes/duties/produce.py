@@ -2,7 +2,7 @@
 
 Each message is handed over with the permission of the term, in order. The source is not read further
 while too many messages wait for their acknowledgement. The term ends only after all messages are
-acknowledged, so none of them follows a message of the next active process. A message that no reader
+acknowledged, so no message arrives after messages of the next active process. A message that no reader
 would accept is logged and skipped.
 """
 

@@ -99,27 +99,31 @@ class DutyTelemetry:
 
 
 def _watch_metrics(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Metric]:
-    labels = ["cluster", "collection"]
-    objects = GaugeMetricFamily("loadstream_watch_objects", "Objects reported now.", labels=labels)
+    label_names = ["cluster", "collection"]
+    objects = GaugeMetricFamily(
+        "loadstream_watch_objects", "Objects reported now.", labels=label_names
+    )
     left_out = GaugeMetricFamily(
-        "loadstream_watch_objects_left_out", "Objects that do not fit into a record.", labels=labels
+        "loadstream_watch_objects_left_out",
+        "Objects that do not fit into a record.",
+        labels=label_names,
     )
     lists = CounterMetricFamily(
         "loadstream_watch_lists",
         "Completed lists; a steady rise means that the watch breaks off repeatedly.",
-        labels=labels,
+        labels=label_names,
     )
     failing = GaugeMetricFamily(
         "loadstream_watch_failing_seconds",
-        "Time since a request last succeeded; 0: the last one did.",
-        labels=labels,
+        "Time since a request last succeeded; 0: the last request succeeded.",
+        labels=label_names,
     )
-    for each in watched:
-        at = [cluster, each.path]
-        objects.add_metric(at, each.objects)
-        left_out.add_metric(at, each.left_out)
-        lists.add_metric(at, each.lists)
-        failing.add_metric(at, each.failing_s or 0.0)
+    for health in watched:
+        labels = [cluster, health.path]
+        objects.add_metric(labels, health.objects)
+        left_out.add_metric(labels, health.left_out)
+        lists.add_metric(labels, health.lists)
+        failing.add_metric(labels, health.failing_s or 0.0)
     yield from (objects, left_out, lists, failing)
 
 
@@ -151,7 +155,7 @@ def _source_metrics(cluster: str, sources: Sequence[SourceReport]) -> Iterator[M
     )
     notes = GaugeMetricFamily(
         "loadstream_source_notes",
-        "Problems that exist now, as the log says, such as a failed query or a wrong clock.",
+        "Current problems, which the log describes, such as a failed query or a wrong clock.",
         labels=["cluster", "source"],
     )
     events = CounterMetricFamily(

@@ -45,7 +45,7 @@ def format_error(error: ApiError) -> str:
     """Return the server's message with its causes."""
     try:
         details = orjson.loads(error.body).get("details") or {}
-        causes = [each["message"] for each in details.get("causes") or () if each.get("message")]
+        causes = [cause["message"] for cause in details.get("causes") or () if cause.get("message")]
     except (orjson.JSONDecodeError, AttributeError, TypeError):
         causes = []
     message = error.message or error.reason or f"status {error.status}"

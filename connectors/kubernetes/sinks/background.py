@@ -1,4 +1,4 @@
-"""Optional writes, such as Events: information for users besides bindings and evictions.
+"""Optional writes, such as Events: information for users.
 
 A write has a key, and a newer write with the same key replaces it. Writes are sent in the order in which
 their keys arrived: rate-limited, a few concurrently, and one per key at a time. A failed write is counted
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 #: Most concurrent writes: few, because bindings use the same API server.
 AT_ONCE = 4
-#: Writes without a pause after a time without writes.
+#: Writes that start without a pause after an idle time.
 BURST = 50
 #: How long `close` waits for current writes, in seconds.
 CLOSE_S = 5.0
@@ -70,7 +70,7 @@ class Background:
     async def _work(self) -> None:
         while self._waiting:
             await self._pace()
-            key = next((each for each in self._waiting if each not in self._under_way), None)
+            key = next((name for name in self._waiting if name not in self._under_way), None)
             if key is None:
                 return  # the worker that writes this key continues
             write = self._waiting.pop(key)

@@ -3,12 +3,11 @@
 A binding has the pod's uid as precondition, and the decision's id as annotation, which the API server adds
 to the pod in the same write. The server refuses to bind a pod that has a node. So a pod is bound at most
 once, even if answers are lost or commands are repeated. After a conflict, an error of the server or a
-lost answer, the pod tells whether it was bound, and by which decision.
+lost answer, the pod is read to find out whether it was bound, and by which decision.
 
 The API server accepts bindings to missing nodes. Such a pod would wait forever, or be deleted by Kubernetes'
-garbage collection, so the node is checked first. An existing node is not checked again for `SEEN_S`. If it
-is deleted within this time, its new pods are collected with those that ran there; kube-scheduler does not
-notice it, either.
+garbage collection, so the node is checked first. An existing node is not checked again for `SEEN_S`. If the
+node is deleted within this time, garbage collection deletes the new pods, as with kube-scheduler.
 """
 
 import time
@@ -129,10 +128,10 @@ def _judge(decision: PlacementDecision, live: LivePod | None, why: str) -> Attem
     if missing is not None or live is None:
         return Attempt("failed", missing or "", pod_gone=True)
     if live.node is not None:
-        by = live.annotations.get(DECISION_ANNOTATION)
-        if by == decision.decision_id and live.node == decision.node:
+        decision_id = live.annotations.get(DECISION_ANNOTATION)
+        if decision_id == decision.decision_id and live.node == decision.node:
             return DONE
-        binder = f"by decision {by}" if by else "without a decision"
+        binder = f"by decision {decision_id}" if decision_id else "without a decision"
         return Attempt("failed", f"pod {pod.name} is already on node {live.node}, bound {binder}")
     if live.is_terminating:
         return Attempt("failed", f"pod {pod.name} is terminating")

@@ -1,7 +1,7 @@
 """Cordons drained nodes, and uncordons nodes that it has cordoned.
 
 kube-scheduler does not know our drains, and would fill a node that is being emptied. An annotation marks
-our cordons: a node that was unschedulable before the drain stays so after it.
+our cordons: a node that was unschedulable before the drain stays unschedulable afterwards.
 """
 
 import logging

@@ -121,10 +121,10 @@ class Events:
             "POST", collection, body=_event(name, note), timeout_s=WRITE_S
         )
         if response.status == 409:
-            found = await self._server.send("GET", f"{collection}/{name}", timeout_s=WRITE_S)
-            if not found.ok:
-                raise found.error()
-            return int(found.json().get("count") or 1)
+            existing = await self._server.send("GET", f"{collection}/{name}", timeout_s=WRITE_S)
+            if not existing.ok:
+                raise existing.error()
+            return int(existing.json().get("count") or 1)
         if not response.ok:
             raise response.error()
         return 0

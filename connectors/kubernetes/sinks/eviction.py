@@ -4,14 +4,14 @@ The pod is read first because the eviction API charges the disruption budget bef
 a command is refused without a request if its pod is gone, is on another node, or is terminating.
 
     Eviction       POST pods/NAME/eviction: respects disruption budgets
-    Delete         DELETE pods/NAME: does not
+    Delete         DELETE pods/NAME: ignores disruption budgets
     SoftEviction   PATCH pods/NAME: annotations only
 
-A refusal by a budget is final if the migration repeats its commands; otherwise it is repeated until the
-command expires. After a lost answer the pod is read again.
+A refusal by a budget is final if the migration repeats its commands; otherwise the request is repeated
+until the command expires. After a lost answer the pod is read again.
 
-Two processes that execute a command at the same moment may both send a request. Both have the uid, so
-only this pod is evicted.
+Two processes that execute a command at the same moment may both send a request. Both requests have the
+uid, so only this pod is evicted.
 """
 
 from typing import Any
@@ -33,8 +33,8 @@ from schemas.messages.commands import EvictionCommand
 #: Annotation of a pod whose eviction continues in the background: a virtual machine that is migrated live.
 #: Its controller sets it; the descheduler of Kubernetes reads it, too.
 IN_PROGRESS_ANNOTATION = "descheduler.alpha.kubernetes.io/eviction-in-progress"
-#: Timeout of a request, in seconds; webhooks may take up to 30 s. With both reads and a pause of the
-#: server, it is shorter than the time for the end of a term.
+#: Timeout of a request, in seconds; webhooks may take up to 30 s. Together with both reads and a pause of
+#: the server, the timeout is shorter than the time for the end of a term.
 EVICT_S = 32.0
 
 

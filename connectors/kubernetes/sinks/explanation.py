@@ -60,7 +60,7 @@ class Explanations:
         """Explanations by the uid of the pod."""
 
     def explain(self, decision: PlacementDecision) -> None:
-        """Queue an explanation why a pod has no node, unless the pod has it."""
+        """Queue the explanation why a pod has no node, unless it was written already."""
         uid = decision.pod.uid
         if decision.outcome == "withdrawn":
             self.forget(decision.pod)
@@ -75,7 +75,7 @@ class Explanations:
             del self._written[next(iter(self._written))]
 
     def forget(self, pod: PodRef) -> None:
-        """Drop the explanation of a pod that needs none any more."""
+        """Drop the explanation of a pod that needs no explanation any more."""
         self._written.pop(pod.uid, None)
         self.background.forget(pod.uid)
 
@@ -123,14 +123,14 @@ def _build_condition(
 ) -> dict[str, Any] | None:
     """Return the condition with an explanation; None: the pod has this condition already."""
     conditions = live.status.get("conditions") or ()
-    found: dict[str, Any] = next(
-        (each for each in conditions if each.get("type") == "PodScheduled"), {}
+    current: dict[str, Any] = next(
+        (entry for entry in conditions if entry.get("type") == "PodScheduled"), {}
     )
     condition = {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text,
     }  # fmt: skip
-    if all(found.get(name) == value for name, value in condition.items()):
+    if all(current.get(name) == value for name, value in condition.items()):
         return None
-    if found.get("status") != "False" and decision.decided_at_ms:
+    if current.get("status") != "False" and decision.decided_at_ms:
         condition["lastTransitionTime"] = format_time(decision.decided_at_ms)
     return condition

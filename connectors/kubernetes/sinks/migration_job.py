@@ -44,16 +44,16 @@ class Job:
     not_applied: tuple[str, ...]
     created_at_ms: int
     phase: str
-    """status.phase; empty: no process has started it."""
+    """status.phase; empty: no process has started the job."""
 
     @property
     def has_finished(self) -> bool:
         return bool(self.phase) and self.phase not in LIVE
 
 
-def read_job(found: Mapping[str, Any]) -> Job:
+def read_job(obj: Mapping[str, Any]) -> Job:
     """Convert a job from JSON of the API server."""
-    metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
+    metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     pod = spec.get("podRef") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     name = str(metadata.get("name") or "")
@@ -69,12 +69,12 @@ def read_job(found: Mapping[str, Any]) -> Job:
         ttl=str(spec.get("ttl") or ""),
         reason=str(annotations.get(REASON_ANNOTATION) or f"PodMigrationJob {name}"),
         not_applied=(
-            *(f"spec.{each}" for each in NOT_APPLIED if spec.get(each)),
-            *(f"label {each}" for each in LABELS_NOT_APPLIED if each in labels),
-            *(f"annotation {each}" for each in ANNOTATIONS_NOT_APPLIED if each in annotations),
+            *(f"spec.{field}" for field in NOT_APPLIED if spec.get(field)),
+            *(f"label {key}" for key in LABELS_NOT_APPLIED if key in labels),
+            *(f"annotation {key}" for key in ANNOTATIONS_NOT_APPLIED if key in annotations),
         ),
         created_at_ms=parse_time_ms(metadata.get("creationTimestamp")) or 0,
-        phase=str((found.get("status") or {}).get("phase") or ""),
+        phase=str((obj.get("status") or {}).get("phase") or ""),
     )
 
 
@@ -114,14 +114,14 @@ def build_status(status: MigrationStatus, job: Job) -> dict[str, Any]:
         "nodeName": status.source_node,
         "conditions": [
             {
-                "type": each.type,
-                "status": "True" if each.status else "False",
-                "reason": each.reason,
-                "message": each.message,
+                "type": condition.type,
+                "status": "True" if condition.status else "False",
+                "reason": condition.reason,
+                "message": condition.message,
                 "lastProbeTime": format_time(status.happened_at_ms),
-                "lastTransitionTime": format_time(each.changed_at_ms),
+                "lastTransitionTime": format_time(condition.changed_at_ms),
             }
-            for each in status.conditions
+            for condition in status.conditions
         ],
     }
     if status.replacement is not None:

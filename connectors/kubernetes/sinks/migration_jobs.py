@@ -72,25 +72,25 @@ class MigrationJobs:
         self._jobs: dict[str, tuple[Job, PodRef]] = {}
         """Active jobs with their pods, by the job's uid."""
         self._listed: set[str] = set()
-        self._known = asyncio.Event()
-        """All jobs were listed, or cannot be."""
+        self._list_done = asyncio.Event()
+        """Set when all jobs were listed, or cannot be listed."""
 
     async def requests(self) -> AsyncGenerator[MigrationRequest, None]:
         """Yield users' requests forever; close the generator (`contextlib.aclosing`)."""
         async with aclosing(self._watch.events()) as events:
             async for event in events:
-                for request in await self._requests(event):
+                for request in await self._handle_event(event):
                     yield request
 
-    async def listed(self) -> None:
-        """Wait until all jobs are known, so that reports find their jobs."""
-        await self._known.wait()
+    async def wait_until_listed(self) -> None:
+        """Wait until all jobs are listed, so that reports find their jobs."""
+        await self._list_done.wait()
 
     async def report(self, status: MigrationStatus) -> bool:
-        """Write a migration's status to its job; False: it has no job, or the write failed."""
+        """Write a migration's status to its job; False: there is no job, or the write failed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LIST_S):
-                await self._known.wait()
+                await self._list_done.wait()
         jobs = self._jobs.values()
         job = next((job for job, pod in jobs if pod.uid == status.pod.uid), None)
         if job is None or status.cluster != self._cluster:
@@ -101,7 +101,7 @@ class MigrationJobs:
             del self._jobs[job.uid]
         return await self._write(job, {"status": build_status(status, job)}, "/status")
 
-    async def refused(self, request_id: str, why: str) -> bool:
+    async def report_refusal(self, request_id: str, why: str) -> bool:
         """Mark the job of a refused request as failed.
 
         False: the request has no job, or its job is already active.
@@ -112,35 +112,35 @@ class MigrationJobs:
         del self._jobs[job.uid]
         return await self._fail(job, "ForbiddenMigratePod", why)
 
-    async def _requests(self, event: Event) -> list[MigrationRequest]:
+    async def _handle_event(self, event: Event) -> list[MigrationRequest]:
         if isinstance(event, Begun):
             self._listed = set()
             return []
         if isinstance(event, Ended):
-            self._known.set()
+            self._list_done.set()
             deleted = [uid for uid in self._jobs if uid not in self._listed]
-            return [self._deleted(uid) for uid in deleted]
+            return [self._abort(uid) for uid in deleted]
         if isinstance(event, Absent):
-            self._known.set()  # reports do not wait for jobs that cannot be read
+            self._list_done.set()  # reports do not wait for jobs that cannot be read
             return []
         job = read_job(event.object)
         self._listed.add(job.uid)
         if isinstance(event, Deleted):
-            return [self._deleted(job.uid)] if job.uid in self._jobs else []
-        known = self._jobs.get(job.uid)
+            return [self._abort(job.uid)] if job.uid in self._jobs else []
+        previous = self._jobs.get(job.uid)
         if job.has_finished:
             self._jobs.pop(job.uid, None)
             return []
-        return await self._new(job) if known is None else self._changed(job, *known)
+        return await self._add_job(job) if previous is None else self._update_job(job, *previous)
 
-    async def _new(self, job: Job) -> list[MigrationRequest]:
+    async def _add_job(self, job: Job) -> list[MigrationRequest]:
         if job.paused and not job.phase:
-            return []  # it starts when it is resumed
+            return []  # the job starts when it is resumed
         if len(self._jobs) >= JOBS_MAX:
             logger.warning("PodMigrationJob %s is ignored: %d jobs are active", job.name, JOBS_MAX)
             return []
         try:
-            pod = await self._pod(job)
+            pod = await self._find_pod(job)
             request = build_request(job, self._cluster, pod) if pod is not None else None
         except (ApiError, ValueError) as error:
             await self._fail(job, "ForbiddenMigratePod", str(error))
@@ -155,10 +155,10 @@ class MigrationJobs:
         if not job.pod_uid:  # after a restart, another pod may have its name
             await self._write(job, {"spec": {"podRef": {"uid": pod.uid}}})
         if job.phase:  # it may have been paused while no process followed it
-            return [self._control(job, pod, "pause")] if job.paused else []
+            return [self._build_control(job, pod, "pause")] if job.paused else []
         return [request]
 
-    async def _pod(self, job: Job) -> PodRef | None:
+    async def _find_pod(self, job: Job) -> PodRef | None:
         """Return the pod of a job (None: there is none); the pod of a started job may be gone."""
         if not (job.namespace and job.pod):
             raise ValueError("spec.podRef needs a namespace and a name")
@@ -181,17 +181,17 @@ class MigrationJobs:
             return None
         return pod.model_copy(update={"uid": live.uid})
 
-    def _changed(self, job: Job, before: Job, pod: PodRef) -> list[MigrationRequest]:
+    def _update_job(self, job: Job, previous: Job, pod: PodRef) -> list[MigrationRequest]:
         self._jobs[job.uid] = (job, pod)
-        if job.paused == before.paused:
+        if job.paused == previous.paused:
             return []
-        return [self._control(job, pod, "pause" if job.paused else "resume")]
+        return [self._build_control(job, pod, "pause" if job.paused else "resume")]
 
-    def _deleted(self, uid: str) -> MigrationRequest:
+    def _abort(self, uid: str) -> MigrationRequest:
         job, pod = self._jobs.pop(uid)
-        return self._control(job, pod, "abort")
+        return self._build_control(job, pod, "abort")
 
-    def _control(self, job: Job, pod: PodRef, action: str) -> MigrationRequest:
+    def _build_control(self, job: Job, pod: PodRef, action: str) -> MigrationRequest:
         """Return a request about an active migration."""
         reason = "was deleted" if action == "abort" else f"spec.paused is {job.paused}"
         return MigrationRequest.model_validate({

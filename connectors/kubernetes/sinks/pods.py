@@ -89,7 +89,7 @@ async def read_pod(server: ApiServer, pod: PodRef) -> LivePod | None:
 
 
 def explain_missing(pod: PodRef, live: LivePod | None) -> str | None:
-    """Return a sentence if the pod was deleted, even if another pod has its name; None: it exists."""
+    """Return a sentence if the pod was deleted, even if another pod has its name; None: the pod exists."""
     if live is None:
         return f"pod {pod.name} is gone"
     if live.uid != pod.uid:

@@ -88,7 +88,7 @@ def _pod(pod: PodRef) -> Regarding:
 
 
 def _failed(error: ApiError | ApiUnreachable | AccessError) -> Attempt:
-    """Return the result of an error; it is repeated unless the error is permanent."""
+    """Return the result of an error; the command is repeated unless the error is permanent."""
     if not isinstance(error, ApiError):
         return Attempt("failed", str(error), again_in_s=0.0)
     final = error.status < 500 and error.status != 429

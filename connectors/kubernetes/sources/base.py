@@ -76,9 +76,9 @@ class KubernetesSource(ABC, Generic[S]):
     def require_listed(self) -> None:
         """Raise SourceFailed until the directory is complete."""
         if not self.is_listed():
-            what = "nodes and pods" if self.needs_pods else "nodes"
+            collections = "nodes and pods" if self.needs_pods else "nodes"
             why = f": {self.directory.failing}" if self.directory.failing else ""
-            raise SourceFailed("incomplete", f"{what} have not been listed yet{why}")
+            raise SourceFailed("incomplete", f"{collections} have not been listed yet{why}")
 
 
 class NewestMessages(Generic[M]):

@@ -44,7 +44,7 @@ class Collector:
         self._nodes_version = -1
         self._precedence = Precedence(
             [source.settings.fresh_ms for source in self._sources],
-            lambda index, what: self._sources[index].health.counts.update((what,)),
+            lambda index, event: self._sources[index].health.counts.update((event,)),
         )
 
     async def __aenter__(self) -> Self:
@@ -86,7 +86,7 @@ class Collector:
                 await source.run()
             except Exception as error:
                 logger.exception("%s: failed, restarting", source.health.source)
-                source.health.record_failure(_failure(error))
+                source.health.record_failure(_convert_failure(error))
             else:
                 return  # it has no work between reads
             await asyncio.sleep(RESTART_S)
@@ -96,14 +96,14 @@ class Collector:
         while True:
             try:
                 async for message in source.read():
-                    let_through = self._offer(index, message)
-                    if let_through is not None:
-                        await self._queue.put((source.topic, let_through))
+                    selected = self._offer(index, message)
+                    if selected is not None:
+                        await self._queue.put((source.topic, selected))
             except SourceFailed as failed:
                 source.health.record_failure(failed)
             except Exception as error:
                 logger.exception("%s: reading failed, trying again", source.health.source)
-                source.health.record_failure(_failure(error))
+                source.health.record_failure(_convert_failure(error))
             now = time.monotonic()
             # Missed readings are skipped.
             due = max(due + source.interval_s, now)
@@ -120,20 +120,20 @@ class Collector:
             if possible is None:
                 return None
             message = possible
-        let_through = self._precedence.offer(index, message, self._context.now_ms())
-        if let_through is None:
+        selected = self._precedence.offer(index, message, self._context.now_ms())
+        if selected is None:
             return None
         added: dict[str, Any] = {"source": source.settings.label}
-        if isinstance(let_through, NodeUsage):
+        if isinstance(selected, NodeUsage):
             added["memory_is"] = source.memory_is
-        if node is not None and isinstance(let_through, NodeUsage):
-            capacity = {name: node.capacity.get(name, 0) for name in let_through.usage}
+        if node is not None and isinstance(selected, NodeUsage):
+            capacity = {name: node.capacity.get(name, 0) for name in selected.usage}
             added |= {
                 "capacity": {name: most for name, most in capacity.items() if most} or None,
                 "node_created_at_ms": node.created_at_ms,
                 "pool": node.pool,
             }
-        return let_through.model_copy(update=added)
+        return selected.model_copy(update=added)
 
 
 def drop_impossible(
@@ -153,7 +153,7 @@ def drop_impossible(
     return message.model_copy(update={"pods": tuple(pods)})
 
 
-def _failure(error: Exception) -> OSError:
+def _convert_failure(error: Exception) -> OSError:
     if isinstance(error, OSError):
         return error
     return SourceFailed("unreadable", f"{type(error).__name__}: {error}")

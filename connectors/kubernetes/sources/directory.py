@@ -30,7 +30,7 @@ NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 #: Default port of a kubelet.
 KUBELET_PORT = 10250
 
-#: Labels with the pool of a node: ours, then those of providers and autoscalers.
+#: Labels with the pool of a node: loadstream's label, then labels of providers and autoscalers.
 POOL_LABELS = (
     "loadstream.io/pool",
     "karpenter.sh/nodepool",
@@ -99,7 +99,7 @@ class Directory:
     @property
     def failing(self) -> str:
         """Why nodes or pods cannot be listed or watched now; empty: no known failure."""
-        return next((each.why for each in self._followed if each.why), "")
+        return next((list_watch.why for list_watch in self._followed if list_watch.why), "")
 
     def pods_on(self, node: str) -> NodePods:
         """Return the pods of a node; the caller must not change them."""
@@ -107,11 +107,11 @@ class Directory:
 
     def node_of(self, instance: str) -> str | None:
         """Return the name of the node with this name or address, with or without a port."""
-        for text in (instance, *_without_port(instance)):
+        for text in (instance, *_strip_port(instance)):
             if text in self.nodes:
                 return text
-            if found := self._by_address.get(text):
-                return found
+            if name := self._by_address.get(text):
+                return name
         return None
 
     async def run(self, server: ApiServer, *, pods: bool = True) -> None:
@@ -130,18 +130,18 @@ class Directory:
             match event:
                 case Begun():
                     listed = {}
-                case Present(found) if listed is not None:
-                    node = _node(found)
+                case Present(obj) if listed is not None:
+                    node = _convert_node(obj)
                     listed[node.name] = node
                 case Ended() if listed is not None:
                     self.set_nodes(listed.values())
                     listed = None
-                case Changed(found):
-                    node = _node(found)
+                case Changed(obj):
+                    node = _convert_node(obj)
                     if self.nodes.get(node.name) != node:
                         self.set_nodes([*self.nodes.values(), node])
-                case Deleted(found):
-                    deleted = found["metadata"]["name"]
+                case Deleted(obj):
+                    deleted = obj["metadata"]["name"]
                     self.set_nodes(node for node in self.nodes.values() if node.name != deleted)
 
     async def take_pods(self, events: AsyncGenerator[Event, None]) -> None:
@@ -151,17 +151,17 @@ class Directory:
             match event:
                 case Begun():
                     listed = {}
-                case Present(found) if listed is not None:
-                    _put(listed, found)
+                case Present(pod) if listed is not None:
+                    _put_pod(listed, pod)
                 case Ended() if listed is not None:
                     for node, new in listed.items():
                         new.version = self.pods_on(node).version + 1
                     self._pods, listed = listed, None
                     self.pods_listed = True
-                case Changed(found):
-                    _put(self._pods, found)
-                case Deleted(found):
-                    self._delete(found)
+                case Changed(pod):
+                    _put_pod(self._pods, pod)
+                case Deleted(pod):
+                    self._delete(pod)
 
     def set_nodes(self, nodes: Iterable[KnownNode]) -> None:
         """Replace all nodes; of several nodes with one name, the last one counts."""
@@ -172,13 +172,13 @@ class Directory:
             for address in set(node.addresses.values()):
                 if addresses.setdefault(address, node.name) != node.name:
                     ambiguous.add(address)
-        # Nodes with one address cannot be distinguished: no figure is better than another node's.
+        # Nodes that share an address cannot be distinguished: no figure is better than a wrong figure.
         self._by_address = {k: v for k, v in addresses.items() if k not in ambiguous}
         self.nodes_version += 1
         self.nodes_listed = True
 
-    def _delete(self, found: Mapping[str, Any]) -> None:
-        metadata, node = found["metadata"], found["spec"].get("nodeName")
+    def _delete(self, obj: Mapping[str, Any]) -> None:
+        metadata, node = obj["metadata"], obj["spec"].get("nodeName")
         on_node = self._pods.get(node)
         name = (metadata["namespace"], metadata["name"])
         pod = None if on_node is None else on_node.pods.get(name)
@@ -187,25 +187,25 @@ class Directory:
             on_node.version += 1
 
 
-def _node(found: Mapping[str, Any]) -> KnownNode:
-    status = found.get("status") or {}
+def _convert_node(obj: Mapping[str, Any]) -> KnownNode:
+    status = obj.get("status") or {}
     addresses: dict[str, str] = {}
-    for each in status.get("addresses") or ():
-        addresses.setdefault(each["type"], each["address"])
+    for address in status.get("addresses") or ():
+        addresses.setdefault(address["type"], address["address"])
     endpoints = status.get("daemonEndpoints") or {}
     port = (endpoints.get("kubeletEndpoint") or {}).get("Port") or KUBELET_PORT
-    metadata = found["metadata"]
+    metadata = obj["metadata"]
     return KnownNode(
         metadata["name"],
         addresses,
         port,
         metadata.get("labels") or {},
-        _capacity(status.get("capacity") or {}),
+        _parse_capacity(status.get("capacity") or {}),
         parse_time_ms(metadata.get("creationTimestamp")),
     )
 
 
-def _capacity(listed: Mapping[str, Any]) -> dict[str, int]:
+def _parse_capacity(listed: Mapping[str, Any]) -> dict[str, int]:
     capacity = {}
     for name, quantity in listed.items():
         with suppress(QuantityError):
@@ -213,23 +213,23 @@ def _capacity(listed: Mapping[str, Any]) -> dict[str, int]:
     return capacity
 
 
-def _put(pods: dict[str, NodePods], found: Mapping[str, Any]) -> None:
-    node = found["spec"].get("nodeName")
+def _put_pod(pods: dict[str, NodePods], obj: Mapping[str, Any]) -> None:
+    node = obj["spec"].get("nodeName")
     if not node:
         return
-    metadata = found["metadata"]
+    metadata = obj["metadata"]
     on_node = pods.get(node)
     if on_node is None:
         on_node = pods[intern(node)] = NodePods()
     name = (intern(metadata["namespace"]), metadata["name"])
-    known = on_node.pods.get(name)
-    if known is None or known.uid != metadata["uid"]:
+    identity = on_node.pods.get(name)
+    if identity is None or identity.uid != metadata["uid"]:
         on_node.pods[name] = PodIdentity(
             metadata["uid"], parse_time_ms(metadata.get("creationTimestamp")) or 0
         )
         on_node.version += 1
 
 
-def _without_port(text: str) -> tuple[str, ...]:
-    found = _PORT.match(text)
-    return (found[1].strip("[]"),) if found else ()
+def _strip_port(text: str) -> tuple[str, ...]:
+    match = _PORT.match(text)
+    return (match[1].strip("[]"),) if match else ()

@@ -105,9 +105,9 @@ class SourceHealth:
             self._failure = None
         if node is None:
             return
-        known = self._node(node)
-        known.failure = None
-        known.succeeded_at_ms = self._now_ms()
+        health = self._node(node)
+        health.failure = None
+        health.succeeded_at_ms = self._now_ms()
 
     def record_failure(self, error: OSError, node: str | None = None) -> None:
         """Record that a node (None: the source as a whole) could not be read."""
@@ -115,9 +115,9 @@ class SourceHealth:
         self.failures[cause] += 1
         failure = Failure(cause, (str(error) or type(error).__name__)[:WHY_MAX], self._now_ms())
         if node is not None:
-            known = self._node(node)
-            before, known.failure = known.failure, failure
-            if before is None or before.cause != cause:
+            health = self._node(node)
+            previous, health.failure = health.failure, failure
+            if previous is None or previous.cause != cause:
                 self._log(node, failure)
             return
         if self._failure is None or self._failure.cause != cause:
@@ -126,9 +126,9 @@ class SourceHealth:
 
     def record_clock_skew(self, node: str, skew_ms: int | None) -> None:
         """Record the skew of a node's clock (None: unknown by its newest figures)."""
-        known = self._node(node)
-        before_ms, known.clock_skew_ms = known.clock_skew_ms, skew_ms
-        if abs(skew_ms or 0) > SKEW_MAX_MS >= abs(before_ms or 0):
+        health = self._node(node)
+        previous_ms, health.clock_skew_ms = health.clock_skew_ms, skew_ms
+        if abs(skew_ms or 0) > SKEW_MAX_MS >= abs(previous_ms or 0):
             logger.warning("%s: the clock of node %s is %d ms off", self.source, node, skew_ms)
 
     def set_note(self, about: str, sentence: str | None) -> None:
@@ -142,13 +142,13 @@ class SourceHealth:
 
     def keep_only(self, nodes: Collection[str]) -> None:
         """Forget all other nodes."""
-        for gone in self._nodes.keys() - set(nodes):
-            del self._nodes[gone]
+        for node in self._nodes.keys() - set(nodes):
+            del self._nodes[node]
 
     def is_failing(self, node: str) -> bool:
         """Tell whether the last attempt at this node failed."""
-        known = self._nodes.get(node)
-        return known is not None and known.failure is not None
+        health = self._nodes.get(node)
+        return health is not None and health.failure is not None
 
     def report(self) -> SourceReport:
         """Return the current health; nodes are in the order of their names."""

@@ -1,12 +1,12 @@
-"""HTTP requests to kubelets and Prometheus, whose answers are read completely.
+"""HTTP requests to kubelets and Prometheus, with complete answers.
 
-TLS with a configured CA, a bearer token only on encrypted connections, limits of time and size, and a
-cause for each failure (`SourceFailed`).
+A request uses TLS with a configured CA, sends a bearer token only on encrypted connections, and has
+limits of time and size. Each failure has a cause (`SourceFailed`).
 
 A kubelet stamps its figures and its answers (header `Date`) with its node's clock. While this clock is
-within `SKEW_MAX_MS` of the collector's, a measurement keeps the node's time. Otherwise the node's time would
-make it refused as one from the future, or stale. Then the measurement gets the time of the answer by the
-collector's clock, minus the age of the figures by the node's clock, and the skew is reported.
+within `SKEW_MAX_MS` of the collector's clock, a measurement keeps the node's time. With a larger skew, the
+measurement would be refused as from the future, or be stale. So the measurement gets the time of the answer
+by the collector's clock, minus the age of the figures by the node's clock, and the skew is reported.
 """
 
 import os
@@ -219,7 +219,7 @@ def estimate_skew_ms(answered: AnswerTimes, stamped_ms: int | None) -> int | Non
 
 
 def choose_sample_time(answered: AnswerTimes, stamped_ms: int | None) -> tuple[int, int | None]:
-    """Return the time of figures with this stamp (None: that of the answer), and the clock skew."""
+    """Return the sample time of figures with a stamp (None: no stamp), and the clock skew."""
     skew = estimate_skew_ms(answered, stamped_ms)
     if stamped_ms is None:
         return answered.answered_at_ms, skew

@@ -3,8 +3,8 @@
 The objects are listed and watched. A deleted object becomes a message with `removed`. The newest unread
 object of each node is kept. If Koordinator is not installed, this is noted and checked again.
 
-Times are those of the node that computed the figures. They are not corrected, because windows depend on
-them; a time that is too far ahead of ours is reported.
+Times are from the clock of the node that computed the figures. They are not corrected, because windows
+depend on them. A time too far ahead of our clock is reported.
 """
 
 import time
@@ -96,26 +96,26 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             match event:
                 case Begun():
                     listed = set()
-                case Present(found) | Changed(found):
+                case Present(obj) | Changed(obj):
                     if listed is not None:
-                        listed.add(found["metadata"]["name"])
-                    self._take(found)
+                        listed.add(obj["metadata"]["name"])
+                    self._take(obj)
                 case Ended() if listed is not None:
-                    for gone in self._versions.keys() - listed:
-                        self._remove(gone)
+                    for node in self._versions.keys() - listed:
+                        self._remove(node)
                     listed = None
-                case Deleted(found):
-                    self._remove(found["metadata"]["name"])
+                case Deleted(obj):
+                    self._remove(obj["metadata"]["name"])
 
-    def _take(self, found: Mapping[str, Any]) -> None:
-        node = found["metadata"]["name"]
+    def _take(self, obj: Mapping[str, Any]) -> None:
+        node = obj["metadata"]["name"]
         try:
-            message = convert_node_metric(self.cluster, found)
+            message = convert_node_metric(self.cluster, obj)
         except (ValueError, AttributeError) as error:
             why = f"NodeMetric {node}: {explain_error(error, NodeMetric)}"
             self.health.record_failure(SourceFailed("unreadable", why), node)
             return
-        version = found["metadata"]["resourceVersion"]
+        version = obj["metadata"]["resourceVersion"]
         if self._versions.get(node) == version:
             return  # unchanged in a new list
         self._versions[node] = version
@@ -131,45 +131,45 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
 
 
 def _find_failure(watch: ListWatch) -> str:
-    """Return why objects cannot be read; empty: they can, or could until recently."""
+    """Return why objects cannot be read; empty: objects can be read, or could be until recently."""
     since_s = watch.failing_since_s
     if since_s is None or (watch.lists and time.monotonic() - since_s < FAILING_S):
         return ""
     return watch.why
 
 
-def convert_node_metric(cluster: str, found: Mapping[str, Any]) -> NodeMetric:
+def convert_node_metric(cluster: str, obj: Mapping[str, Any]) -> NodeMetric:
     """Convert a NodeMetric object of `apis/slo/v1alpha1`.
 
     `prodReclaimableMetric`, QoS classes, extensions and devices have no fields in the message.
     Raises ValueError (also as QuantityError or ValidationError) for an invalid value or shape.
     """
     try:
-        status = found.get("status") or {}
-        collect = (found.get("spec") or {}).get("metricCollectPolicy") or {}
+        status = obj.get("status") or {}
+        collect = (obj.get("spec") or {}).get("metricCollectPolicy") or {}
         metric = status.get("nodeMetric")
         values: dict[str, Any] = {
             "cluster": cluster,
-            "node": found["metadata"]["name"],
+            "node": obj["metadata"]["name"],
             "updated_at_ms": parse_time_ms(status.get("updateTime")),
             "report_interval_ms": _read_interval_ms(collect.get("reportIntervalSeconds")),
             "memory_is": _MEMORY.get(collect.get("nodeMemoryCollectPolicy") or ""),
             "pods": tuple(
                 {
-                    "namespace": each["namespace"],
-                    "name": each["name"],
-                    "usage": _read_amounts(each.get("podUsage")),
-                    "priority_class": each.get("priority", ""),
+                    "namespace": pod["namespace"],
+                    "name": pod["name"],
+                    "usage": _read_amounts(pod.get("podUsage")),
+                    "priority_class": pod.get("priority", ""),
                 }
-                for each in status.get("podsMetric") or ()
+                for pod in status.get("podsMetric") or ()
             ),
             "host_applications": tuple(
                 {
-                    "name": each["name"],
-                    "usage": _read_amounts(each.get("usage")),
-                    "priority_class": each.get("priority", ""),
+                    "name": application["name"],
+                    "usage": _read_amounts(application.get("usage")),
+                    "priority_class": application.get("priority", ""),
                 }
-                for each in status.get("hostApplicationMetric") or ()
+                for application in status.get("hostApplicationMetric") or ()
             ),
         }
         if metric is not None:
@@ -184,23 +184,23 @@ def convert_node_metric(cluster: str, found: Mapping[str, Any]) -> NodeMetric:
     return NodeMetric.model_validate(values)
 
 
-def _read_amounts(found: Mapping[str, Any] | None) -> dict[str, int]:
+def _read_amounts(resource_list: Mapping[str, Any] | None) -> dict[str, int]:
     # A quantity may be a plain number in JSON.
-    listed = (found or {}).get("resources") or {}
-    return parse_amounts({name: str(text) for name, text in listed.items()})
+    amounts = (resource_list or {}).get("resources") or {}
+    return parse_amounts({name: str(text) for name, text in amounts.items()})
 
 
-def _read_aggregates(found: Any) -> tuple[dict[str, Any], ...]:
+def _read_aggregates(aggregates: Any) -> tuple[dict[str, Any], ...]:
     return tuple(
         {
-            "duration_ms": parse_duration_ms(each.get("duration") or "0s"),
+            "duration_ms": parse_duration_ms(aggregate.get("duration") or "0s"),
             "usage": {
                 kind: _read_amounts(usage)
-                for kind, usage in (each.get("usage") or {}).items()
+                for kind, usage in (aggregate.get("usage") or {}).items()
                 if kind in AGGREGATION_TYPES
             },
         }
-        for each in found or ()
+        for aggregate in aggregates or ()
     )
 
 

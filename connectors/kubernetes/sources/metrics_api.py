@@ -1,9 +1,9 @@
 """The API `metrics.k8s.io` (metrics-server or an adapter), which `kubectl top` shows.
 
-Nodes and pods are listed once per interval. Each entry has a time and the window before it, over which
-its CPU is averaged. Each node with a newer time gets a message. The message contains the pods that the
-directory has on the node, if their window began after their creation; so a pod never gets the figures of
-an earlier pod with its name. The figures are rarely newer than 15 s.
+Nodes and pods are listed once per interval. Each entry has a time, and the length of the window before
+this time, over which CPU is averaged. Each node with a newer time gets a message. The message contains the
+pods that the directory has on the node, if the window began after the pod's creation; so a pod never
+gets the figures of an earlier pod with its name. The figures are rarely newer than 15 s.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -44,7 +44,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
     def __init__(self, settings: MetricsApiSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._newest: dict[str, tuple[int, int]] = {}
-        """Time of each node's newest message, and of the entry that it was made from."""
+        """Time of each node's newest message, and of the entry behind this message."""
 
     async def read(self) -> AsyncIterator[NodeUsage]:
         """Yield a sample of each node with a new measurement; raises SourceFailed."""
@@ -54,18 +54,18 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             raise SourceFailed("incomplete", "the metrics API lists no node")
         self.health.record_success()
         self.health.keep_only(self.directory.nodes.keys())
-        for gone in self._newest.keys() - self.directory.nodes.keys():
-            del self._newest[gone]
+        for node in self._newest.keys() - self.directory.nodes.keys():
+            del self._newest[node]
         bad: list[str] = []
-        measured = {_name(each): each for each in pods}
+        pod_entries = {_get_name(entry): entry for entry in pods}
         unlisted = dict.fromkeys(self.directory.nodes)
-        for each in nodes:
-            node = each["metadata"]["name"]
+        for entry in nodes:
+            node = entry["metadata"]["name"]
             if node not in self.directory.nodes:
                 continue
             unlisted.pop(node, None)
             try:
-                message = self._sample(node, each, measured, bad)
+                message = self._build_sample(node, entry, pod_entries, bad)
             except (KeyError, TypeError, ValueError) as error:
                 why = f"the entry of the node cannot be read: {explain_error(error, NodeUsage)}"
                 self.health.record_failure(SourceFailed("unreadable", why), node)
@@ -84,23 +84,23 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
 
     async def _list(self, kind: str) -> list[Any]:
         try:
-            found = await self.context.server.get(f"{GROUP}/{kind}")
-            items = found["items"]
+            answer = await self.context.server.get(f"{GROUP}/{kind}")
+            items = answer["items"]
         except (ApiError, ApiUnreachable, AccessError) as error:
             raise convert_server_error(error) from error
         except (KeyError, TypeError) as error:
             raise SourceFailed("unreadable", f"{GROUP}/{kind} is not a list: {error!r}") from error
         return items or []
 
-    def _sample(
-        self, node: str, found: Mapping[str, Any], pods: Mapping[PodName, Any], bad: list[str]
+    def _build_sample(
+        self, node: str, entry: Mapping[str, Any], pods: Mapping[PodName, Any], bad: list[str]
     ) -> NodeUsage | None:
-        stamped_ms, window_ms = _times(found)
+        stamped_ms, window_ms = _parse_times(entry)
         sampled_at_ms, read_ms = self._newest.get(node, (0, 0))
         if stamped_ms == read_ms:
             return None
         answered_at_ms = self.context.now_ms()
-        # The node's clock made the stamp; whose `Date` the answer has is unknown.
+        # The stamp is from the node's clock; the answer's `Date` may be from another clock.
         at_ms, skew_ms = choose_sample_time(
             AnswerTimes(answered_at_ms, answered_at_ms, None), stamped_ms
         )
@@ -112,23 +112,23 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             if name not in pods:
                 continue
             try:
-                pod_at_ms, pod_window_ms = _times(pods[name])
+                pod_at_ms, pod_window_ms = _parse_times(pods[name])
                 if pod_at_ms - pod_window_ms < pod.created_at_ms:
                     continue
-                usage = _sum(each["usage"] for each in pods[name]["containers"])
+                usage = _add_up(container["usage"] for container in pods[name]["containers"])
             except (KeyError, TypeError, ValueError) as error:
                 bad.append(f"{'/'.join(name)}: {error!r}")
                 continue
             if usage:
-                who = {"namespace": name[0], "name": name[1], "uid": pod.uid}
-                members.append({**who, "usage": usage})
+                identity = {"namespace": name[0], "name": name[1], "uid": pod.uid}
+                members.append({**identity, "usage": usage})
         message = NodeUsage.model_validate(
             {
                 "cluster": self.cluster,
                 "node": node,
                 "sampled_at_ms": at_ms,
                 "interval_ms": window_ms,
-                "usage": _sum([found["usage"]]),
+                "usage": _add_up([entry["usage"]]),
                 "pods": tuple(members[:PODS_PER_SAMPLE_MAX]),
             }
         )
@@ -136,27 +136,29 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         return message
 
 
-def _name(pod: Mapping[str, Any]) -> PodName:
+def _get_name(pod: Mapping[str, Any]) -> PodName:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
-def _times(found: Mapping[str, Any]) -> tuple[int, int]:
+def _parse_times(entry: Mapping[str, Any]) -> tuple[int, int]:
     """Return time and window in ms; raises ValueError."""
-    at_ms = parse_time_ms(found["timestamp"])
+    at_ms = parse_time_ms(entry["timestamp"])
     if at_ms is None:
         raise ValueError(
-            f"found {found['timestamp']!r}; expected a time such as 2026-03-01T12:00:00Z"
+            f"found {entry['timestamp']!r}; expected a time such as 2026-03-01T12:00:00Z"
         )
-    return at_ms, parse_duration_ms(found["window"])
+    return at_ms, parse_duration_ms(entry["window"])
 
 
-def _sum(all_usage: Any) -> dict[str, int]:
-    """Add up resource lists; a resource that one of them lacks is left out. Raises QuantityError."""
+def _add_up(all_usage: Any) -> dict[str, int]:
+    """Add up the resources that all lists have; raises QuantityError."""
     # An empty list is written as null.
     lists = [
         {name: parse_nanos(text) for name, text in (usage or {}).items()} for usage in all_usage
     ]
     shared = set.intersection(*map(set, lists)) if lists else set()
-    if any(each[name] < 0 for each in lists for name in shared):
+    if any(amounts[name] < 0 for amounts in lists for name in shared):
         raise QuantityError("found an amount below 0")
-    return {name: round_amount(name, sum(each[name] for each in lists)) for name in sorted(shared)}
+    return {
+        name: round_amount(name, sum(amounts[name] for amounts in lists)) for name in sorted(shared)
+    }

@@ -1,10 +1,10 @@
 """Chooses the source that reports a node, so that nothing is counted twice.
 
-Sources have the order of their list. One source at a time reports a node: the first with a fresh sample
-of the node's CPU and memory. After that its samples may lack one of them. Samples of other sources are
-held back; they add what the reporting source did not measure, per resource and pod, such as GPUs from
-Prometheus to CPU from a kubelet. So each value comes from exactly one source. If the reporting source has
-been silent for longer than its `fresh_ms`, the next source reports. Times of a node never go back.
+Sources have the order of their list. One source at a time reports a node: the first source with a fresh
+sample of the node's CPU and memory. Later samples of this source may lack CPU or memory. Samples of other
+sources are held back; they add resources and pods that the reporting source did not measure, such as GPUs
+from Prometheus to CPU from a kubelet. So each value comes from exactly one source. If the reporting source
+is silent for longer than its `fresh_ms`, the next source reports. Times of a node never go back.
 
 The same applies to aggregates (`node-metrics`): while Koordinator reports a node, no samples of the node
 are sent, and vice versa, because both become metrics of this node. Aggregates without values, or older
@@ -81,8 +81,8 @@ class Precedence:
 
     def keep_only(self, nodes: Iterable[str]) -> None:
         """Forget all other nodes."""
-        for gone in self._nodes.keys() - set(nodes):
-            del self._nodes[gone]
+        for node in self._nodes.keys() - set(nodes):
+            del self._nodes[node]
 
     def _may_report(
         self, source: int, node: _Node, message: NodeUsage | NodeMetric, now_ms: int
@@ -97,7 +97,7 @@ class Precedence:
         return now_ms - node.reported_at_ms > self._fresh_ms[node.reporting]
 
     def _is_fresh(self, source: int, message: NodeMetric, now_ms: int) -> bool:
-        """Tell whether it has recent values; the objects of agents that have ended remain."""
+        """Tell whether an aggregate has recent values; objects of stopped agents remain."""
         at_ms = message.updated_at_ms
         return (
             bool(message.usage) and at_ms is not None and now_ms - at_ms <= self._fresh_ms[source]
@@ -114,9 +114,9 @@ class Precedence:
 
 
 def _fill(message: NodeUsage, other: NodeUsage) -> NodeUsage:
-    """Add to a message what only the other one measured."""
+    """Add the resources and pods that only the other message has."""
     changes: dict[str, Any] = {}
-    if (usage := _more(message.usage, other.usage)) is not message.usage:
+    if (usage := _add_missing(message.usage, other.usage)) is not message.usage:
         changes["usage"] = usage
     uids = {(pod.namespace, pod.name): pod.uid for pod in message.pods}
     pods = _merge_pods(
@@ -133,21 +133,21 @@ def _fill(message: NodeUsage, other: NodeUsage) -> NodeUsage:
 
 
 def _merge_pods(
-    known: Mapping[str, PodUsage], others: Mapping[str, PodUsage]
+    pods: Mapping[str, PodUsage], others: Mapping[str, PodUsage]
 ) -> list[PodUsage] | None:
-    """Add to pods what only the others measured; None: nothing."""
+    """Add the pods, and their resources, that only `others` has; None: there are none."""
     changed = False
-    merged = dict(known)
+    merged = dict(pods)
     for uid, other in others.items():
-        mine = known.get(uid)
-        if mine is None:
+        pod = pods.get(uid)
+        if pod is None:
             merged[uid], changed = other, True
-        elif (usage := _more(mine.usage, other.usage)) is not mine.usage:
-            merged[uid], changed = mine.model_copy(update={"usage": usage}), True
+        elif (usage := _add_missing(pod.usage, other.usage)) is not pod.usage:
+            merged[uid], changed = pod.model_copy(update={"usage": usage}), True
     return list(merged.values()) if changed else None
 
 
-def _more(usage: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
+def _add_missing(usage: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
     """Add the amounts that only the other map has; returns the same object if there are none."""
     missing = [name for name in other if name not in usage][: _RESOURCES_MAX - len(usage)]
     return {**usage, **{name: other[name] for name in missing}} if missing else usage

@@ -5,15 +5,15 @@ address, with or without a port; labels with namespace and name identify a pod. 
 resources in their base units. Queries come from presets (`promql`) and from the settings, which take
 precedence and may have any resource.
 
-- The time of a sample is that of the query `nodeTimes`, because rates continue after the last scrape;
-  without this query it is the instant of evaluation.
-- A node without a value for CPU or memory is left out. Any other missing resource is left out of the
-  sample.
+- The query `nodeTimes` returns the times of samples, because rates continue after the last scrape. Without
+  this query, the time of a sample is the instant of evaluation.
+- A node without a value for CPU or memory is left out. If another resource has no value, only this resource
+  is left out.
 - A partial answer (a warning of a server that could not query all its stores) is refused, because its
   sums are too small.
 - A pod younger than the window is left out, because the values may belong to an earlier pod of its name.
-- If a query fails, only its resource is missing, unless it is the query of times, or all queries of nodes
-  fail.
+- If a query fails, only its resource is missing. Reading fails if the query of times or all queries of
+  nodes fail.
 """
 
 import asyncio
@@ -69,8 +69,7 @@ class PrometheusSettings(SourceSettings):
     pods: _Queries = Field(default_factory=dict)
     """PromQL with one number per pod."""
     node_times: str | None = None
-    """PromQL with the time of a node's newest figures, in seconds since 1970. None: that of the
-    preset."""
+    """PromQL with the time of a node's newest figures, in seconds since 1970. None: the preset's query."""
     window_ms: PositiveDuration = Field(120_000, alias="window")
     """Replaces `{window}` in queries; with four scrape intervals, two samples may be missing."""
     node_label: _Label = "instance"
@@ -129,13 +128,13 @@ class PrometheusSettings(SourceSettings):
 
     def _filled(self, query: str | None) -> str:
         text = query or ""
-        for place, value in (
+        for placeholder, value in (
             ("{window}", f"{self.window_ms}ms"),
             ("{node}", self.node_label),
             ("{namespace}", self.namespace_label),
             ("{pod}", self.pod_label),
         ):
-            text = text.replace(place, value)
+            text = text.replace(placeholder, value)
         return text
 
 
@@ -175,7 +174,6 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -192,9 +190,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             missing = required - usage.keys()
             at_ms = answers.times_ms.get(node) if self._queries.node_times else now_ms
             if missing or at_ms is None:
-                what = ", ".join(sorted(missing)) or "times"
+                missing_names = ", ".join(sorted(missing)) or "times"
                 self.health.record_failure(
-                    SourceFailed("incomplete", f"no query returned its {what}"), node
+                    SourceFailed("incomplete", f"no query returned its {missing_names}"), node
                 )
                 continue
             self.health.record_success(node)
@@ -218,45 +216,47 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             )
 
     def _pods(self, node: str, answers: _Answers, at_ms: int) -> tuple[Any, ...]:
-        known = self.directory.pods_on(node).pods
+        pods = self.directory.pods_on(node).pods
         oldest_ms = at_ms - self.settings.window_ms
         return tuple(
             {"namespace": name[0], "name": name[1], "uid": pod.uid, "usage": usage}
             for name, usage in answers.pods.get(node, {}).items()
-            if (pod := known.get(name)) is not None and pod.created_at_ms <= oldest_ms
+            if (pod := pods.get(name)) is not None and pod.created_at_ms <= oldest_ms
         )[:PODS_PER_SAMPLE_MAX]
 
     async def _ask(self, now_ms: int) -> _Answers:
         queries = self._queries
-        of_nodes, of_pods = list(queries.nodes.items()), list(queries.pods.items())
-        texts = [text for _, text in (*of_nodes, *of_pods)]
+        node_queries, pod_queries = list(queries.nodes.items()), list(queries.pods.items())
+        texts = [text for _, text in (*node_queries, *pod_queries)]
         if queries.node_times:
             texts.append(queries.node_times)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._try_query(text, now_ms)) for text in texts]
         results = [task.result() for task in tasks]
-        found = [[] if isinstance(each, SourceFailed) else each for each in results]
-        failures = [each for each in results[: len(of_nodes)] if isinstance(each, SourceFailed)]
-        if len(failures) == len(of_nodes):
+        vectors = [[] if isinstance(result, SourceFailed) else result for result in results]
+        failures = [
+            result for result in results[: len(node_queries)] if isinstance(result, SourceFailed)
+        ]
+        if len(failures) == len(node_queries):
             raise failures[0]
         if queries.node_times and isinstance(results[-1], SourceFailed):
             raise results[-1]
         answers = _Answers({}, {}, {}, set())
-        for index, (resource, _) in enumerate((*of_nodes, *of_pods)):
+        for index, (resource, _) in enumerate((*node_queries, *pod_queries)):
             result = results[index]
             failed = result if isinstance(result, SourceFailed) else None
-            what = f"{'node' if index < len(of_nodes) else 'pod'} {resource}"
-            self.health.set_note(f"query {what}", f"{what}: {failed}" if failed else None)
+            name = f"{'node' if index < len(node_queries) else 'pod'} {resource}"
+            self.health.set_note(f"query {name}", f"{name}: {failed}" if failed else None)
             if failed is not None:
                 self.health.failures[failed.cause] += 1
-                if index < len(of_nodes):
+                if index < len(node_queries):
                     answers.failed.add(resource)
-        for (resource, _), vector in zip(of_nodes, found, strict=False):
+        for (resource, _), vector in zip(node_queries, vectors, strict=False):
             self._take_nodes(answers, resource, vector)
-        for (resource, _), vector in zip(of_pods, found[len(of_nodes) :], strict=False):
+        for (resource, _), vector in zip(pod_queries, vectors[len(node_queries) :], strict=False):
             self._take_pods(answers, resource, vector)
         if queries.node_times:
-            for labels, value in found[-1]:
+            for labels, value in vectors[-1]:
                 if (node := self._node(labels)) and 0 < value < 4e9:
                     at_ms = max(int(value * 1_000), answers.times_ms.get(node, 0))
                     answers.times_ms[node] = min(at_ms, now_ms)
@@ -331,7 +331,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             if read["status"] != "success":
                 raise SourceFailed("refused", f"{query}: {read.get('error')}")
             partial = [
-                each for each in read.get("warnings") or () if not each.startswith(_ABOUT_QUERY)
+                warning
+                for warning in read.get("warnings") or ()
+                if not warning.startswith(_ABOUT_QUERY)
             ]
             if partial:
                 raise SourceFailed("incomplete", f"{query}: a partial answer: {'; '.join(partial)}")
@@ -339,9 +341,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             if data["resultType"] != "vector":
                 kind = data["resultType"]
                 raise SourceFailed("refused", f"{query}: found a {kind}; expected a vector")
-            return [(each["metric"], float(each["value"][1])) for each in data["result"]]
+            return [(series["metric"], float(series["value"][1])) for series in data["result"]]
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"{query}: the answer is not one of Prometheus: {error!r}"
+            why = f"{query}: the answer is not in Prometheus' format: {error!r}"
             raise SourceFailed("unreadable", why) from error
 
     def _compare_clocks(self, times: AnswerTimes) -> None:

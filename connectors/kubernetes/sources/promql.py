@@ -72,8 +72,8 @@ PRESETS: Mapping[str, Preset] = {"nodeExporter": _NODE_EXPORTER, "cadvisor": _CA
 class SeriesByKey(Generic[K]):
     """Amounts of one query by node or pod.
 
-    Of several series of one node or pod the largest counts. Series of several clusters, which one server
-    may have, are left out.
+    If a node or pod has several series, the largest counts. A node or pod with series of several clusters
+    is left out.
     """
 
     def __init__(self, about: str, resource: str) -> None:

@@ -26,4 +26,4 @@ def list_settings_classes() -> Mapping[str, type[SourceSettings]]:
 def create_sources(
     settings: Sequence[SourceSettings], context: SourceContext
 ) -> list[KubernetesSource[SourceSettings]]:
-    return [SOURCES[each.source](each, context) for each in settings]
+    return [SOURCES[item.source](item, context) for item in settings]

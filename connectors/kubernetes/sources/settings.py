@@ -57,12 +57,12 @@ class SourceSettings(PolicyPart):
 
     @property
     def can_report_nodes(self) -> bool:
-        """Whether it measures CPU and memory of nodes; otherwise it only adds to other sources."""
+        """Whether this source measures CPU and memory of nodes; others only add to samples."""
         return True
 
     @property
     def fresh_ms(self) -> int:
-        """How long after its last message of a node no later source reports this node, in ms."""
+        """How long this source may be silent about a node before the next source reports it, in ms."""
         return max(30_000, 3 * self.interval_ms)
 
 
@@ -71,7 +71,7 @@ class SourcesError(ValueError):
 
 
 def read_sources(
-    text: str | bytes, known: Mapping[str, type[SourceSettings]], origin: str = "sources"
+    text: str | bytes, classes: Mapping[str, type[SourceSettings]], origin: str = "sources"
 ) -> tuple[SourceSettings, ...]:
     """Return the settings of each source, in the order of the text.
 
@@ -88,7 +88,7 @@ def read_sources(
         if len(documents) != 1:
             message = f"found {len(documents)} documents; allowed is one"
             problems.append(Problem("", message))
-        read = [] if problems else list(_read(documents[0], known, problems))
+        read = [] if problems else list(_read(documents[0], classes, problems))
     except PolicyError as error:
         read, problems = [], list(error.problems)
     if problems:
@@ -97,7 +97,7 @@ def read_sources(
 
 
 def _read(
-    document: YamlDocument, known: Mapping[str, type[SourceSettings]], problems: list[Problem]
+    document: YamlDocument, classes: Mapping[str, type[SourceSettings]], problems: list[Problem]
 ) -> Iterable[SourceSettings]:
     def problem(path: Path, message: str) -> None:
         problems.append(Problem(format_path(path), message, document.line_of(path)))
@@ -114,49 +114,49 @@ def _read(
         return problem(("sources",), f"found {describe(listed)}; allowed is {allowed}")
     labels: set[str] = set()
     can_report = False
-    for index, each in enumerate(listed):
-        settings = _one(each, ("sources", index), document, known, problems)
+    for index, entry in enumerate(listed):
+        settings = _read_source(entry, ("sources", index), document, classes, problems)
         if settings is None:
             can_report = True  # perhaps, once it is corrected
             continue
         can_report |= settings.can_report_nodes
         if settings.label in labels:
-            message = f"found {settings.label!r} a second time; give one of them another name"
+            message = f"found {settings.label!r} a second time; give this source another name"
             problem(("sources", index, "name"), message)
         labels.add(settings.label)
         yield settings
     if not can_report:
         message = (
-            "no source measures both cpu and memory of nodes, so no sample would be sent; allowed is a "
-            "list with one that does, such as kubelet_resource, or queries of both in one source"
+            "no source measures both cpu and memory of nodes, so no sample would be sent; allowed is a list "
+            "with such a source, for example kubelet_resource, or a source with queries of both"
         )
         problem(("sources",), message)
     return None
 
 
-def _one(
-    each: Any,
+def _read_source(
+    entry: Any,
     at: Path,
     document: YamlDocument,
-    known: Mapping[str, type[SourceSettings]],
+    classes: Mapping[str, type[SourceSettings]],
     problems: list[Problem],
 ) -> SourceSettings | None:
-    def place(path: Path) -> tuple[str, int | None]:
+    def locate(path: Path) -> tuple[str, int | None]:
         return format_path((*at, *path)), document.line_of((*at, *path))
 
-    named = each.get("source") if isinstance(each, dict) else None
-    if not isinstance(named, str) or named not in known:
-        if not isinstance(each, dict):
-            path, message = at, f"found {describe(each)}; allowed is a map with the field source"
-        elif not isinstance(named, str):
-            allowed = ", ".join(known)
-            path, message = (*at, "source"), f"found {describe(named)}; allowed is one of {allowed}"
+    name = entry.get("source") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or name not in classes:
+        if not isinstance(entry, dict):
+            path, message = at, f"found {describe(entry)}; allowed is a map with the field source"
+        elif not isinstance(name, str):
+            allowed = ", ".join(classes)
+            path, message = (*at, "source"), f"found {describe(name)}; allowed is one of {allowed}"
         else:
-            path, message = (*at, "source"), f"found {describe(named)}{nearest(named, known)}"
+            path, message = (*at, "source"), f"found {describe(name)}{nearest(name, classes)}"
         problems.append(Problem(format_path(path), message, document.line_of(path)))
         return None
     try:
-        return build_model(known[named], each, locate=place)
+        return build_model(classes[name], entry, locate=locate)
     except PolicyError as error:
         problems.extend(error.problems)
         return None

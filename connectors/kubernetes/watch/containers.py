@@ -3,8 +3,8 @@
 - Normally: requests, limits and host ports of spec.containers and spec.initContainers.
 - During an in-place resize: the larger of desired, allocated and actual resources; if the resize is
   infeasible, without the desired ones.
-- With resources of the whole pod (spec.resources): these replace the sum over the containers for the
-  resources that they name; during a resize as above.
+- With resources of the whole pod (spec.resources): amounts in spec.resources replace the sums over the
+  containers; during a resize as above.
 
 Records have containers only. Therefore resources of the whole pod are put into the first container,
 and the other containers request 0 of them, so that all sums are those of Kubernetes.
@@ -25,16 +25,19 @@ _WHOLE_POD_PREFIX = "hugepages-"
 
 def convert_containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]]:
     """Return containers and init containers as values of `schemas.messages.pods.Container`."""
-    infeasible = _infeasible(status)
-    running = _by_name(status.get("containerStatuses"))
-    plain = [_container(each, running, infeasible) for each in spec.get("containers") or ()]
-    first: list[Json] = []
-    if found := spec.get("initContainers"):
-        running = _by_name(status.get("initContainerStatuses"))
-        for container in found:
+    infeasible = _is_infeasible(status)
+    running = _group_by_name(status.get("containerStatuses"))
+    regular = [
+        _convert_container(container, running, infeasible)
+        for container in spec.get("containers") or ()
+    ]
+    init: list[Json] = []
+    if init_containers := spec.get("initContainers"):
+        running = _group_by_name(status.get("initContainerStatuses"))
+        for container in init_containers:
             is_sidecar = container.get("restartPolicy") == "Always"
-            values = _container(container, running if is_sidecar else {}, infeasible)
-            first.append({**values, "restart_policy": "Always"} if is_sidecar else values)
+            values = _convert_container(container, running if is_sidecar else {}, infeasible)
+            init.append({**values, "restart_policy": "Always"} if is_sidecar else values)
     if whole := spec.get("resources"):
         in_force = whole
         if status.get("resources") is not None:
@@ -44,78 +47,74 @@ def convert_containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]
             requested = whole.get(name) or {}
             counted = in_force.get(name) or requested
             amounts = {key: counted.get(key, "0") for key in requested if _is_pod_level(key)}
-            _apply_pod_resources(name, amounts, plain, first)
-    return plain, first
+            _apply_pod_resources(name, amounts, regular, init)
+    return regular, init
 
 
-def _container(each: Json, running: dict[str, Json], infeasible: bool) -> Json:
-    resources = each.get("resources") or {}
+def _convert_container(container: Json, running: dict[str, Json], infeasible: bool) -> Json:
+    resources = container.get("resources") or {}
     requests, limits = resources.get("requests"), resources.get("limits")
-    now = running.get(each["name"])
-    if now is not None:
-        requests, limits = _resolve_resize(resources, now, infeasible)
-    made = drop_empty(requests=requests, limits=limits)
-    if ports := each.get("ports"):
-        taken = [
+    status = running.get(container["name"])
+    if status is not None:
+        requests, limits = _resolve_resize(resources, status, infeasible)
+    values = drop_empty(requests=requests, limits=limits)
+    if ports := container.get("ports"):
+        host_ports = [
             drop_empty(
                 port=port["hostPort"], protocol=port.get("protocol"), host_ip=port.get("hostIP")
             )
             for port in ports
             if port.get("hostPort")
         ]
-        if taken:
-            made["host_ports"] = taken
-    return made
+        if host_ports:
+            values["host_ports"] = host_ports
+    return values
 
 
-def _resolve_resize(requested: Json, now: Json, infeasible: bool) -> tuple[Any, Any]:
+def _resolve_resize(requested: Json, status: Json, infeasible: bool) -> tuple[Any, Any]:
     """Return the effective requests and limits of a container or pod during a resize."""
     counted = {} if infeasible else requested
-    given_now = now.get("resources")
-    if given_now is None:
-        return _largest(counted.get("requests"), now.get("allocatedResources")), requested.get(
-            "limits"
-        )
-    used = (given_now.get("requests"), now.get("allocatedResources"))
+    actual = status.get("resources")
+    if actual is None:
+        requests = _find_largest(counted.get("requests"), status.get("allocatedResources"))
+        return requests, requested.get("limits")
+    in_use = (actual.get("requests"), status.get("allocatedResources"))
     return (
-        _largest(counted.get("requests"), *used),
-        _largest(counted.get("limits"), given_now.get("limits")),
+        _find_largest(counted.get("requests"), *in_use),
+        _find_largest(counted.get("limits"), actual.get("limits")),
     )
 
 
-def _by_name(statuses: Any) -> dict[str, Json]:
+def _group_by_name(statuses: Any) -> dict[str, Json]:
     """Return the statuses with resources, by container name."""
     return {
-        each["name"]: each
-        for each in statuses or ()
-        if each.get("resources") is not None or each.get("allocatedResources")
+        status["name"]: status
+        for status in statuses or ()
+        if status.get("resources") is not None or status.get("allocatedResources")
     }
 
 
-def _infeasible(status: Json) -> bool:
+def _is_infeasible(status: Json) -> bool:
     return any(
-        each.get("type") == "PodResizePending" and each.get("reason") == "Infeasible"
-        for each in status.get("conditions") or ()
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in status.get("conditions") or ()
     )
 
 
-def _largest(*lists: Any) -> Any:
+def _find_largest(*lists: Any) -> Any:
     """Return the largest amount of each resource; None if there are none."""
-    there = [each for each in lists if each]
-    if not there:
-        return None
-    first, *others = there
-    if all(each == first for each in others):
+    first, *others = [amounts for amounts in lists if amounts] or [None]
+    if all(other == first for other in others):
         return first
     largest: dict[str, str] = dict(first)
-    for each in others:
-        for resource, text in each.items():
-            if resource not in largest or _nanos(text) > _nanos(largest[resource]):
+    for other in others:
+        for resource, text in other.items():
+            if resource not in largest or _parse_nanos(text) > _parse_nanos(largest[resource]):
                 largest[resource] = text
     return largest
 
 
-def _nanos(text: str) -> int:
+def _parse_nanos(text: str) -> int:
     """Return a comparable amount; an invalid quantity is refused later, with the record."""
     try:
         return parse_nanos(text)
@@ -128,14 +127,16 @@ def _is_pod_level(resource: str) -> bool:
 
 
 def _apply_pod_resources(
-    name: str, amounts: Json, plain: list[Json], first: Iterable[Json]
+    name: str, amounts: Json, regular: list[Json], init: Iterable[Json]
 ) -> None:
     """Put resources of the whole pod into its first container, and remove them from the others."""
-    if not amounts or not plain:
+    if not amounts or not regular:
         return
-    for each in (*plain, *first):
+    for container in (*regular, *init):
         if name == "requests":  # an explicit 0, because scores assume a request if there is none
-            each[name] = {**each.get(name, {}), **dict.fromkeys(amounts, "0")}
-        elif name in each:
-            each[name] = {key: text for key, text in each[name].items() if key not in amounts}
-    plain[0][name] = {**plain[0].get(name, {}), **amounts}
+            container[name] = {**container.get(name, {}), **dict.fromkeys(amounts, "0")}
+        elif name in container:
+            container[name] = {
+                key: text for key, text in container[name].items() if key not in amounts
+            }
+    regular[0][name] = {**regular[0].get(name, {}), **amounts}

@@ -15,13 +15,13 @@ from connectors.kubernetes.watch.metadata import (
 from schemas.base.message import RESOURCES_MAX
 
 
-def convert_node(found: Json) -> Json:
+def convert_node(node: Json) -> Json:
     """Convert a node.
 
     Its conditions are left out, because heartbeats change them all the time; a node that is not
     ready has a taint.
     """
-    meta, spec, status = get_metadata(found), found.get("spec") or {}, found.get("status") or {}
+    meta, spec, status = get_metadata(node), node.get("spec") or {}, node.get("status") or {}
     return drop_empty(
         allocatable=_limit_resources(status.get("allocatable") or {}),
         capacity=_limit_resources(status.get("capacity") or {}),
@@ -37,29 +37,31 @@ def convert_node(found: Json) -> Json:
 
 
 def _limit_resources(allocatable: Json) -> Json:
-    """Keep as many resources as a record can have: first those of Kubernetes, then those with an
-    amount. Some device plugins use one resource name per device."""
+    """Keep as many resources as a record can have: Kubernetes' own first, then those with an amount.
+
+    Some device plugins use one resource name per device.
+    """
     if len(allocatable) <= RESOURCES_MAX:
         return allocatable
     ranked = sorted(allocatable, key=lambda name: ("/" in name, allocatable[name] == "0", name))
     return {name: allocatable[name] for name in ranked[:RESOURCES_MAX]}
 
 
-def convert_namespace(found: Json) -> Json:
-    return drop_empty(labels=get_metadata(found).get("labels"))
+def convert_namespace(namespace: Json) -> Json:
+    return drop_empty(labels=get_metadata(namespace).get("labels"))
 
 
-def convert_priority_class(found: Json) -> Json:
-    return drop_empty(value=found.get("value"))
+def convert_priority_class(priority_class: Json) -> Json:
+    return drop_empty(value=priority_class.get("value"))
 
 
-def convert_disruption_budget(found: Json) -> Json:
+def convert_disruption_budget(budget: Json) -> Json:
     """Convert a budget with its status.
 
     An outdated status allows no disruption: the API server does not use it, either.
     """
-    spec, status = found.get("spec") or {}, found.get("status") or {}
-    is_outdated = status.get("observedGeneration", 0) < get_metadata(found).get("generation", 0)
+    spec, status = budget.get("spec") or {}, budget.get("status") or {}
+    is_outdated = status.get("observedGeneration", 0) < get_metadata(budget).get("generation", 0)
     return {
         **drop_empty(
             disruptions_allowed=0 if is_outdated else status.get("disruptionsAllowed"),
@@ -96,19 +98,19 @@ def convert_anti_affinity(affinity: Json) -> list[Json]:
     ]
 
 
-def convert_pod_selector(found: Json | None) -> Json:
+def convert_pod_selector(selector: Json | None) -> Json:
     """Convert a label selector; a missing one selects no pod, an empty one all pods."""
-    if found is None:
+    if selector is None:
         return {}
-    selector = drop_empty(
-        match_labels=found.get("matchLabels"),
-        match_expressions=_requirements(found.get("matchExpressions")),
+    values = drop_empty(
+        match_labels=selector.get("matchLabels"),
+        match_expressions=_requirements(selector.get("matchExpressions")),
     )
-    return {"selector": selector}
+    return {"selector": values}
 
 
-def _requirements(found: Any) -> list[Json]:
+def _requirements(terms: Any) -> list[Json]:
     return [
         drop_empty(key=term.get("key"), operator=term.get("operator"), values=term.get("values"))
-        for term in found or ()
+        for term in terms or ()
     ]

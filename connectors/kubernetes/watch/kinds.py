@@ -31,23 +31,23 @@ from schemas.messages.objects import (
 PODS = "/api/v1/pods"
 
 
-def _name(found: Json) -> Json:
-    return {"name": found["metadata"]["name"]}
+def _name(obj: Json) -> Json:
+    return {"name": obj["metadata"]["name"]}
 
 
-def _node(found: Json) -> Json:
-    return {"node": found["metadata"]["name"]}
+def _node(obj: Json) -> Json:
+    return {"node": obj["metadata"]["name"]}
 
 
-def _namespaced(found: Json) -> Json:
-    return {"namespace": found["metadata"]["namespace"], "name": found["metadata"]["name"]}
+def _namespaced(obj: Json) -> Json:
+    return {"namespace": obj["metadata"]["namespace"], "name": obj["metadata"]["name"]}
 
 
 def _owner(kind: str) -> Callable[[Json], Json]:
     """Return a function for the identity of a workload; objects in a list do not have their kind."""
 
-    def identity(found: Json) -> Json:
-        return {"uid": found["metadata"]["uid"], "owner_kind": kind, **_namespaced(found)}
+    def identity(obj: Json) -> Json:
+        return {"uid": obj["metadata"]["uid"], "owner_kind": kind, **_namespaced(obj)}
 
     return identity
 
@@ -72,8 +72,8 @@ KINDS: dict[str, ObjectKind] = {
     "/apis/batch/v1/jobs": _workload("Job", convert_job),
 }
 
-#: Collections that a full list needs: without them, it would remove all their objects. Other collections
-#: may be missing or forbidden; then the list says nothing about their kinds.
+#: Collections that a full list needs: without one, the list would remove all its objects. Other collections
+#: may be missing or forbidden; then the list leaves their kinds out.
 REQUIRED = frozenset({"/api/v1/nodes", PODS})
 
 

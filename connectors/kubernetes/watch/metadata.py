@@ -1,7 +1,7 @@
 """Metadata of objects: name, labels, relevant annotations, times.
 
-Annotations are a third of many objects, and most of them are irrelevant here. Only those that a filter,
-a score or a protection reads are kept, so changes of others cause no record.
+Annotations are a third of many objects, and most annotations are irrelevant here. Only annotations that a
+filter, a score or a protection reads are kept, so other changes cause no record.
 """
 
 from typing import Any
@@ -32,26 +32,24 @@ Json = dict[str, Any]
 """An object as the API server writes it, or the plain values of a record."""
 
 
-def get_metadata(found: Json) -> Json:
-    return found.get("metadata") or {}
+def get_metadata(obj: Json) -> Json:
+    return obj.get("metadata") or {}
 
 
 def select_pod_annotations(meta: Json) -> dict[str, str]:
     """Return the annotations of a pod that decisions read."""
-    found = meta.get("annotations")
-    if not found:
-        return {}
+    annotations = meta.get("annotations") or {}
     return {
         key: value
-        for key, value in found.items()
+        for key, value in annotations.items()
         if key in _POD_ANNOTATIONS or key.startswith(_PREFIX)
     }
 
 
 def select_node_annotations(meta: Json) -> dict[str, str]:
     """Return the annotations of a node that decisions read."""
-    found = meta.get("annotations")
-    return {key: found[key] for key in sorted(_NODE_ANNOTATIONS) if key in found} if found else {}
+    annotations = meta.get("annotations") or {}
+    return {key: annotations[key] for key in sorted(_NODE_ANNOTATIONS) if key in annotations}
 
 
 def parse_time_ms(text: str | None) -> int | None:
@@ -60,8 +58,8 @@ def parse_time_ms(text: str | None) -> int | None:
     Times outside the range of records are moved to its ends: a node without a clock starts in 1970, and a
     pod with a long grace period may terminate after 2100.
     """
-    found_ms = times.parse_time_ms(text)
-    return None if found_ms is None else min(max(found_ms, EPOCH_MS_MIN), EPOCH_MS_MAX)
+    time_ms = times.parse_time_ms(text)
+    return None if time_ms is None else min(max(time_ms, EPOCH_MS_MIN), EPOCH_MS_MAX)
 
 
 def drop_empty(**values: Any) -> Json:

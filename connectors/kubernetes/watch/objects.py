@@ -28,7 +28,7 @@ class ObjectKind:
 class Objects(Reporter):
     """Reports the objects of one kind; keeps a digest of each."""
 
-    known: dict[str, int]
+    reported: dict[str, int]
 
     def __init__(self, cluster: str, kind: ObjectKind) -> None:
         super().__init__()
@@ -38,35 +38,35 @@ class Objects(Reporter):
         self._fields: tuple[str, ...] = ()
         """Names of the identity's fields, in order."""
 
-    def key(self, found: Json) -> str:
-        identity = self._kind.identity(found)
+    def key(self, obj: Json) -> str:
+        identity = self._kind.identity(obj)
         self._fields = tuple(identity)
         return "/".join(identity.values())
 
-    def report_object(self, key: str, found: Json, list_id: str | None) -> Reported:
+    def report_object(self, key: str, obj: Json, list_id: str | None) -> Reported:
         """Yield a record if the object's values have changed."""
-        values = self._kind.values(found)
+        values = self._kind.values(obj)
         if values is None:
-            if key in self.known:
+            if key in self.reported:
                 yield from self.report_removal(key, list_id)
             return
         digest = hash(orjson.dumps(values))
-        before = self.known.get(key)
-        if digest == before:
+        previous = self.reported.get(key)
+        if digest == previous:
             return
-        message = self._message(key, {**values, **self._event(before)}, list_id)
-        self.known[key] = digest
+        message = self._message(key, {**values, **self._event(previous)}, list_id)
+        self.reported[key] = digest
         yield self._topic, message
 
-    def report_removal(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
-        del self.known[key]
-        gone = {"event": "removed"} if self._kind.message is NodeState else {"removed": True}
-        yield self._topic, self._message(key, gone, list_id)
+    def report_removal(self, key: str, list_id: str | None, obj: Json | None = None) -> Reported:
+        del self.reported[key]
+        change = {"event": "removed"} if self._kind.message is NodeState else {"removed": True}
+        yield self._topic, self._message(key, change, list_id)
 
-    def _event(self, before: int | None) -> Json:
+    def _event(self, previous: int | None) -> Json:
         if self._kind.message is not NodeState:
             return {}
-        return {"event": "added" if before is None else "changed"}
+        return {"event": "added" if previous is None else "changed"}
 
     def _identity(self, key: str) -> Json:
         return dict(zip(self._fields, key.split("/"), strict=True))

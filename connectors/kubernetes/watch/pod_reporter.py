@@ -1,12 +1,12 @@
-"""Report pods: where they run, and which of them need a node.
+"""Report pods that run on a node, and request nodes for waiting pods.
 
     waiting     one of our schedulers, no node, no gates, not terminating: a scheduling request
     nominated   another scheduler has nominated a node (preemption): a lifecycle record
     bound       has a node and has not finished: a lifecycle record
     other       unbound pods of other schedulers, gated, terminating and finished pods: nothing
 
-Each transition causes records; a waiting pod that changes is requested again. All pods are watched
-without a selector, because a watch of unbound pods would report a binding as a deletion.
+Each transition causes records; a waiting pod that changes is requested again. Pods are watched without a
+selector, because a watch of only unbound pods would report a binding as a deletion.
 
 A request that was not ended by a decision of loadstream is withdrawn by a record on its own topic,
 because topics have no order relative to each other. The annotation of a binding tells that loadstream
@@ -46,7 +46,7 @@ class ReportedPod(NamedTuple):
 
 
 class PodReporter(Reporter):
-    known: dict[str, ReportedPod]
+    reported: dict[str, ReportedPod]
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class PodReporter(Reporter):
         claims: Claims,
         now_ms: Callable[[], int],
     ) -> None:
-        """`schedulers` are ours; `claims` has the volumes of claims."""
+        """`schedulers`: scheduler names of loadstream; `claims`: volume claims of the cluster."""
         super().__init__()
         self.cluster = cluster
         self._schedulers = frozenset(schedulers)
@@ -71,125 +71,121 @@ class PodReporter(Reporter):
         self._waiting.clear()
         self._nodes.clear()
 
-    def key(self, found: Json) -> str:
+    def key(self, obj: Json) -> str:
         """Return the uid, because another pod can have the same name."""
-        uid: str = found["metadata"]["uid"]
+        uid: str = obj["metadata"]["uid"]
         return uid
 
-    def called(self, key: str, found: Json) -> str:
+    def describe(self, key: str, obj: Json) -> str:
         """Return namespace, name and uid."""
-        meta = get_metadata(found)
+        meta = get_metadata(obj)
         return f"pod {meta.get('namespace')}/{meta.get('name')} of uid {key}"
 
     def claims_changed(self, list_id: str | None) -> Reported:
         """Report waiting pods with claims again if they have changed."""
-        for uid, found in list(self._waiting.items()):
-            yield from self.report_object(uid, found, list_id)
+        for uid, obj in list(self._waiting.items()):
+            yield from self.report_object(uid, obj, list_id)
 
-    def report_object(self, key: str, found: Json, list_id: str | None) -> Reported:
+    def report_object(self, key: str, obj: Json, list_id: str | None) -> Reported:
         """Yield the records of a pod if it has changed."""
-        spec, status = found.get("spec") or {}, found.get("status") or {}
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
         finished = status.get("phase") in _FINISHED
-        waits = not finished and self._waits(found, spec)
-        before = self.known.get(key)
+        waits = not finished and self._waits(obj, spec)
+        previous = self.reported.get(key)
         if not waits:
             self._waiting.pop(key, None)
-        nominated = not waits and self._is_nominated(found, spec, status)
+        nominated = not waits and self._is_nominated(obj, spec, status)
         if not waits and not nominated and (finished or not spec.get("nodeName")):
-            if before is not None:
-                yield from self._report_ended(key, before, found, list_id, finished=finished)
+            if previous is not None:
+                yield from self._report_ended(key, previous, obj, list_id, finished=finished)
             return
-        values = convert_pod(found, self._claims)
+        values = convert_pod(obj, self._claims)
         digest = hash(orjson.dumps(values))
-        if before is not None and before.digest == digest:
+        if previous is not None and previous.digest == digest:
             return
-        made = self._build_pod(values)
-        node = None if made.node is None else self._nodes.setdefault(made.node, made.node)
-        stage = _WAITS if waits else _NOMINATED if nominated else _stage(made)
-        name = f"{made.namespace}/{made.name}"
-        self.known[key] = ReportedPod(name, node, stage, digest)
-        if waits and list_claim_names(found):
-            get_metadata(found).pop("managedFields", None)
-            self._waiting[key] = found
+        pod = self._build_pod(values)
+        node = None if pod.node is None else self._nodes.setdefault(pod.node, pod.node)
+        stage = _WAITS if waits else _NOMINATED if nominated else _stage(pod)
+        name = f"{pod.namespace}/{pod.name}"
+        self.reported[key] = ReportedPod(name, node, stage, digest)
+        if waits and list_claim_names(obj):
+            get_metadata(obj).pop("managedFields", None)
+            self._waiting[key] = obj
         if waits:
-            yield from self._report_waiting(made, list_id)
+            yield from self._report_waiting(pod, list_id)
         else:
-            yield from self._report_bound(made, before, stage, found, list_id)
+            yield from self._report_bound(pod, previous, stage, obj, list_id)
 
-    def report_removal(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
+    def report_removal(self, key: str, list_id: str | None, obj: Json | None = None) -> Reported:
         """Yield the records of a deleted pod."""
-        before = self.known.pop(key)
+        previous = self.reported.pop(key)
         self._waiting.pop(key, None)
-        gone = self._build_last(key, before, found)
-        yield self._lifecycle("deleted", gone, list_id)
-        if before.stage == _WAITS:
-            yield self._request(gone, withdrawn=True)
+        pod = self._build_last(key, previous, obj)
+        yield self._lifecycle("deleted", pod, list_id)
+        if previous.stage == _WAITS:
+            yield self._request(pod, withdrawn=True)
 
     # --- steps ----------------------------------------------------------------------------------
 
-    def _waits(self, found: Json, spec: Json) -> bool:
+    def _waits(self, obj: Json, spec: Json) -> bool:
         return (
             not spec.get("nodeName")
             and spec.get("schedulerName") in self._schedulers
             and not spec.get("schedulingGates")
-            and not get_metadata(found).get("deletionTimestamp")
+            and not get_metadata(obj).get("deletionTimestamp")
         )
 
-    def _is_nominated(self, found: Json, spec: Json, status: Json) -> bool:
+    def _is_nominated(self, obj: Json, spec: Json, status: Json) -> bool:
         """Tell whether another scheduler reserves room for an unbound pod."""
         return bool(
             status.get("nominatedNodeName")
             and not spec.get("nodeName")
             and spec.get("schedulerName") not in self._schedulers
             and status.get("phase") not in _FINISHED
-            and not get_metadata(found).get("deletionTimestamp")
+            and not get_metadata(obj).get("deletionTimestamp")
         )
 
-    def _report_waiting(self, made: Pod, list_id: str | None) -> Reported:
+    def _report_waiting(self, pod: Pod, list_id: str | None) -> Reported:
         if list_id is not None:
-            yield self._lifecycle("seen", made, list_id)
-        yield self._request(made)
+            yield self._lifecycle("seen", pod, list_id)
+        yield self._request(pod)
 
     def _report_bound(
-        self, made: Pod, before: ReportedPod | None, stage: int, found: Json, list_id: str | None
+        self, pod: Pod, previous: ReportedPod | None, stage: int, obj: Json, list_id: str | None
     ) -> Reported:
         if list_id is not None:
-            yield self._lifecycle("seen", made, list_id)
+            yield self._lifecycle("seen", pod, list_id)
         elif stage == _NOMINATED:
-            yield self._lifecycle("changed", made, None)
-        elif before is None or before.stage <= _NOMINATED:
-            yield self._lifecycle("bound", made, None)
+            yield self._lifecycle("changed", pod, None)
+        elif previous is None or previous.stage <= _NOMINATED:
+            yield self._lifecycle("bound", pod, None)
         else:
-            event = _ARRIVED_AT[stage] if stage > before.stage else "changed"
-            yield self._lifecycle(event, made, None)
-        by_us = DECISION_ANNOTATION in (get_metadata(found).get("annotations") or {})
-        if before is not None and before.stage == _WAITS and not by_us:
-            yield self._request(made, withdrawn=True)
+            event = _ARRIVED_AT[stage] if stage > previous.stage else "changed"
+            yield self._lifecycle(event, pod, None)
+        by_us = DECISION_ANNOTATION in (get_metadata(obj).get("annotations") or {})
+        if previous is not None and previous.stage == _WAITS and not by_us:
+            yield self._request(pod, withdrawn=True)
 
     def _report_ended(
-        self, key: str, before: ReportedPod, found: Json, list_id: str | None, *, finished: bool
+        self, key: str, previous: ReportedPod, obj: Json, list_id: str | None, *, finished: bool
     ) -> Reported:
         """Report that a pod has finished, or no longer needs a node."""
-        made = self._build_last(key, before, found)
-        del self.known[key]
+        pod = self._build_last(key, previous, obj)
+        del self.reported[key]
         if finished:
-            yield self._lifecycle("finished", made, list_id)
-        elif before.stage == _NOMINATED:
-            yield self._lifecycle("changed", made, None)
-        if before.stage == _WAITS:
-            yield self._request(made, withdrawn=True)
+            yield self._lifecycle("finished", pod, list_id)
+        elif previous.stage == _NOMINATED:
+            yield self._lifecycle("changed", pod, None)
+        if previous.stage == _WAITS:
+            yield self._request(pod, withdrawn=True)
 
-    def _build_last(self, key: str, before: ReportedPod, found: Json | None) -> Pod:
-        """Return the last known pod; if it is unknown or does not fit into a record, only its name."""
-        read = (
-            None
-            if found is None
-            else decode_as(Pod, orjson.dumps(convert_pod(found, self._claims)))
-        )
+    def _build_last(self, key: str, previous: ReportedPod, obj: Json | None) -> Pod:
+        """Return the pod of `obj`, or only its name if there is no `obj` or it fits into no record."""
+        read = None if obj is None else decode_as(Pod, orjson.dumps(convert_pod(obj, self._claims)))
         if isinstance(read, Pod):
             return read
-        namespace, _, name = before.name.partition("/")
-        return Pod(namespace=namespace, name=name, uid=key, node=before.node)
+        namespace, _, name = previous.name.partition("/")
+        return Pod(namespace=namespace, name=name, uid=key, node=previous.node)
 
     # --- messages -------------------------------------------------------------------------------
 
@@ -201,20 +197,20 @@ class PodReporter(Reporter):
         read = decode_as(Pod, orjson.dumps(values))
         if isinstance(read, Refusal):
             read = decode_as(Pod, orjson.dumps(strip_pod(values)))
-        made: Pod = require_message(read)
-        return made
+        pod: Pod = require_message(read)
+        return pod
 
-    def _lifecycle(self, event: str, made: Pod, list_id: str | None) -> tuple[str, PodLifecycle]:
-        fields: dict[str, Any] = {"cluster": self.cluster, "event": event, "pod": made}
+    def _lifecycle(self, event: str, pod: Pod, list_id: str | None) -> tuple[str, PodLifecycle]:
+        fields: dict[str, Any] = {"cluster": self.cluster, "event": event, "pod": pod}
         return "pod-lifecycle", PodLifecycle(**fields, list_id=list_id)
 
-    def _request(self, made: Pod, *, withdrawn: bool = False) -> tuple[str, SchedulingRequest]:
+    def _request(self, pod: Pod, *, withdrawn: bool = False) -> tuple[str, SchedulingRequest]:
         return "scheduling-requests", SchedulingRequest(
-            cluster=self.cluster, pod=made, requested_at_ms=self._now_ms(), withdrawn=withdrawn
+            cluster=self.cluster, pod=pod, requested_at_ms=self._now_ms(), withdrawn=withdrawn
         )
 
 
-def _stage(made: Pod) -> int:
-    if made.phase == "Running":
+def _stage(pod: Pod) -> int:
+    if pod.phase == "Running":
         return _RUNNING
-    return _BOUND if made.initialized_at_ms is None else _INITIALISED
+    return _BOUND if pod.initialized_at_ms is None else _INITIALISED

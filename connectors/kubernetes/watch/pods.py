@@ -52,16 +52,16 @@ _NODE_FIELDS = (
 )
 
 
-def convert_pod(found: Json, claims: Claims) -> Json:
+def convert_pod(pod: Json, claims: Claims) -> Json:
     """Convert a pod.
 
     Args:
-        found: the pod as JSON of the API server.
+        pod: the pod as JSON of the API server.
         claims: the volumes of its claims.
     """
-    meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
-    plain, first = convert_containers(spec, status)
-    namespace, mounted = meta["namespace"], list_claim_names(found)
+    meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    regular, init = convert_containers(spec, status)
+    namespace, mounted = meta["namespace"], list_claim_names(pod)
     values = drop_empty(
         namespace=namespace,
         name=meta["name"],
@@ -75,12 +75,12 @@ def convert_pod(found: Json, claims: Claims) -> Json:
         qos_class=status.get("qosClass"),
         labels=meta.get("labels"),
         annotations=select_pod_annotations(meta),
-        owners=_owners(meta),
-        containers=plain,
-        init_containers=first,
+        owners=_convert_owners(meta),
+        containers=regular,
+        init_containers=init,
         overhead=spec.get("overhead"),
         node_selector=spec.get("nodeSelector"),
-        tolerations=_tolerations(spec),
+        tolerations=_convert_tolerations(spec),
         unsupported=find_unsupported(spec, namespace, mounted, claims),
         local_storage=_has_local_storage(spec),
         volume_claims=[
@@ -90,7 +90,7 @@ def convert_pod(found: Json, claims: Claims) -> Json:
         resource_claims=bool(spec.get("resourceClaims")),
         created_at_ms=parse_time_ms(meta.get("creationTimestamp")),
         deleting_at_ms=parse_time_ms(meta.get("deletionTimestamp")),
-        **_conditions(status),
+        **_read_conditions(status),
     )
     if affinity := spec.get("affinity"):
         values |= drop_empty(required_anti_affinity=convert_anti_affinity(affinity))
@@ -99,14 +99,14 @@ def convert_pod(found: Json, claims: Claims) -> Json:
     return values
 
 
-def list_claim_names(found: Json) -> list[str]:
+def list_claim_names(pod: Json) -> list[str]:
     """Return the names of the pod's volume claims, each once, in order."""
     names: dict[str, None] = {}
-    for volume in (found.get("spec") or {}).get("volumes") or ():
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
         if "persistentVolumeClaim" in volume:
             names[volume["persistentVolumeClaim"]["claimName"]] = None
         elif "ephemeral" in volume:  # its claim has this name
-            names[f"{found['metadata']['name']}-{volume['name']}"] = None
+            names[f"{pod['metadata']['name']}-{volume['name']}"] = None
     return list(names)
 
 
@@ -128,49 +128,49 @@ def _with_fewer_ports(container: Json) -> Json:
     return {**container, "host_ports": ports[:HOST_PORTS_MAX]} if ports else container
 
 
-def _owners(meta: Json) -> list[Json]:
+def _convert_owners(meta: Json) -> list[Json]:
     return [
         drop_empty(
-            kind=each.get("kind"),
-            name=each.get("name"),
-            uid=each.get("uid"),
-            controller=each.get("controller"),
+            kind=owner.get("kind"),
+            name=owner.get("name"),
+            uid=owner.get("uid"),
+            controller=owner.get("controller"),
         )
-        for each in meta.get("ownerReferences") or ()
+        for owner in meta.get("ownerReferences") or ()
     ]
 
 
-def _tolerations(spec: Json) -> list[Json]:
+def _convert_tolerations(spec: Json) -> list[Json]:
     return [
         drop_empty(
-            key=each.get("key"),
-            operator=each.get("operator"),
-            value=each.get("value"),
-            effect=each.get("effect"),
+            key=toleration.get("key"),
+            operator=toleration.get("operator"),
+            value=toleration.get("value"),
+            effect=toleration.get("effect"),
         )
-        for each in spec.get("tolerations") or ()
-        if each.get("operator") in _OPERATORS
+        for toleration in spec.get("tolerations") or ()
+        if toleration.get("operator") in _OPERATORS
     ]
 
 
 def _has_local_storage(spec: Json) -> bool:
-    return any("emptyDir" in each or "hostPath" in each for each in spec.get("volumes") or ())
+    return any("emptyDir" in volume or "hostPath" in volume for volume in spec.get("volumes") or ())
 
 
-def _conditions(status: Json) -> dict[str, Any]:
+def _read_conditions(status: Json) -> dict[str, Any]:
     """Return the fields that come from true conditions."""
-    made: dict[str, Any] = {}
-    for each in status.get("conditions") or ():
-        if each.get("status") != "True":
+    fields: dict[str, Any] = {}
+    for condition in status.get("conditions") or ():
+        if condition.get("status") != "True":
             continue
-        kind = each.get("type")
+        kind = condition.get("type")
         if kind == "Ready":
-            made["ready"] = True
+            fields["ready"] = True
         elif kind == "PodScheduled":
-            made["scheduled_at_ms"] = parse_time_ms(each.get("lastTransitionTime"))
+            fields["scheduled_at_ms"] = parse_time_ms(condition.get("lastTransitionTime"))
         elif kind == "Initialized":
-            made["initialized_at_ms"] = parse_time_ms(each.get("lastTransitionTime"))
-    return made
+            fields["initialized_at_ms"] = parse_time_ms(condition.get("lastTransitionTime"))
+    return fields
 
 
 # --- unsupported requirements -------------------------------------------------------------------

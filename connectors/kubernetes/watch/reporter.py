@@ -1,11 +1,11 @@
-"""Report the differences of one collection from what was reported before.
+"""Report the changes of one collection.
 
-Events of a `ListWatch` come in, topics and messages go out. A key and a digest are kept per object, so
-unchanged objects are not reported again, and a new list is compared with the known objects: only
-differences are reported, including removals.
+Events of a `ListWatch` come in, topics and messages go out. A key and a digest are kept per object. So
+unchanged objects are not reported again, and of a new list only differences are reported, including
+removals.
 
-An object that does not fit into a record is left out with the reason; if it was reported before, it is
-removed. Messages are validated as their readers do.
+An object that does not fit into a record is left out, and its reason is logged; if the object was reported
+before, its removal is reported. Messages are validated in the same way as by their readers.
 """
 
 import logging
@@ -38,7 +38,7 @@ class Unreadable(Exception):
 
 class Reporter(ABC):
     def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
+        self.reported: dict[str, Any] = {}
         """The kept part of each reported object, by key."""
         self.left_out: set[str] = set()
         """Keys of omitted objects."""
@@ -46,8 +46,7 @@ class Reporter(ABC):
         """Keys in the current list; None: there is no list."""
 
     def clear(self) -> None:
-        """Forget everything that was reported."""
-        self.known.clear()
+        self.reported.clear()
         self.left_out.clear()
         self._seen = None
 
@@ -61,79 +60,76 @@ class Reporter(ABC):
         match event:
             case Begun():
                 self._seen = set()
-            case Present(found) | Changed(found):
-                yield from self._report_present(found, list_id)
-            case Deleted(found):
-                yield from self._report_deleted(found, list_id)
+            case Present(obj) | Changed(obj):
+                yield from self._report_present(obj, list_id)
+            case Deleted(obj):
+                yield from self._report_deleted(obj, list_id)
             case Ended():
                 seen, self._seen = self._seen or set(), None
-                for key in [key for key in self.known if key not in seen]:
+                for key in [key for key in self.reported if key not in seen]:
                     yield from self.report_removal(key, list_id)
                 self.left_out &= seen
             case Absent():
                 self._seen = None
 
-    def _report_present(self, found: Json, list_id: str | None) -> Reported:
-        key = self._key(found)
+    def _report_present(self, obj: Json, list_id: str | None) -> Reported:
+        key = self._key(obj)
         if key is None:
             return
         if self._seen is not None:
             self._seen.add(key)
         try:
-            yield from self.report_object(key, found, list_id)
+            yield from self.report_object(key, obj, list_id)
         except (Unreadable, KeyError, TypeError, AttributeError, ValueError) as error:
             why = str(error) if isinstance(error, Unreadable) else _unexpected(error)
             if key not in self.left_out:
-                logger.warning("%s is omitted: %s", self.called(key, found), why)
+                logger.warning("%s is omitted: %s", self.describe(key, obj), why)
                 self.left_out.add(key)
-            if key in self.known:
+            if key in self.reported:
                 yield from self.report_removal(key, list_id)
         else:
             self.left_out.discard(key)
 
-    def _report_deleted(self, found: Json, list_id: str | None) -> Reported:
-        key = self._key(found)
+    def _report_deleted(self, obj: Json, list_id: str | None) -> Reported:
+        key = self._key(obj)
         if key is None:
             return
         self.left_out.discard(key)
-        if key in self.known:
-            yield from self.report_removal(key, list_id, found)
+        if key in self.reported:
+            yield from self.report_removal(key, list_id, obj)
 
-    def _key(self, found: Json) -> str | None:
+    def _key(self, obj: Json) -> str | None:
         try:
-            return self.key(found)
+            return self.key(obj)
         except (KeyError, TypeError, AttributeError) as error:
             logger.warning("omitted an object without a name: %s", _unexpected(error))
             return None
 
     @abstractmethod
-    def key(self, found: Json) -> str:
+    def key(self, obj: Json) -> str:
         """Return the key of an object; raises KeyError, TypeError or AttributeError."""
 
-    def called(self, key: str, found: Json) -> str:
+    def describe(self, key: str, obj: Json) -> str:
         """Return the name of an object in the log; by default its key."""
         return key
 
     @abstractmethod
-    def report_object(self, key: str, found: Json, list_id: str | None) -> Reported:
+    def report_object(self, key: str, obj: Json, list_id: str | None) -> Reported:
         """Yield records for an existing object, or nothing if it is unchanged.
 
         Raises Unreadable, or exceptions caused by unexpected JSON, before it yields anything.
         """
 
     @abstractmethod
-    def report_removal(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
-        """Yield records for a deleted object, and forget it.
-
-        `found` is its last known JSON, if any.
-        """
+    def report_removal(self, key: str, list_id: str | None, obj: Json | None = None) -> Reported:
+        """Yield records for a deleted object, and forget it; `obj` is its last JSON, if known."""
 
 
-def require_message(made: Any) -> Any:
+def require_message(message: Any) -> Any:
     """Return the message; raises Unreadable for a refusal."""
-    if isinstance(made, Refusal):
-        raise Unreadable(made.reason)
-    return made
+    if isinstance(message, Refusal):
+        raise Unreadable(message.reason)
+    return message
 
 
 def _unexpected(error: Exception) -> str:

@@ -7,9 +7,8 @@ followed, and the list ends on both topics when every collection is complete. La
 collections (after an expired watch or a restored store) are compared with what was reported, so no
 further full list is needed, unless the reader has lost messages or got `WatchBroken`.
 
-The queue is small. If messages are sent slowly, watches are read slowly, and the API server ends those
-that fall behind; these collections are then listed and compared. So memory is bounded and no change is
-lost.
+The queue is small. If messages are sent slowly, watches are read slowly. The API server ends watches that
+fall behind, and their collections are listed and compared. So memory is bounded and no change is lost.
 
 Volumes and claims are listed before pods, whose records depend on them. Otherwise collections have no
 order relative to each other; within a collection the order is the server's. States between two lists may
@@ -66,9 +65,9 @@ class Collection:
     required: bool
     """A full list needs this collection."""
     listed: bool = False
-    """Its list is complete since the full list began."""
+    """Whether its list was completed since the full list began."""
     absent: bool = False
-    """Its last list was refused."""
+    """Whether its last list was refused."""
 
     @property
     def is_settled(self) -> bool:
@@ -95,7 +94,7 @@ class Collection:
         failing = self.list_watch.failing_since_s
         return CollectionHealth(
             path=self.list_watch.path,
-            objects=len(self.reporter.known),
+            objects=len(self.reporter.reported),
             lists=self.list_watch.lists,
             failing_s=None if failing is None else time.monotonic() - failing,
             why=self.list_watch.why,
@@ -163,7 +162,6 @@ class KubernetesWatch:
             await self._take(None)
 
     async def close(self) -> None:
-        """Stop watching."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -173,11 +171,11 @@ class KubernetesWatch:
         return [self._collections[path].health() for path in sorted(self._collections)]
 
     def _complete_kinds(self) -> tuple[str, ...]:
-        """Return kinds of records whose collections were all listed."""
+        """Return the kinds of records with completely listed collections."""
         complete: dict[str, bool] = {}
         for path, kind in KINDS.items():
-            named, listed = get_record_kind(kind), self._collections[path].listed
-            complete[named] = complete.get(named, True) and listed
+            name, listed = get_record_kind(kind), self._collections[path].listed
+            complete[name] = complete.get(name, True) and listed
         return tuple(kind for kind, all_listed in complete.items() if all_listed)
 
     # --- following ------------------------------------------------------------------------------
@@ -222,9 +220,9 @@ class KubernetesWatch:
             why = f"{collection.list_watch.path}: {type(event).__name__}: {event}"
             raise WatchBroken(why) from event
         collection.note(event)
-        self._unread = self._reported(collection, event, list_id)
+        self._unread = self._report(collection, event, list_id)
 
-    def _reported(self, collection: Collection, event: Event, list_id: str | None) -> Reported:
+    def _report(self, collection: Collection, event: Event, list_id: str | None) -> Reported:
         yield from collection.reporter.report(event, list_id)
         if self._claims.take_changed():
             yield from self._pods.claims_changed(list_id)

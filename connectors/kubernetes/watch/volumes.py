@@ -32,9 +32,9 @@ class Claim:
     exclusive: bool
 
 
-def read_claim(found: Json) -> Claim:
-    spec = found.get("spec") or {}
-    is_bound = (found.get("status") or {}).get("phase") == "Bound"
+def read_claim(claim: Json) -> Claim:
+    spec = claim.get("spec") or {}
+    is_bound = (claim.get("status") or {}).get("phase") == "Bound"
     return Claim(
         storage_class=spec.get("storageClassName") or "",
         volume=(spec.get("volumeName") or "") if is_bound else "",
@@ -42,10 +42,10 @@ def read_claim(found: Json) -> Claim:
     )
 
 
-def is_reachable_everywhere(found: Json) -> bool:
+def is_reachable_everywhere(volume: Json) -> bool:
     """Tell whether every node can mount a volume."""
-    affinity = (found.get("spec") or {}).get("nodeAffinity") or {}
-    labels = get_metadata(found).get("labels") or {}
+    affinity = (volume.get("spec") or {}).get("nodeAffinity") or {}
+    labels = get_metadata(volume).get("labels") or {}
     return affinity.get("required") is None and _ZONE_LABELS.isdisjoint(labels)
 
 
@@ -58,18 +58,18 @@ class _SilentReporter(Reporter):
         self.have_changed = False
         """Whether a value has changed since this was last set to False."""
 
-    def key(self, found: Json) -> str:
-        metadata = found["metadata"]
+    def key(self, obj: Json) -> str:
+        metadata = obj["metadata"]
         return make_key(metadata.get("namespace", ""), metadata["name"])
 
-    def report_object(self, key: str, found: Json, list_id: str | None) -> Reported:
-        value = self._read(found)
-        self.have_changed |= self.known.get(key) != value
-        self.known[key] = value
+    def report_object(self, key: str, obj: Json, list_id: str | None) -> Reported:
+        value = self._read(obj)
+        self.have_changed |= self.reported.get(key) != value
+        self.reported[key] = value
         yield from ()
 
-    def report_removal(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
-        del self.known[key]
+    def report_removal(self, key: str, list_id: str | None, obj: Json | None = None) -> Reported:
+        del self.reported[key]
         self.have_changed = True
         yield from ()
 
@@ -97,16 +97,15 @@ class Claims:
 
     def find_storage_class(self, namespace: str, name: str) -> str:
         """Return the storage class of a claim; empty: none, or unknown."""
-        claim: Claim | None = self.claims.known.get(make_key(namespace, name))
+        claim: Claim | None = self.claims.reported.get(make_key(namespace, name))
         return "" if claim is None else claim.storage_class
 
     def find_requirement(self, namespace: str, name: str) -> str | None:
-        """Return what a claim requires that loadstream does not support; None: any node is
-        suitable."""
-        claim: Claim | None = self.claims.known.get(make_key(namespace, name))
+        """Return the unsupported requirement of a claim; None: any node is suitable."""
+        claim: Claim | None = self.claims.reported.get(make_key(namespace, name))
         if claim is None or not claim.volume:
             return "unbound volume"
-        everywhere = self.volumes.known.get(make_key("", claim.volume))
+        everywhere = self.volumes.reported.get(make_key("", claim.volume))
         if everywhere is None:
             return "volume of unknown place"
         if not everywhere:

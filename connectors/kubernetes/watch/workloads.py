@@ -15,29 +15,29 @@ _BACKOFF_LIMIT = 6
 _EXIT_CODES = (137, 143)
 
 
-def convert_replica_set(found: Json) -> Json | None:
+def convert_replica_set(workload: Json) -> Json | None:
     """Convert a ReplicaSet or StatefulSet; None: no record."""
-    wanted = (found.get("spec") or {}).get("replicas", 1)
-    has = (found.get("status") or {}).get("replicas", 0)
-    return {"replicas": wanted} if wanted or has else None
+    desired = (workload.get("spec") or {}).get("replicas", 1)
+    existing = (workload.get("status") or {}).get("replicas", 0)
+    return {"replicas": desired} if desired or existing else None
 
 
-def convert_daemon_set(found: Json) -> Json | None:
+def convert_daemon_set(daemon_set: Json) -> Json | None:
     """Convert a DaemonSet, whose replicas are the nodes that should run it; None: no record."""
-    wanted = (found.get("status") or {}).get("desiredNumberScheduled", 0)
-    return {"replicas": wanted} if wanted else None
+    desired = (daemon_set.get("status") or {}).get("desiredNumberScheduled", 0)
+    return {"replicas": desired} if desired else None
 
 
-def convert_job(found: Json) -> Json | None:
+def convert_job(job: Json) -> Json | None:
     """Convert a Job; None: no record, because it has ended, or is suspended without pods."""
-    spec, status = found.get("spec") or {}, found.get("status") or {}
+    spec, status = job.get("spec") or {}, job.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return None
-    wanted = 0 if spec.get("suspend") else _count_parallel(spec, status)
-    if not wanted and not status.get("active"):
+    parallel = 0 if spec.get("suspend") else _count_parallel(spec, status)
+    if not parallel and not status.get("active"):
         return None
-    return {"replicas": wanted, "evictions_allowed": _evictions_allowed(spec, status)}
+    return {"replicas": parallel, "evictions_allowed": _evictions_allowed(spec, status)}
 
 
 def _evictions_allowed(spec: Json, status: Json) -> int | None:
@@ -85,5 +85,5 @@ def _count_parallel(spec: Json, status: Json) -> int:
     completions, succeeded = spec.get("completions"), status.get("succeeded", 0)
     if completions is None:
         return active if succeeded else parallel
-    left: int = max(0, completions - succeeded)
-    return min(parallel, left)
+    remaining: int = max(0, completions - succeeded)
+    return min(parallel, remaining)

@@ -118,7 +118,7 @@ _FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "LOADSTREAM_KAFKA_CA_FILE",
     ),
     "expired certificate": (
-        "expired", {}, "the broker's certificate is refused: certificate has expired", "Renew it",
+        "expired", {}, "the broker's certificate is refused: certificate has expired", "Renew the",
     ),
     "wrong host": (
         "misnamed", {"check_hostname": True}, "the broker's certificate is refused: IP address mismatch",

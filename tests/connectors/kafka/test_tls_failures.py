@@ -116,7 +116,7 @@ def _explanation(certificates: Path, address: str, **files: str) -> str:
 @pytest.mark.parametrize(
     ("server", "ca", "cause", "remedy"),
     [
-        ("expired", "ca.pem", "certificate has expired", "Renew it on the broker"),
+        ("expired", "ca.pem", "certificate has expired", "Renew the certificate of the broker"),
         ("early", "ca.pem", "certificate is not yet valid", "Check the clocks"),
         ("good", "other.pem", "unable to get local issuer certificate", _WRONG_CA),
         ("other", "ca.pem", "self-signed certificate", _WRONG_CA),

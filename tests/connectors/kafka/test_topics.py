@@ -79,7 +79,7 @@ def test_three_copies_that_the_brokers_give_by_default_are_two_acknowledged_ones
 
 def test_another_partition_count_is_reported_with_both_numbers_and_the_danger() -> None:
     [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], partitions=6))
-    assert "clock: partitions: expected 4, found 6. This is refused" in str(finding)
+    assert "clock: partitions: expected 4, found 6. loadstream refuses this" in str(finding)
     assert "LOADSTREAM_KAFKA_PARTITIONS=6" in str(finding)
 
 

@@ -32,11 +32,11 @@ class NoExposition(ValueError):
 
 def parse_samples(body: bytes, metric: bytes) -> list[Sample]:
     """Return the lines of one metric, without numbers that are not finite; raises NoExposition."""
-    first = _first(body, metric)
+    first = _find_first(body, metric)
     if first < 0:
         return []
     end = body.find(b"\n", max(first, body.rfind(b"\n" + metric) + 1))
-    found = []
+    samples = []
     for labels, number, at in _pattern(metric).findall(body, first, end + 1):
         try:
             value = float(number)
@@ -45,18 +45,18 @@ def parse_samples(body: bytes, metric: bytes) -> list[Sample]:
                 f"a line of {metric.decode()} has no number: {number[:40]!r}"
             ) from error
         if math.isfinite(value):
-            found.append((labels, value, int(at) if at else UNTIMED))
-    return found
+            samples.append((labels, value, int(at) if at else UNTIMED))
+    return samples
 
 
 def parse_single_sample(body: bytes, metric: bytes) -> Sample | None:
     """Return the first line of a metric; None: there is none. Raises NoExposition."""
-    found = parse_samples(body, metric)
-    return found[0] if found else None
+    samples = parse_samples(body, metric)
+    return samples[0] if samples else None
 
 
 def check_complete(body: bytes) -> None:
-    """Raise NoExposition if the body is not such text, or ends within a line."""
+    """Raise NoExposition if the body is not text with metrics, or ends within a line."""
     if not body.endswith(b"\n"):
         raise NoExposition(
             f"the answer has {len(body)} bytes and ends in the middle of a line"
@@ -78,7 +78,7 @@ def parse_labels(text: bytes) -> dict[str, str]:
         raise NoExposition(f"labels are not UTF-8: {text[:80]!r}") from error
 
 
-def _first(body: bytes, metric: bytes) -> int:
+def _find_first(body: bytes, metric: bytes) -> int:
     """Return the position of the first line of a metric; -1: none."""
     if body.startswith(metric):
         return 0
@@ -109,8 +109,8 @@ class CpuCounter:
     - the previous reading was 0, because it may be from long before;
     - the previous reading is too old.
 
-    A reading of 0 after others (the container is ending), or with an earlier time, is dropped. So the rates
-    together never exceed the real usage.
+    A reading of 0 after a larger reading (the container is ending), or with an earlier time, is dropped. So
+    the rates together never exceed the real usage.
     """
 
     __slots__ = ("at_ms", "began_s", "millicores", "seconds", "span_ms")

@@ -90,7 +90,7 @@ class KubeletSettings(SourceSettings):
     def _find_ineffective(
         self, names: Iterable[str], message: str, other_field: str
     ) -> Iterator[Conflict]:
-        """Yield given fields that have no effect because of another one."""
+        """Yield the fields in `names` that were set, but have no effect because of `other_field`."""
         for name in names:
             if name in self.model_fields_set:
                 yield Conflict(
@@ -101,10 +101,10 @@ class KubeletSettings(SourceSettings):
 def _is_template(url: str) -> bool:
     """Tell whether the URL depends on the node."""
     try:
-        one, other = (url.format(node=each, address=each, port="1") for each in ("a", "b"))
+        first, second = (url.format(node=name, address=name, port="1") for name in ("a", "b"))
     except (KeyError, IndexError, ValueError, AttributeError):
         return False
-    return one.startswith(("http://", "https://")) and one != other
+    return first.startswith(("http://", "https://")) and first != second
 
 
 class Kubelets:
@@ -137,7 +137,6 @@ class Kubelets:
             return await self._fetch(url, renewed=True)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._proxy.close()
         if self._session is not None:
             await self._session.close()
@@ -162,8 +161,8 @@ class Kubelets:
         address = next((a for t in settings.addresses if (a := node.addresses.get(t))), None)
         template = settings.url or "https://{address}:{port}" + PATH
         if address is None and "{address}" in template:
-            wanted, has = ", ".join(settings.addresses), ", ".join(node.addresses) or "none"
-            why = f"node {node.name} has addresses of type {has}; expected one of {wanted}"
+            expected, existing = ", ".join(settings.addresses), ", ".join(node.addresses) or "none"
+            why = f"node {node.name} has addresses of type {existing}; expected one of {expected}"
             raise SourceFailed("no_address", why)
         if address is not None and ":" in address:
             address = f"[{address}]"

@@ -1,9 +1,8 @@
 """Kubelets' `/metrics/resource`: counters of CPU time and working-set memory of the node and its pods.
 
-CPU is averaged since the previous scrape. So the first scrape of a node gives no message, and neither does
-the first one after a reboot. A message always has CPU and memory of the node. It contains each pod that
-the previous scrape had with the same uid. If a kubelet has no metrics of pods (`pod_`), a pod has the sum
-of its containers.
+CPU is averaged since the previous scrape. So the first scrape of a node, or after a reboot, gives no
+message. A message always has CPU and memory of the node, and each pod that the previous scrape had with
+the same uid. If a kubelet has no metrics of pods (`pod_`), the containers of a pod are added up.
 
 The kubelet identifies pods by name; the directory adds the uid. Unknown pods are left out; their usage is
 part of the node's total. A pod that replaces another pod of its name starts without counters.
@@ -66,7 +65,7 @@ class _Node:
         self.pods: dict[bytes, PodUsage | None] = {}
         """Pods without usage, by the kubelet's labels; None: unknown."""
         self.pods_version = -1
-        """Version of the directory in which they were looked up."""
+        """Version of the directory when the pods were looked up."""
         self.seen: dict[bytes, str] = {}
         """uids of the pods in the last scrape."""
         self.counters: dict[bytes, CpuCounter] = {}
@@ -147,8 +146,8 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             return None
         self._nodes_version = directory.nodes_version
         self.health.keep_only(directory.nodes.keys())
-        for gone in self._nodes.keys() - directory.nodes.keys():
-            del self._nodes[gone]
+        for node in self._nodes.keys() - directory.nodes.keys():
+            del self._nodes[node]
         return directory.nodes.keys()
 
     def build_sample(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
@@ -205,14 +204,14 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             began = {labels: value for labels, value, _ in starts if value > START_MIN_S}
         memory = _sum_bytes(parse_samples(body, kind + MEMORY), pod_of)
         self._resolve(node, directory, {*memory, *(pod_of(labels) for labels, _, _ in counted)})
-        known = node.counters
+        previous = node.counters
         backwards = {
             pod_of(labels)
             for labels, _, at_ms in counted
-            if at_ms != UNTIMED and labels in known and at_ms < known[labels].at_ms
+            if at_ms != UNTIMED and labels in previous and at_ms < previous[labels].at_ms
         }
         rates = _update_rates(node, counted, pod_of, times, self._longest_ms, began)
-        found: list[PodUsage] = []
+        usages: list[PodUsage] = []
         seen: dict[bytes, str] = {}
         for labels in {**memory, **rates}:
             pod = node.pods[labels]
@@ -228,9 +227,9 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
                 usage["memory"] = memory[labels]
             if usage:
                 # A copy is not validated again, which would take as long as everything else.
-                found.append(pod.model_copy(update={"usage": usage}))
+                usages.append(pod.model_copy(update={"usage": usage}))
         node.seen = seen
-        return found[:PODS_PER_SAMPLE_MAX]
+        return usages[:PODS_PER_SAMPLE_MAX]
 
     def _resolve(self, node: _Node, directory: NodePods, all_labels: set[bytes]) -> None:
         """Look up the uids of the pods of a scrape; drop the counters of replaced pods."""
@@ -240,15 +239,15 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
         for labels in all_labels:
             pods[labels] = _find_pod(labels, directory)
             if node.pods.get(labels) != pods[labels]:
-                for each in [each for each in node.counters if _get_pod_labels(each) == labels]:
-                    del node.counters[each]
+                for key in [key for key in node.counters if _get_pod_labels(key) == labels]:
+                    del node.counters[key]
         node.pods, node.pods_version = pods, directory.version
 
 
 def _find_pod(labels: bytes, directory: NodePods) -> PodUsage | None:
     """Return the pod with a kubelet's labels, without usage; None: unknown."""
-    read = parse_labels(labels)
-    namespace, name = read.get("namespace", ""), read.get("pod", "")
+    parsed = parse_labels(labels)
+    namespace, name = parsed.get("namespace", ""), parsed.get("pod", "")
     pod = directory.pods.get((namespace, name))
     if pod is None:
         return None
@@ -266,11 +265,11 @@ def _update_rates(
     """Return the millicores of each pod; None: one of its counters has no rate yet."""
     counters: dict[bytes, CpuCounter] = {}
     rates: dict[bytes, int | None] = {}
-    known = node.counters
+    previous = node.counters
     for sample in counted:
         labels = sample[0]
         counter = counters[labels] = _update_counter(
-            known.get(labels), sample, times, longest_ms, began.get(labels)
+            previous.get(labels), sample, times, longest_ms, began.get(labels)
         )
         pod, rate = pod_of(labels), counter.millicores
         if pod in rates:
@@ -295,10 +294,10 @@ def _update_counter(
     return counter
 
 
-def _sum_bytes(found: list[Sample], pod_of: Callable[[bytes], bytes]) -> dict[bytes, int]:
+def _sum_bytes(samples: list[Sample], pod_of: Callable[[bytes], bytes]) -> dict[bytes, int]:
     """Return the bytes of each pod; invalid amounts are left out."""
     sums: dict[bytes, int] = {}
-    for labels, value, _ in found:
+    for labels, value, _ in samples:
         if 0 <= value <= AMOUNT_MAX:
             pod = pod_of(labels)
             sums[pod] = sums.get(pod, 0) + int(value)

@@ -6,8 +6,7 @@ polls are running; the node that has waited longest is next. A node that is due 
 being polled is skipped. Nodes that failed have their own short queue, so that many dead nodes delay only
 each other.
 
-If more nodes are due than can be polled, each is polled less often; the delay of the oldest one is
-reported.
+If more nodes are due than can be polled, each node is polled less often; the longest delay is reported.
 """
 
 import asyncio
@@ -75,11 +74,10 @@ class Scraper:
         """Moment of each node within the interval, from 0 to 1, in order."""
 
     def set_nodes(self, nodes: Iterable[str]) -> None:
-        """Replace all nodes."""
         self._moments = sorted((crc32(node.encode()) / 2**32, node) for node in nodes)
-        known = {node for _, node in self._moments}
+        names = {node for _, node in self._moments}
         for queue in (self._working, self._dead):
-            queue.waiting = {node: due for node, due in queue.waiting.items() if node in known}
+            queue.waiting = {node: due for node, due in queue.waiting.items() if node in names}
 
     async def run(self, changed: Callable[[], Iterable[str] | None]) -> None:
         """Poll forever; `changed` returns all nodes if they have changed since the last check."""

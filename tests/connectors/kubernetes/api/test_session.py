@@ -126,7 +126,7 @@ async def test_a_temporarily_missing_certificate_fails_the_request_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As while certificates are rotated: watches, binders and evictors try again."""
-    monkeypatch.setattr(session_module, "LOOK_S", 0.0)
+    monkeypatch.setattr(session_module, "CHECK_S", 0.0)
     cert = tmp_path / "ca.crt"
     shutil.copy(certificate[0], cert)
     async with ApiServer(access(played.url, cert)) as api:
@@ -142,7 +142,7 @@ async def test_a_temporarily_missing_certificate_fails_the_request_only(
 async def test_certificates_of_a_kubeconfig_are_restored_after_the_temporary_folder_was_cleaned(
     certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "LOOK_S", 0.0)
+    monkeypatch.setattr(session_module, "CHECK_S", 0.0)
     data = base64.b64encode(certificate[0].read_bytes()).decode()
     config = kubeconfig(
         tmp_path / "kubeconfig", "https://127.0.0.1:1", {"token": "a"},

@@ -48,8 +48,8 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
         fake_server.set_answers("PATCH", path, Answer())
     async with fake_server.serve() as client:
         jobs = MigrationJobs(client, CLUSTER)
-        jobs._known.set()
-        (request,) = await jobs._requests(Changed(job_object()))
+        jobs._list_done.set()
+        (request,) = await jobs._handle_event(Changed(job_object()))
         refusals = JobRefusals(broker.settings, CLUSTER, jobs)
         connection = connect(broker.settings)
         before = refused(request, "of a term before")

@@ -40,13 +40,13 @@ def jobs(fake_server: FakeServer, client: ApiServer) -> MigrationJobs:
     fake_server.set_answers("PATCH", JOB, Answer())
     fake_server.set_answers("PATCH", JOB_STATUS, Answer())
     jobs = MigrationJobs(client, CLUSTER)
-    jobs._known.set()
+    jobs._list_done.set()
     return jobs
 
 
 async def said(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
     """Actions and ids of the requests that events cause."""
-    requests = [each for event in events for each in await jobs._requests(event)]
+    requests = [each for event in events for each in await jobs._handle_event(event)]
     return [(each.action, each.request_id) for each in requests]
 
 
@@ -183,7 +183,7 @@ async def test_a_report_waits_for_the_first_list_of_jobs(
     fake_server: FakeServer, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LIST_S", 200.0)
-    jobs._known.clear()
+    jobs._list_done.clear()
     report = asyncio.create_task(jobs.report(status()))
     await asyncio.sleep(0)
     taken = with_(job_object(), "Pending", podRef={**pod_ref(), "uid": "uid-1"})
@@ -197,13 +197,13 @@ async def test_a_report_waits_for_the_first_list_of_jobs(
 async def test_a_refused_request_fails_its_job_unless_it_is_running(
     fake_server: FakeServer, jobs: MigrationJobs
 ) -> None:
-    assert not await jobs.refused("pmj-of-another", "no")
-    assert not await jobs.refused("somebody-elses", "no")
+    assert not await jobs.report_refusal("pmj-of-another", "no")
+    assert not await jobs.report_refusal("somebody-elses", "no")
     await said(jobs, Present(job_object()))
     await jobs.report(status())
-    assert not await jobs.refused("pmj-job-move-web", "it is under way")
+    assert not await jobs.report_refusal("pmj-job-move-web", "it is under way")
     await said(jobs, Deleted(job_object()), Present(job_object()))
-    assert await jobs.refused("pmj-job-move-web", "the pod is protected")
+    assert await jobs.report_refusal("pmj-job-move-web", "the pod is protected")
     failed = fake_server.list_requests("PATCH", JOB_STATUS)[-1].body["status"]
     assert (failed["phase"], failed["message"]) == ("Failed", "the pod is protected")
 
