@@ -17,7 +17,7 @@ from simulation.control_plane.build import ControlPlaneUnavailable
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """All figures, by name: the core's first, since those through a broker take minutes."""
+    """Return all benchmarks by name; the first take seconds, those through a broker minutes."""
     return {
         **placement.benchmarks(),
         **rebalance.benchmarks(),
@@ -30,19 +30,19 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run all benchmarks, or those named; `--list` names them."""
-    known = benchmarks()
+    """Run all benchmarks or the named ones; `--list` prints the names."""
+    runs = benchmarks()
     if arguments == ["--list"]:
-        print("\n".join(known))
+        print("\n".join(runs))
         return 0
-    unknown = [name for name in arguments if name not in known]
+    unknown = [name for name in arguments if name not in runs]
     if unknown:
-        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(runs)}", file=sys.stderr)
         return 2
     missing = 0
-    for name in arguments or known:
+    for name in arguments or runs:
         try:
-            print(known[name]().line(), flush=True)
+            print(runs[name]().line(), flush=True)
         except (ControlPlaneUnavailable, KafkaUnavailable, Unproven) as error:
             missing += 1
             print(f"no figure {name}: {error}", file=sys.stderr)

@@ -1,13 +1,12 @@
-"""How many pods a second are bound, by the whole binder and by a bare client in turns with it.
+"""Bindings a second of the binder, and of a bare client in turns with the binder.
 
     placement-decisions ──▶ `loadstream kubernetes bind` ──▶ API server ──▶ command-outcomes
     bare client         ──────────────────────────────────▶ API server
 
-Pods and decisions are made beforehand. The bare client sends the same requests, as many at once as
-the binder may, and does nothing else; what it reaches is what this API server gives on these cores.
-Of the binder the clock runs from the first decision sent to the last outcome received. Every
-outcome must be a success, and every pod must be on its node by its decision; else there is no
-figure.
+Pods and decisions are made beforehand. The bare client only sends the same requests, as many at once
+as the binder: its rate is the most that the API server can do on this machine. The binder's time is
+from the first decision sent to the last outcome received. There is a figure only if every outcome is
+a success and every pod is on the node of its decision.
 """
 
 import time
@@ -21,10 +20,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from benchmarks import messages
-from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_s, duties, each_of
+from benchmarks import cluster_rig, messages
+from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, read_cpu, run_duties, start_plane
 from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import PATIENCE_S, Encoded, Receiver, Rig, encoded, rig
+from benchmarks.rig import PATIENCE_S, Encoded, Receiver, Rig, start_rig, to_records
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.process import event_loop
@@ -37,13 +36,13 @@ from simulation.control_plane.server import ControlPlane
 from simulation.processes import Loadstream
 
 NODES = 100
-#: Bindings of each side in a round, and rounds that count. The one before them warms up.
+#: Bindings by each client in a round, and number of measured rounds after one that warms up.
 PODS, ROUNDS = 1_500, 4
 _LIST_PAGE = 1_000
 
 
 class Binding(NamedTuple):
-    """What one side did in a round."""
+    """Measurements of the binder or of the bare client in one round."""
 
     per_s: float
     cpu_s: dict[str, float]
@@ -51,44 +50,45 @@ class Binding(NamedTuple):
 
 
 def bindings(name: str) -> Figure:
-    """Bindings a second of the binder: the median of the rounds."""
+    """Return the median of the binder's bindings a second."""
     measured = run(PODS, ROUNDS)
     return Figure(name, measured["per_s"], "1/s", measured)
 
 
 @cache
 def run(pods: int, rounds: int) -> dict[str, Any]:
-    """Rounds in turns; `pods` of each side in each of them."""
+    """Let the binder and the bare client bind `pods` pods each, in every round."""
     with (
-        rig("kafka") as place,
-        control_plane(NODES) as plane,
+        start_rig("kafka") as bench,
+        start_plane(NODES) as plane,
         TemporaryDirectory(prefix="loadstream-") as directory,
-        duties(place, plane, Path(directory), ["bind"]) as processes,
+        run_duties(bench, plane, Path(directory), ["bind"]) as processes,
     ):
-        whole = [partial(_by_binder, place, plane, processes["bind"]), partial(_bare, place, plane)]
+        binder = processes["bind"]
+        sides = [partial(_run_binder, bench, plane, binder), partial(_run_bare, bench, plane)]
         results: dict[str, list[Binding]] = defaultdict(list)
         for number in range(rounds + 1):
-            for work, side in zip(whole, ("binder", "bare"), strict=True):
-                decisions = event_loop.run(_decisions(plane, f"{side}-{number}", pods))
-                done = work(decisions)
+            for work, side in zip(sides, ("binder", "bare"), strict=True):
+                decisions = event_loop.run(_make_decisions(plane, f"{side}-{number}", pods))
+                result = work(decisions)
                 event_loop.run(_check(plane, decisions))
                 if number:
-                    results[side].append(done)
-        log = processes["bind"].output()
+                    results[side].append(result)
+        log = binder.output()
     if "Traceback" in log:
-        raise Unproven(f"the binder said: {log[-2000:]}")
-    return _detail(results, pods)
+        raise Unproven(f"the binder logged an exception: {log[-2000:]}")
+    return _make_detail(results, pods)
 
 
-def _detail(results: dict[str, list[Binding]], pods: int) -> dict[str, Any]:
-    per_s = {side: median(each.per_s for each in done) for side, done in results.items()}
+def _make_detail(results: dict[str, list[Binding]], pods: int) -> dict[str, Any]:
+    per_s = {side: median(binding.per_s for binding in done) for side, done in results.items()}
     ratios = [
         ours.per_s / bare.per_s
         for ours, bare in zip(results["binder"], results["bare"], strict=True)
     ]
     cpu_us = {
         f"{side}_cpu_us_per_binding": {
-            process: round(1e6 * sum(each.cpu_s[process] for each in done) / pods / len(done))
+            process: round(1e6 * sum(binding.cpu_s[process] for binding in done) / pods / len(done))
             for process in done[0].cpu_s
         }
         for side, done in results.items()
@@ -97,7 +97,7 @@ def _detail(results: dict[str, list[Binding]], pods: int) -> dict[str, Any]:
         "per_s": round(per_s["binder"], 1),
         "bare_client_per_s": round(per_s["bare"], 1),
         "share_of_bare_client": round(median(ratios), 3),
-        "shares": [round(each, 2) for each in ratios],
+        "shares": [round(ratio, 2) for ratio in ratios],
         "rounds": len(ratios),
         "bindings_per_round": pods,
         "at_once": IN_FLIGHT_MAX,
@@ -105,42 +105,43 @@ def _detail(results: dict[str, list[Binding]], pods: int) -> dict[str, Any]:
     }
 
 
-def _by_binder(
-    place: Rig, plane: ControlPlane, binder: Loadstream, decisions: Sequence[PlacementDecision]
+def _run_binder(
+    bench: Rig, plane: ControlPlane, binder: Loadstream, decisions: Sequence[PlacementDecision]
 ) -> Binding:
-    """Decisions in, outcomes out."""
-    records = encoded("placement-decisions", decisions)
-    partition = partition_for(messages.CLUSTER.encode(), place.settings.partitions)
-    place.sender.send(_tick(partition))
-    pids = {"bind": binder.pid, "kafka": place.broker_pid, **_servers(plane)}
+    """Send the decisions to the binder, and receive the outcomes."""
+    records = to_records("placement-decisions", decisions)
+    partition = partition_for(messages.CLUSTER.encode(), bench.settings.partitions)
+    bench.sender.send(_make_tick(partition))
+    pids = {"bind": binder.pid, "kafka": bench.broker_pid, **_servers(plane)}
     outcomes: dict[str, str] = {}
     last_s = 0.0
-    with Receiver(place.settings, ["command-outcomes"], fetch_wait_ms=FETCH_WAIT_MS) as receiver:
-        before, bench_s, began = cpu_s(pids), time.process_time(), time.monotonic()
-        place.sender.send(records)
+    with Receiver(bench.settings, ["command-outcomes"], fetch_wait_ms=FETCH_WAIT_MS) as receiver:
+        before, bench_s, began = read_cpu(pids), time.process_time(), time.monotonic()
+        bench.sender.send(records)
         while len(outcomes) < len(records):
-            for arrival in receiver.arrivals(0.2):
-                found = orjson.loads(arrival.value)
-                if found["command_id"] in outcomes:
-                    raise Unproven(f"{found['command_id']} has two outcomes")
-                outcomes[found["command_id"]] = found["result"]
+            for arrival in receiver.receive(0.2):
+                outcome = orjson.loads(arrival.value)
+                if outcome["command_id"] in outcomes:
+                    raise Unproven(f"{outcome['command_id']} has two outcomes")
+                outcomes[outcome["command_id"]] = outcome["result"]
                 last_s = arrival.at_s
             if time.monotonic() > began + PATIENCE_S:
-                raise Unproven(f"{len(outcomes)} of {len(records)} came; {binder.output()[-500:]}")
+                counts = f"{len(outcomes)} of {len(records)} outcomes came"
+                raise Unproven(f"{counts}; {binder.output()[-500:]}")
             binder.check()
-        after, bench_s = cpu_s(pids), time.process_time() - bench_s
+        after, bench_s = read_cpu(pids), time.process_time() - bench_s
     if any(result != "done" for result in outcomes.values()):
         raise Unproven(f"outcomes are {set(outcomes.values())}")
     took = {name: after[name] - before[name] for name in pids}
     return Binding(len(records) / (last_s - began), {**took, "bench": bench_s})
 
 
-def _bare(place: Rig, plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> Binding:
-    """The same requests, sent by this process."""
-    pids = {"kafka": place.broker_pid, **_servers(plane)}
-    before, bench_s = cpu_s(pids), time.process_time()
+def _run_bare(bench: Rig, plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> Binding:
+    """Send the binder's requests from this process."""
+    pids = {"kafka": bench.broker_pid, **_servers(plane)}
+    before, bench_s = read_cpu(pids), time.process_time()
     took_s = event_loop.run(_send(plane, decisions))
-    after, bench_s = cpu_s(pids), time.process_time() - bench_s
+    after, bench_s = read_cpu(pids), time.process_time() - bench_s
     took = {name: after[name] - before[name] for name in pids}
     return Binding(len(decisions) / took_s, {**took, "bench": bench_s})
 
@@ -150,16 +151,16 @@ async def _send(plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> 
 
         async def bind(decision: PlacementDecision) -> None:
             path = f"/api/v1/namespaces/{NAMESPACE}/pods/{decision.pod.name}/binding"
-            answer = await server.send("POST", path, body=_body(decision))
+            answer = await server.send("POST", path, body=_make_body(decision))
             if not answer.ok:
                 raise answer.error()
 
         began = time.monotonic()
-        await each_of(decisions, IN_FLIGHT_MAX, bind)
+        await cluster_rig.run_each(decisions, IN_FLIGHT_MAX, bind)
         return time.monotonic() - began
 
 
-def _body(decision: PlacementDecision) -> dict[str, Any]:
+def _make_body(decision: PlacementDecision) -> dict[str, Any]:
     annotations = {DECISION_ANNOTATION: decision.decision_id}
     return {
         "apiVersion": "v1",
@@ -174,14 +175,14 @@ def _body(decision: PlacementDecision) -> dict[str, Any]:
     }
 
 
-async def _decisions(plane: ControlPlane, name: str, count: int) -> list[PlacementDecision]:
-    """Pods of that name, and a decision for each."""
+async def _make_decisions(plane: ControlPlane, name: str, count: int) -> list[PlacementDecision]:
+    """Create pods, and return a decision for each."""
     async with plane.api() as server:
-        made = await create_pods(server, NAMESPACE, (pod(f"{name}-{n}") for n in range(count)))
-    return [_decision(each["metadata"], number) for number, each in enumerate(made)]
+        pods = await create_pods(server, NAMESPACE, (pod(f"{name}-{n}") for n in range(count)))
+    return [_decide(item["metadata"], number) for number, item in enumerate(pods)]
 
 
-def _decision(metadata: dict[str, Any], number: int) -> PlacementDecision:
+def _decide(metadata: dict[str, Any], number: int) -> PlacementDecision:
     return PlacementDecision.model_validate(
         {
             "cluster": messages.CLUSTER,
@@ -191,41 +192,41 @@ def _decision(metadata: dict[str, Any], number: int) -> PlacementDecision:
             "node": messages.node_name(number % NODES),
             "decided_at_ms": messages.now_ms(),
             "nodes": NODES,
-            "winner": _score(number % NODES),
-            "runners_up": tuple(_score((number + n) % NODES) for n in (1, 2)),
+            "winner": _make_score(number % NODES),
+            "runners_up": tuple(_make_score((number + n) % NODES) for n in (1, 2)),
             "as_of": {"partition": 0, "offsets": {"clock": number}, "policy_digest": "default"},
         }
     )
 
 
-def _score(node: int) -> dict[str, Any]:
+def _make_score(node: int) -> dict[str, Any]:
     term = {"plugin": "LoadAwareScheduling", "score": 70, "weight": 1}
     return {"node": messages.node_name(node), "total": 70, "terms": (term,)}
 
 
 async def _check(plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> None:
-    """Every pod is on the node of its decision, by that decision."""
-    wanted = {each.pod.uid: (each.node, each.decision_id) for each in decisions}
+    """Raise Unproven unless every pod has the node and the id of its decision."""
+    expected = {d.pod.uid: (d.node, d.decision_id) for d in decisions}
     async with plane.api() as server:
-        found = await _found(server)
-    wrong = [uid for uid, where in wanted.items() if found.get(uid) != where]
+        actual = await _read_nodes(server)
+    wrong = [uid for uid, where in expected.items() if actual.get(uid) != where]
     if wrong:
-        raise Unproven(f"{len(wrong)} of {len(wanted)} pods are not where they were decided to be")
+        raise Unproven(f"{len(wrong)} of {len(expected)} pods are not on their decision's node")
 
 
-async def _found(server: ApiServer) -> dict[str, tuple[str | None, str | None]]:
+async def _read_nodes(server: ApiServer) -> dict[str, tuple[str | None, str | None]]:
     return {
-        each["metadata"]["uid"]: (
-            each["spec"].get("nodeName"),
-            (each["metadata"].get("annotations") or {}).get(DECISION_ANNOTATION),
+        item["metadata"]["uid"]: (
+            item["spec"].get("nodeName"),
+            (item["metadata"].get("annotations") or {}).get(DECISION_ANNOTATION),
         )
         async for page in server.pages(f"/api/v1/namespaces/{NAMESPACE}/pods", _LIST_PAGE)
-        for each in page["items"]
+        for item in page["items"]
     }
 
 
-def _tick(partition: int) -> list[Encoded]:
-    return encoded("clock", [ClockTick(partition=partition, now_ms=messages.now_ms())])
+def _make_tick(partition: int) -> list[Encoded]:
+    return to_records("clock", [ClockTick(partition=partition, now_ms=messages.now_ms())])
 
 
 def _servers(plane: ControlPlane) -> dict[str, int | None]:

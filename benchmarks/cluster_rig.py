@@ -1,8 +1,7 @@
-"""A real control plane beside the broker, and loadstream's duties between the two.
+"""A real control plane, and the processes of `loadstream kubernetes` that connect it to the broker.
 
-kwok and the controllers run while nodes are made ready, and are stopped before anything is measured:
-in a cluster they have cores of their own. etcd does not wait for its disk. The audit log is on, as
-in every control plane that is started here.
+kwok and the controllers make the nodes ready and are stopped before the measurement, because a real
+cluster runs them on other cores. etcd does not wait for its disk. The audit log is on.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 
 from benchmarks import messages
 from benchmarks.figures import Unproven
-from benchmarks.rig import PATIENCE_S, Rig, usage
+from benchmarks.rig import PATIENCE_S, Rig, read_usage
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process import event_loop
 from simulation.control_plane.build import build
@@ -23,7 +22,7 @@ from simulation.control_plane.server import ControlPlane
 from simulation.processes import Loadstream, make_duty, make_environment
 
 NAMESPACE = "bench"
-#: A real broker answers at the first record, so a short wait would only cost it.
+#: Kafka answers a fetch at the first record, so a shorter wait would only cost CPU.
 FETCH_WAIT_MS = 500
 _MODULE = Path(__file__).parents[1] / "tests/control_plane"
 _LOOK_S = 0.25
@@ -33,8 +32,8 @@ T = TypeVar("T")
 
 
 @contextmanager
-def control_plane(nodes: int) -> Iterator[ControlPlane]:
-    """etcd and an API server with this number of nodes that pods can be placed on.
+def start_plane(nodes: int) -> Iterator[ControlPlane]:
+    """Start etcd and an API server with this number of ready nodes.
 
     Raises ControlPlaneUnavailable where Go is missing.
     """
@@ -48,49 +47,49 @@ def control_plane(nodes: int) -> Iterator[ControlPlane]:
 
 
 @contextmanager
-def duties(
-    place: Rig, plane: ControlPlane, directory: Path, names: Iterable[str]
+def run_duties(
+    bench: Rig, plane: ControlPlane, directory: Path, names: Iterable[str]
 ) -> Iterator[dict[str, Loadstream]]:
-    """These duties, a process each, as a user would start them."""
-    settings = make_environment(place.settings)
+    """Run each duty in a process, started like a user starts it."""
+    settings = make_environment(bench.settings)
     processes = {
         name: make_duty(
             directory, name, messages.CLUSTER, plane.kubeconfig(f"loadstream-{name}"), settings
         )
         for name in names
     }
-    with running(processes):
+    with start_and_stop(processes):
         yield processes
 
 
 @contextmanager
-def running(processes: dict[str, Loadstream]) -> Iterator[None]:
-    """Start them all, and end them afterwards."""
+def start_and_stop(processes: dict[str, Loadstream]) -> Iterator[None]:
+    """Start the processes, and stop them at the end."""
     try:
-        for each in processes.values():
-            each.start()
+        for process in processes.values():
+            process.start()
         yield
     finally:
-        for each in processes.values():
-            each.ask_to_stop()
-        for each in processes.values():
-            each.wait_for_end(_STOP_S)
+        for process in processes.values():
+            process.ask_to_stop()
+        for process in processes.values():
+            process.wait_for_end(_STOP_S)
 
 
-def cpu_s(pids: dict[str, int | None]) -> dict[str, float]:
-    """CPU time that each process has used so far; raises Unproven if one is gone."""
+def read_cpu(pids: dict[str, int | None]) -> dict[str, float]:
+    """Return the CPU time of each process so far; raises Unproven if a process has ended."""
     gone = [name for name, pid in pids.items() if pid is None]
     if gone:
-        raise Unproven(f"{', '.join(gone)} ended by itself")
-    return {name: usage(pid).cpu_s for name, pid in pids.items() if pid is not None}
+        raise Unproven(f"{', '.join(gone)}: the process ended by itself")
+    return {name: read_usage(pid).cpu_s for name, pid in pids.items() if pid is not None}
 
 
-async def each_of(items: Iterable[T], at_once: int, work: Callable[[T], Awaitable[Any]]) -> None:
-    """Work on all items in their order, at most this number at once."""
-    left = iter(items)
+async def run_each(items: Iterable[T], at_once: int, work: Callable[[T], Awaitable[Any]]) -> None:
+    """Call `work` with each item in order, at most `at_once` calls at a time."""
+    remaining = iter(items)
 
     async def worker() -> None:
-        for item in left:
+        for item in remaining:
             await work(item)
 
     async with asyncio.TaskGroup() as tasks:
@@ -108,8 +107,8 @@ async def _make_nodes(plane: ControlPlane, nodes: int) -> None:
 
 
 async def _all_ready(server: ApiServer) -> bool:
-    """No node has a taint; every new one has, until it is ready."""
+    """Return whether all nodes are ready; a new node has a taint until then."""
     async for page in server.pages("/api/v1/nodes", 500):
-        if any(each["spec"].get("taints") for each in page["items"]):
+        if any(item["spec"].get("taints") for item in page["items"]):
             return False
     return True

@@ -1,4 +1,4 @@
-"""A partition with one dense cluster, fed record by record as the agent does, and timed."""
+"""The cluster stage of a partition with one dense cluster, and the CPU time of its records."""
 
 import gc
 import os
@@ -30,87 +30,87 @@ _CORES = 64
 
 
 class DenseCluster:
-    """A stage of one partition, and the log that it has read."""
+    """A stage of one partition, and the makers of its input records."""
 
     def __init__(self, *, pods: int = PODS_PER_NODE, wide: bool = False) -> None:
         """Bring up a cluster of `NODES` nodes.
 
         Args:
-            pods: on each node.
-            wide: nodes have 128 labels and 64 resources, as many as one pod may ask for.
+            pods: number of pods on each node.
+            wide: nodes have 128 labels and 64 resources, the most that one pod may use.
         """
         self.stage = ClusterStage(0, 1)
         self.now_ms = NOW_MS
         self._ends: dict[str, int] = {}
         self.apply(self.tick_record(0))
         for number in range(NODES):
-            of_node = [pod(f"{number}-{place}", node=name(number)) for place in range(pods)]
+            node_pods = [pod(f"{number}-{index}", node=name(number)) for index in range(pods)]
             self.apply(
                 self.record("node-state", node(number, wide=wide)),
-                self.record("node-metrics", metric(number, of_node)),
-                *(self.seen(each) for each in of_node),
+                self.record("node-metrics", metric(number, node_pods)),
+                *(self.running(running) for running in node_pods),
             )
         self.apply(self.request(pod("first")))
         for _ in range(6):
-            # The first round, and what is packed for the next ones.
+            # The first round, and packing for the next rounds.
             self.apply(self.tick_record(1))
 
     # --- records ----------------------------------------------------------------------------------
 
     def record(self, topic: str, message: Any) -> InputRecord:
-        """The next record of a topic."""
+        """Return the next record of a topic."""
         offset = self._ends.get(topic, 0)
         self._ends[topic] = offset + 1
         key = b"0" if topic == "clock" else CLUSTER.encode()
         return InputRecord(topic, 0, offset, key, encode(message), timestamp_ms=0)
 
     def tick_record(self, seconds: float) -> InputRecord:
-        """It is later by `ms`."""
+        """Return a clock record that is later by `seconds`."""
         self.now_ms += int(seconds * 1000)
         return self.record("clock", ClockTick(partition=0, now_ms=self.now_ms))
 
-    def request(self, wanting: Pod) -> InputRecord:
-        """A pod wants a node."""
-        message = SchedulingRequest(cluster=CLUSTER, pod=wanting, requested_at_ms=NOW_MS)
+    def request(self, waiting: Pod) -> InputRecord:
+        """Return the scheduling request of a pod."""
+        message = SchedulingRequest(cluster=CLUSTER, pod=waiting, requested_at_ms=NOW_MS)
         return self.record("scheduling-requests", message)
 
-    def seen(self, running: Pod) -> InputRecord:
-        """A pod runs."""
+    def running(self, running: Pod) -> InputRecord:
+        """Return the record of a pod that runs."""
         message = PodLifecycle(cluster=CLUSTER, event="running", pod=running)
         return self.record("pod-lifecycle", message)
 
     def policy(self, document: str) -> InputRecord:
-        """Another policy."""
+        """Return the record of a new policy."""
         message = PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=NOW_MS)
         return self.record("policies", message)
 
     # --- time -------------------------------------------------------------------------------------
 
     def apply(self, *records: InputRecord) -> StageResult:
-        """Apply records in one batch."""
+        """Apply the records in one batch."""
         return self.stage.apply(records)
 
-    def timed_ms(self, records: Iterable[InputRecord]) -> float:
-        """CPU time of the longest of some records, each applied by itself as it is made."""
-        return longest_ms(self.stage, records)
+    def measure_ms(self, records: Iterable[InputRecord]) -> float:
+        """Return the CPU time of the slowest record; the records are applied one by one."""
+        return measure_longest_ms(self.stage, records)
 
 
-def longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
-    """CPU time that a stage takes for the longest of some records, without the collector's."""
+def measure_longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
+    """Return the CPU time of the slowest record, without garbage collection."""
     gc.collect()
     gc.disable()
     longest = 0
     try:
-        for each in records:
+        for record in records:
             began = process_time_ns()
-            stage.apply([each])
+            stage.apply([record])
             longest = max(longest, process_time_ns() - began)
     finally:
         gc.enable()
     return longest / 1e6
 
 
-def in_a_copy(measure: Callable[[], T]) -> T:
+def run_in_copy(measure: Callable[[], T]) -> T:
     """Return the result of a measurement in a copy of this process, passed as JSON."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -132,12 +132,12 @@ def in_a_copy(measure: Callable[[], T]) -> T:
 
 
 def name(number: int) -> str:
-    """Name of a node."""
+    """Return the name of a node."""
     return f"node-{number:05}"
 
 
 def node(number: int, *, wide: bool = False) -> NodeState:
-    """A node."""
+    """Return the state of a node."""
     allocatable = {"cpu": str(_CORES), "memory": "256Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name(number), "zone": f"zone-{number % 3}"}
     if wide:
@@ -149,7 +149,7 @@ def node(number: int, *, wide: bool = False) -> NodeState:
 
 
 def pod(uid: str, *, node: str | None = None, millicores: int | None = None, **fields: Any) -> Pod:
-    """A pod of one of eight kinds, or of one with these requests."""
+    """Return a pod of one of eight kinds, or with this CPU request."""
     cpu = 400 + 50 * (len(uid) % 8) if millicores is None else millicores
     amounts = {"cpu": f"{cpu}m", "memory": "1Gi"}
     return Pod.model_validate(
@@ -169,14 +169,14 @@ def pod(uid: str, *, node: str | None = None, millicores: int | None = None, **f
 
 
 def metric(number: int, pods: Sequence[Pod], *, share: float | None = None) -> NodeMetric:
-    """A fresh metric of a node and its pods; one node of twenty is hot."""
+    """Return a fresh metric of a node and its pods; every twentieth node is hot."""
     share = (0.85 if number % 20 == 0 else 0.3 + number % 30 / 100) if share is None else share
     used = int(share * _CORES * 1000)
-    each = {"cpu": used // max(1, len(pods)), "memory": _GIB}
+    pod_usage = {"cpu": used // max(1, len(pods)), "memory": _GIB}
     return NodeMetric(
         cluster=CLUSTER,
         node=name(number),
         updated_at_ms=NOW_MS - 1000,
         usage={"cpu": used, "memory": 64 * _GIB},
-        pods=tuple(PodMetric(namespace=of.namespace, name=of.name, usage=each) for of in pods),
+        pods=tuple(PodMetric(namespace=of.namespace, name=of.name, usage=pod_usage) for of in pods),
     )

@@ -1,4 +1,4 @@
-"""Figures and how they are taken."""
+"""Figures, and the timing of calls."""
 
 import gc
 import json
@@ -9,12 +9,12 @@ from statistics import median
 
 
 class Unproven(AssertionError):
-    """What was measured is not what was meant to be measured; there is no figure then."""
+    """A check of the measurement failed, so there is no figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured figure."""
+    """A measured value with its unit."""
 
     name: str
     value: float
@@ -22,7 +22,7 @@ class Figure:
     detail: dict[str, object] = field(default_factory=dict)
 
     def line(self) -> str:
-        """The figure as a line of JSON."""
+        """Return the figure as one line of JSON."""
         return json.dumps(
             {
                 "name": self.name,
@@ -43,17 +43,17 @@ def median_us(
     before: Callable[[int], object] | None = None,
     warmup: int = 50,
 ) -> tuple[float, float]:
-    """Median and smallest time of one call of `step` in microseconds.
+    """Return the median and the smallest time of one call of `step`, in microseconds.
 
-    Each call is timed by itself, so that an interruption of the machine spoils one sample only.
+    Each call is timed separately, so an interruption spoils only one measurement.
 
     Args:
-        step: what is measured; it gets the number of the call.
-        repeats: how many calls are measured.
-        before: happens before each call, outside of the measured time.
-        warmup: calls before those.
+        step: the measured function; gets the number of the call.
+        repeats: number of measured calls.
+        before: is called before each call of `step`, outside of the measured time.
+        warmup: number of calls before the measured ones.
     """
-    taken = []
+    times_ns = []
     gc.collect()
     gc.disable()
     try:
@@ -62,7 +62,7 @@ def median_us(
                 before(number)
             began = time.perf_counter_ns()
             step(number)
-            taken.append(time.perf_counter_ns() - began)
+            times_ns.append(time.perf_counter_ns() - began)
     finally:
         gc.enable()
-    return median(taken[warmup:]) / 1000, min(taken[warmup:]) / 1000
+    return median(times_ns[warmup:]) / 1000, min(times_ns[warmup:]) / 1000

@@ -1,4 +1,4 @@
-"""What producers say in the benchmarks: one cluster, described from a seed, in plain messages."""
+"""Messages about one cluster, made from a seed, as producers send them."""
 
 import time
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ _GIB = 2**30
 _MIB = 2**20
 #: Sizes of nodes: cores, GiB.
 _SIZES = ((32, 128), (64, 256), (96, 384))
-#: Kinds of pods that run, and that ask for a node unless a benchmark wants more of them.
+#: Kinds of running pods, and kinds of requested pods unless a benchmark needs more.
 KINDS = 8
 
 
 def node_name(number: int) -> str:
-    """Name of a node."""
+    """Return the name of a node."""
     return f"node-{number:05}"
 
 
 def node_states(nodes: int) -> Iterator[NodeState]:
-    """All nodes of the cluster."""
+    """Yield the states of all nodes."""
     for number in range(nodes):
         cores, gib = _SIZES[number % len(_SIZES)]
         yield NodeState(
@@ -43,7 +43,7 @@ def node_states(nodes: int) -> Iterator[NodeState]:
 
 
 def node_metrics(nodes: int, seed: int = 1) -> Iterator[NodeMetric]:
-    """A fresh metric of each node: most are moderately used, some are hot."""
+    """Yield a fresh metric of each node: most nodes have moderate usage, some are hot."""
     random = np.random.default_rng(seed)
     for number in range(nodes):
         cores, gib = _SIZES[number % len(_SIZES)]
@@ -64,52 +64,52 @@ def node_metrics(nodes: int, seed: int = 1) -> Iterator[NodeMetric]:
 
 
 def running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
-    """Pods that run on the nodes already, node by node."""
+    """Yield the running pods, node by node."""
     for number in range(nodes):
-        for place in range(pods_per_node):
-            pod = _pod(f"running-{number:05}-{place}", *_kind(number + place, KINDS))
+        for index in range(pods_per_node):
+            pod = _pod(f"running-{number:05}-{index}", *_kind(number + index, KINDS))
             bound = pod.model_copy(update={"node": node_name(number), "phase": "Running"})
             yield PodLifecycle(cluster=CLUSTER, event="bound", pod=bound)
 
 
 def request(number: int, kinds: int = KINDS) -> SchedulingRequest:
-    """Return a pod that asks for a node; one of `kinds` kinds by its number."""
+    """Return the request of a pod; its kind is its number modulo `kinds`."""
     pod = _pod(f"asking-{number}", *_kind(number, kinds))
     return SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=now_ms())
 
 
 def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator[NodeUsage]:
-    """Samples of all nodes, one round after the other; the last round is of now."""
+    """Yield samples of all nodes, round by round; the last round has the current time."""
     random = np.random.default_rng(seed)
     newest_ms = now_ms()
-    for left in reversed(range(rounds)):
+    for rounds_left in reversed(range(rounds)):
         for number in range(nodes):
             cores = random.integers(5, 900, size=pods).tolist()
             bytes_used = (random.integers(20, 2_000, size=pods) * _MIB).tolist()
             yield NodeUsage(
                 cluster=CLUSTER,
                 node=node_name(number),
-                sampled_at_ms=newest_ms - left * SAMPLE_INTERVAL_MS,
+                sampled_at_ms=newest_ms - rounds_left * SAMPLE_INTERVAL_MS,
                 usage={"cpu": sum(cores) + 500, "memory": sum(bytes_used) + _GIB},
                 pods=tuple(
                     PodUsage(
                         namespace="default",
-                        name=f"running-{number:05}-{place}",
-                        uid=_uid(f"running-{number:05}-{place}"),
-                        usage={"cpu": cores[place], "memory": bytes_used[place]},
+                        name=f"running-{number:05}-{index}",
+                        uid=_uid(f"running-{number:05}-{index}"),
+                        usage={"cpu": cores[index], "memory": bytes_used[index]},
                     )
-                    for place in range(pods)
+                    for index in range(pods)
                 ),
             )
 
 
 def now_ms() -> int:
-    """The wall clock."""
+    """Return the time of the wall clock."""
     return time.time_ns() // 1_000_000
 
 
 def _kind(number: int, kinds: int) -> tuple[int, int]:
-    """Return millicores and MiB; further kinds differ from the first eight by some millicores."""
+    """Return millicores and MiB; kinds after the first eight differ by some millicores."""
     further, size = divmod(number % kinds, 8)
     return 100 + 50 * size + further, 256 * (1 + size)
 

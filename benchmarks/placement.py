@@ -1,13 +1,13 @@
-"""Time to choose a node, on synthetic clusters drawn from a seed.
+"""Time to choose a node, on clusters generated from a seed.
 
-    placement_cold_us   filter and score all nodes for a kind of pod that was not seen before
-    placement_warm_us   choose a node for one more pod of a known kind, by the method that decisions use,
+    placement_cold_us   filter and score all nodes for a new kind of pod
+    placement_warm_us   choose a node for another pod of a known kind, with the method that decisions use,
                         after two nodes have changed: one by the last pod's reservation, one by a metric.
                         Reserving room, applying the metric and writing the message are not measured.
-    placement_risk_*    the same with all filters, and OverutilizationRisk as the only score
-    .kinds_N            pods of N kinds in turn; elsewhere all pods are of one kind
+    placement_risk_*    the same times with all filters, and OverutilizationRisk as the only score
+    .kinds_N            pods of N kinds in turn; without this suffix all pods are of one kind
 
-After each run the winners are compared with full scoring of every node, one by one.
+After each run the winners are compared with those of a full scoring of every node.
 """
 
 from functools import partial
@@ -65,7 +65,7 @@ def _make_cluster(variant: str, nodes: int) -> ClusterState:
 
 
 def _metric(number: int, random: np.random.Generator) -> NodeMetric:
-    """A fresh metric of a node: most are moderately used, some are hot."""
+    """Return a fresh metric of a node: most nodes have moderate usage, some are hot."""
     cores, gib = _SIZES[number % len(_SIZES)]
     usage = {
         "cpu": int(random.beta(2, 3) * cores * 1000),
@@ -82,7 +82,7 @@ def _metric(number: int, random: np.random.Generator) -> NodeMetric:
 
 
 def _pod(number: int, *, millicores: int = 500, mebibytes: int = 1024) -> Pod:
-    """A burstable pod; the same requests make it of the same kind."""
+    """Return a burstable pod; pods with equal requests are of one kind."""
     return Pod(
         namespace="default",
         name=f"pod-{number}",
@@ -132,7 +132,7 @@ _VARIANTS: tuple[tuple[str, int], ...] = (
     ("nodes_20000", 20_000),
 )
 _COLD_REPEATS = 1_000
-#: Kinds that come first: enough for rankings to be dropped, as in a worker that has run for long.
+#: Kinds of the warmup, enough that the placer drops rankings as it does in a long-running worker.
 _COLD_WARMUP = KINDS_MAX + 100
 _WARM_REPEATS = 2_000
 #: Real clusters have pods of hundreds of kinds.
@@ -140,29 +140,29 @@ _KINDS = (64, 600)
 
 
 class WrongWinner(AssertionError):
-    """The fast way and the plain way of choosing a node disagree."""
+    """The ranking and the full scoring choose different nodes."""
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """All figures of this module, by name."""
-    found: dict[str, Benchmark] = {}
+    """Return the benchmarks of this module by name."""
+    figures: dict[str, Benchmark] = {}
     for base, measure in (("placement_cold_us", _cold), ("placement_warm_us", _warm)):
         for variant, nodes in _VARIANTS:
             name = f"{base}.{variant}" if variant else base
-            found[name] = partial(measure, name, variant, nodes)
+            figures[name] = partial(measure, name, variant, nodes)
     for name, measure in (("placement_risk_cold_us", _cold), ("placement_risk_warm_us", _warm)):
-        found[name] = partial(measure, name, "risk", 5_000)
+        figures[name] = partial(measure, name, "risk", 5_000)
     for kinds in _KINDS:
         for base, variant in (("placement_warm_us", ""), ("placement_risk_warm_us", "risk")):
             name = f"{base}.kinds_{kinds}"
-            found[name] = partial(_warm, name, variant, 5_000, kinds)
-    return found
+            figures[name] = partial(_warm, name, variant, 5_000, kinds)
+    return figures
 
 
 def _cold(name: str, variant: str, nodes: int) -> Figure:
     state = _make_cluster(variant, nodes)
     placer = state.placement.placer
-    # Requests unlike any other: each is a kind of its own.
+    # Each request has another CPU amount, so each is a new kind.
     kinds = [
         kind_of(_pod(number, millicores=100 + number))
         for number in range(_COLD_REPEATS + _COLD_WARMUP)
@@ -191,7 +191,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
         _pod(number, millicores=500 + number % kinds) for number in range(_WARM_REPEATS + warmup)
     ]
     metrics = [_metric(int(random.integers(nodes)), random) for _ in range(_WARM_REPEATS + warmup)]
-    kind_by_number = [kind_of(each) for each in pods[:kinds]]
+    kind_by_number = [kind_of(waiting) for waiting in pods[:kinds]]
     chosen: list[int | None] = []
 
     def choose(number: int) -> None:
@@ -221,7 +221,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
 
 
 def _check(placer: Placer, kind: Kind) -> None:
-    """Score every node one by one and compare the winner."""
+    """Score every node and compare the winner with that of the ranking."""
     ranking = placer.rank(kind)
     fast = ranking.best()
     filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]

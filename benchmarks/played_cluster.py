@@ -1,10 +1,9 @@
-"""`python -m benchmarks.played_cluster NODES PODS_PER_NODE`: the other side of `watch` and `collect`.
+"""`python -m benchmarks.played_cluster NODES PODS_PER_NODE`: an imitated cluster for `watch` and `collect`.
 
-Plays an API server that holds nodes and pods in which nothing changes, and the kubelets of all these
-nodes, on one port, which it prints. Objects are made from one of their kind by replacing its names,
-and a kubelet's answer is new four times a second, so it takes little of the cores. A pod has 4.5 KB,
-a node 1.7 KB, a kubelet's answer with 30 pods of two containers 22 KB: CPU and memory only, without
-the families that real ones have beside them (start times, swap).
+Serves an API server whose nodes and pods never change, and the kubelets of all nodes, on one port,
+and prints the port. To save CPU, objects are templates with replaced names, and a kubelet's answer
+changes only four times a second. A pod has 4.5 KB, a node 1.7 KB, and a kubelet's answer with 30 pods
+of two containers 22 KB: CPU and memory, without start times and swap.
 """
 
 import asyncio
@@ -19,10 +18,10 @@ from aiohttp import web
 
 from benchmarks.messages import node_name
 
-#: How often a kubelet measures, in seconds.
+#: Time between two measurements of a kubelet, in seconds.
 _MEASURED_S = 0.25
 _PAGE = 500
-#: What stands for the number of a pod and of its node, and for counters and times of a kubelet.
+#: Placeholders for the number of a pod, the name of its node, and a kubelet's counters and times.
 _POD, _NODE, _COUNTER, _TIME = "%pod", "%node", "%counter", "%time"
 _CONTAINERS = ("app", "proxy")
 _CONDITIONS = (
@@ -41,17 +40,17 @@ def main(nodes: int, pods_per_node: int) -> None:
 
 
 class PlayedCluster:
-    """A cluster in which nothing changes; a pod's node is its number modulo the nodes."""
+    """A cluster without changes; a pod's node is its number modulo the number of nodes."""
 
     def __init__(self, nodes: int, pods_per_node: int) -> None:
         self._nodes = nodes
         self._pods_per_node = pods_per_node
         self._counts = {"/api/v1/nodes": nodes, "/api/v1/pods": nodes * pods_per_node}
         self._templates = {"/api/v1/nodes": _node(), "/api/v1/pods": _pod()}
-        self._kubelet = cache(self._answer)
+        self._kubelet = cache(self._make_metrics)
 
-    async def listed(self, request: web.Request) -> web.StreamResponse:
-        """A page of a collection, or a watch in which nothing comes."""
+    async def serve_list(self, request: web.Request) -> web.StreamResponse:
+        """Serve a page of a collection, or a watch without events."""
         if request.query.get("watch"):
             silent = web.StreamResponse()
             await silent.prepare(request)
@@ -68,14 +67,14 @@ class PlayedCluster:
         )
         return web.Response(body=body, content_type="application/json")
 
-    async def measured(self, request: web.Request) -> web.Response:
-        """What a node's kubelet has measured last."""
+    async def serve_metrics(self, request: web.Request) -> web.Response:
+        """Serve the newest measurement of a node's kubelet."""
         now_s = time.time() // _MEASURED_S * _MEASURED_S
-        body = self.answer(request.match_info["node"], now_s)
+        body = self.render_metrics(request.match_info["node"], now_s)
         return web.Response(body=body, content_type="text/plain")
 
-    def answer(self, node: str, now_s: float) -> bytes:
-        """`/metrics/resource` of a node whose containers use one core each."""
+    def render_metrics(self, node: str, now_s: float) -> bytes:
+        """Return `/metrics/resource` of a node whose containers use one core each."""
         counter, stamp = f"{now_s % 100_000:.2f}".encode(), f"{now_s * 1_000:.0f}".encode()
         body = self._kubelet(node)
         return body.replace(_COUNTER.encode(), counter).replace(_TIME.encode(), stamp)
@@ -84,10 +83,10 @@ class PlayedCluster:
         template = self._templates.get(path, b"")
         for number in range(first, last):
             node = node_name(number % self._nodes).encode()
-            named = template.replace(_NODE.encode(), node)
-            yield named.replace(_POD.encode(), b"%08d" % number)
+            text = template.replace(_NODE.encode(), node)
+            yield text.replace(_POD.encode(), b"%08d" % number)
 
-    def _answer(self, node: str) -> bytes:
+    def _make_metrics(self, node: str) -> bytes:
         number = int(node.rpartition("-")[2])
         pods = [_pod_name(f"{number + n * self._nodes:08d}") for n in range(self._pods_per_node)]
         return "".join(_kubelet_lines(pods)).encode()
@@ -95,8 +94,8 @@ class PlayedCluster:
 
 async def _serve(played: PlayedCluster) -> None:
     application = web.Application()
-    application.router.add_get("/kubelet/{node}", played.measured)
-    application.router.add_get("/{path:.*}", played.listed)
+    application.router.add_get("/kubelet/{node}", played.serve_metrics)
+    application.router.add_get("/{path:.*}", played.serve_list)
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
@@ -105,7 +104,7 @@ async def _serve(played: PlayedCluster) -> None:
 
 
 def _kubelet_lines(pods: list[str]) -> Iterator[str]:
-    """`/metrics/resource`, families in the order of their names."""
+    """Yield the lines of `/metrics/resource`, with families in the order of their names."""
     counted = ("cpu_usage_seconds_total", "counter", _COUNTER)
     gauged = ("memory_working_set_bytes", "gauge", "2.68435456e+08")
     of_pods = [f'namespace="shop",pod="{pod}"' for pod in pods]
@@ -142,7 +141,7 @@ def _node() -> bytes:
 
 
 def _pod() -> bytes:
-    """A pod of two containers that runs, as its kubelet and its controllers have left it."""
+    """Return a running pod of two containers, with the fields that controllers and kubelet add."""
     labels = {"app": "web", "pod-template-hash": "6d4cf56db6", "app.kubernetes.io/part-of": "shop"}
     owner = {
         "apiVersion": "apps/v1",
@@ -153,8 +152,8 @@ def _pod() -> bytes:
         "blockOwnerDeletion": True,
     }
     conditions = [
-        {"type": each, "status": "True", "lastProbeTime": None, "lastTransitionTime": _MADE}
-        for each in _CONDITIONS
+        {"type": condition, "status": "True", "lastProbeTime": None, "lastTransitionTime": _MADE}
+        for condition in _CONDITIONS
     ]
     return orjson.dumps(
         {
@@ -201,7 +200,7 @@ def _status(name: str) -> dict[str, object]:
 
 def _managed_fields() -> list[dict[str, object]]:
     fields: dict[str, object] = {
-        f"f:{each}": {".": {}, "f:status": {}, "f:type": {}} for each in _CONDITIONS
+        f"f:{condition}": {".": {}, "f:status": {}, "f:type": {}} for condition in _CONDITIONS
     }
     return [
         {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": _MADE,

@@ -1,11 +1,10 @@
-"""`python -m benchmarks.publish [--check]`: the figures of the documents, from what was measured.
+"""`python -m benchmarks.publish [--check]`: writes the measured figures into the documents.
 
-`docs/contributing/figures.jsonl` is what `make bench` printed when the documents were last brought up to date. A
-document names a figure where it shows it, `<!--recovery_s-->10.9 s<!---->`, and this writes what
-stands in between. `#least` after the name means the smallest of the measured times, and any other
-name there a number of `detail`, which is shown without a unit: `<!--recovery_s#nodes-->`. So README
-and the page of benchmarks cannot disagree. A figure that has not been measured yet is shown as such;
-one that `make bench` does not know is an error.
+`docs/contributing/figures.jsonl` has the figures that `make bench` printed for the last update of the
+documents. A document marks each figure with its name, `<!--recovery_s-->10.9 s<!---->`, and this
+command writes the text between the marks. `#least` after the name selects the smallest measured time,
+any other word a number of `detail`, shown without a unit: `<!--recovery_s#nodes-->`. A figure without
+a measurement is shown as "not measured yet"; a name that `make bench` does not have is an error.
 """
 
 import json
@@ -25,41 +24,41 @@ MEASURED = ROOT / "docs/contributing/figures.jsonl"
 DOCUMENTS = ("README.md", "docs/contributing/benchmarks.md", "docs/how-to/sizing.md")
 
 _SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#[a-z_0-9.]+)?-->.*?<!---->")
-#: What is shown of a figure that was not measured.
+#: Text of a figure that was not measured.
 _MISSING = "not measured yet"
 _UNITS = {"us": "µs", "B": "", "1/s": "/s"}
 
 
-def read(text: str) -> dict[str, Mapping[str, Any]]:
-    """Figures by name, of the lines that a benchmark prints."""
+def read_figures(text: str) -> dict[str, Mapping[str, Any]]:
+    """Return the figures by name from the output of `make bench`."""
     return {line["name"]: line for line in map(json.loads, text.splitlines())}
 
 
-def filled_in(
-    document: str, figures: Mapping[str, Mapping[str, Any]], known: Collection[str] = ()
+def fill_in(
+    document: str, figures: Mapping[str, Mapping[str, Any]], names: Collection[str] = ()
 ) -> str:
-    """A document with the figures as they were measured.
+    """Return a document with the measured figures.
 
     Args:
         document: the text.
-        figures: what was measured, by name.
-        known: names of all that can be measured.
+        figures: measured figures by name.
+        names: of all figures that `make bench` can measure.
 
-    Raises KeyError for a name that is neither among the figures nor known.
+    Raises KeyError for a name that is neither among the figures nor in `names`.
     """
 
-    def shown(match: re.Match[str]) -> str:
+    def show(match: re.Match[str]) -> str:
         name, part = match[1], match[2] or ""
-        if name not in figures and name in known:
+        if name not in figures and name in names:
             return f"<!--{name}{part}-->{_MISSING}<!---->"
         value, unit = _find(figures[name], part.removeprefix("#"))
         return f"<!--{name}{part}-->{_text(value, unit)}<!---->"
 
-    return _SHOWN.sub(shown, document)
+    return _SHOWN.sub(show, document)
 
 
 def _find(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
-    """The value and the unit of a figure, or of a part of its detail, such as `cpu_cores.kafka`."""
+    """Return value and unit of a figure, or a number of `detail` such as `cpu_cores.kafka`."""
     if not part:
         return figure["value"], figure["unit"]
     if part == "least":
@@ -68,21 +67,21 @@ def _find(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
 
 
 def _text(value: float, unit: str) -> str:
-    """Three digits that count, no more after the point than these need."""
+    """Return a value with three significant digits and its unit."""
     digits = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     word = _UNITS.get(unit, unit)
     return f"{digits}{'' if word.startswith('/') or not word else ' '}{word}"
 
 
 def main(arguments: list[str]) -> int:
-    """Bring the documents up to date; with `--check` say which are not, and change nothing."""
-    figures = read(MEASURED.read_text(encoding="utf-8"))
-    known = benchmarks()
+    """Update the documents; with `--check` only name the outdated ones."""
+    figures = read_figures(MEASURED.read_text(encoding="utf-8"))
+    names = benchmarks()
     differing = 0
     for name in DOCUMENTS:
         path = ROOT / name
         before = path.read_text(encoding="utf-8")
-        after = filled_in(before, figures, known)
+        after = fill_in(before, figures, names)
         if after != before:
             differing += 1
             print(f"{'differs' if '--check' in arguments else 'wrote'}: {name}")

@@ -1,11 +1,11 @@
-"""How long a round of rebalancing takes.
+"""Time of a round of rebalancing.
 
-`rebalance_round_ms`: a round by thresholds: classes of all nodes, counts of rounds, order of hot nodes and of their pods,
-and the plan of all moves, of which as many pass the gate as a round lets leave. Packing what has changed since the
-last round is spread over the ticks between two rounds and separate in `detail`; so is what the
-gates of protections and limits take, which are not part of this. After each run the plan is checked
-against its own promise: no target above its high threshold. `.both_strategies`: the round of the
-default policy, in which moves by risk are planned after those by thresholds.
+`rebalance_round_ms` is a round by thresholds: it classifies all nodes, counts rounds, sorts the hot nodes
+and their pods, and plans all moves, of which the gate passes as many as a round may evict. The time of
+packing changed nodes is separate in `detail`, because a worker packs in the ticks between two rounds.
+The gates of protections and limits are not measured. After each run a check ensures that no target is
+above its high threshold. `.both_strategies` is the round of the default policy, which plans moves by
+risk after the moves by thresholds.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ _VARIANTS = {
 
 
 def _rules(policy: Policy, nodes: int) -> RoundRules:
-    """Rules by which as many pods leave as a round may move."""
+    """Return rules that let as many pods leave as a round may evict."""
     limits, refused = RoundLimits(policy), np.zeros(nodes, dtype=np.bool_)
 
     def hold_back(held: HeldPod, node: str) -> Gate | None:
@@ -75,14 +75,14 @@ class BrokenPromise(AssertionError):
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """All figures of this module, by name."""
-    found: dict[str, Benchmark] = {}
+    """Return the benchmarks of this module by name."""
+    figures: dict[str, Benchmark] = {}
     for node_fit in (False, True):
         base = "rebalance_round_ms" + (".nodefit" if node_fit else "")
         for name, variant in _VARIANTS.items():
             full = f"{base}.{name}" if name else base
-            found[full] = partial(_round, full, variant, node_fit)
-    return found
+            figures[full] = partial(_round, full, variant, node_fit)
+    return figures
 
 
 def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
@@ -147,13 +147,13 @@ def _inventory(variant: _Variant, policy: Policy) -> Inventory:
             share = 0.2 + 0.45 * random.random()
         parts = random.dirichlet(np.full(_PODS, 4.0)) * share
         metrics = []
-        for place, part in enumerate(parts.tolist()):
-            pod, kind = templates[(number + place) % _KINDS]
-            uid = f"{number}-{place}"
-            made = pod.model_copy(
-                update={"name": uid, "uid": uid, "node": name, "created_at_ms": _NOW_MS - place}
+        for index, part in enumerate(parts.tolist()):
+            pod, kind = templates[(number + index) % _KINDS]
+            uid = f"{number}-{index}"
+            node_pod = pod.model_copy(
+                update={"name": uid, "uid": uid, "node": name, "created_at_ms": _NOW_MS - index}
             )
-            inventory.hold(name, HeldPod(made, kind, 0), first_seen=True)
+            inventory.hold(name, HeldPod(node_pod, kind, 0), first_seen=True)
             usage = {"cpu": int(part * _CORES * 1000), "memory": int(part * 0.8 * _MEMORY)}
             metrics.append(PodMetric(namespace="default", name=uid, usage=usage))
         inventory.apply_metric(
@@ -184,11 +184,11 @@ def _pod(kind: int) -> Pod:
 
 
 def _check(outcome: RoundOutcome, inventory: Inventory) -> None:
-    """Add up what the plan moves onto each target."""
+    """Raise BrokenPromise if the plan moves a target above a high threshold."""
     added: dict[str, dict[str, int]] = {}
     for move in outcome.moves:
         if move.target is None:
-            raise BrokenPromise(f"{move.held.pod.name} leaves for nowhere")
+            raise BrokenPromise(f"the move of {move.held.pod.name} has no target")
         of_target = added.setdefault(move.target, dict.fromkeys(_HIGH, 0))
         for resource in _HIGH:
             of_target[resource] += move.usage[resource]

@@ -1,7 +1,7 @@
-"""A worker and its broker: records in and out, the processes, and the check of decisions.
+"""A broker with a worker, sending and receiving records, CPU and memory of processes, a check of decisions.
 
-The measuring side costs little, so that the worker is measured: messages are encoded before the clock
-starts. All partitions are read, and the arrival time of each record is noted.
+Messages are encoded before the measurement, so that the benchmark leaves the CPU to the worker. The
+receiver reads all partitions and notes the arrival time of each record.
 """
 
 import os
@@ -46,17 +46,17 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record that came."""
+    """A received record."""
 
     topic: str
     key: bytes
     value: bytes
     at_s: float
-    """When, by the monotonic clock."""
+    """Time of arrival by the monotonic clock."""
 
 
-def encoded(topic: str, messages: Iterable[Any]) -> list[Encoded]:
-    """Messages as records."""
+def to_records(topic: str, messages: Iterable[Any]) -> list[Encoded]:
+    """Return messages as records."""
     return [
         Encoded(topic, encode(message), place_record(TOPIC_BY_NAME[topic], message))
         for message in messages
@@ -64,15 +64,15 @@ def encoded(topic: str, messages: Iterable[Any]) -> list[Encoded]:
 
 
 class Sender:
-    """Sends records by librdkafka, which leaves more of the machine to the worker than our producer."""
+    """Sends records with librdkafka, which uses less CPU than our producer."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        own = {"partitioner": "murmur2_random", "compression.type": COMPRESSION, "linger.ms": 1}
+        options = {"partitioner": "murmur2_random", "compression.type": COMPRESSION, "linger.ms": 1}
         room = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2**21 - 1}
-        self._producer: Any = Producer({**settings.librdkafka_options(), **own, **room})
+        self._producer: Any = Producer({**settings.librdkafka_options(), **options, **room})
 
     def hand_over(self, record: Encoded) -> None:
-        """Give a record to the client; it is on its way a moment later."""
+        """Give a record to the client, which sends it within milliseconds."""
         key, partition, at_ms = (
             record.target.key,
             record.target.partition,
@@ -82,7 +82,7 @@ class Sender:
         self._producer.produce(record.topic, record.value, key, timestamp=at_ms or 0, **where)
 
     def send(self, records: Sequence[Encoded]) -> float:
-        """Send all as fast as they go; answers how many a second the broker took."""
+        """Send all records at once; returns how many the broker acknowledged per second."""
         began = time.perf_counter()
         for record in records:
             self.hand_over(record)
@@ -92,7 +92,7 @@ class Sender:
 
 
 class Receiver:
-    """Reads topics from where they end now, or from their beginning; a context manager."""
+    """Reads topics from their current end or from their beginning; a context manager."""
 
     def __init__(
         self,
@@ -102,13 +102,13 @@ class Receiver:
         from_beginning: bool = False,
         fetch_wait_ms: int = 10,
     ) -> None:
-        """`fetch_wait_ms` is how long a broker may wait for the first record of any partition."""
+        """`fetch_wait_ms` is the longest time that a broker waits for a record before it answers."""
         connection = connect(settings)
         extents = {(t, e.partition): e for t in topics for e in read_topic_extents(connection, t)}
-        self._ends = {place: extent.next_offset for place, extent in extents.items()}
+        self._ends = {partition: extent.next_offset for partition, extent in extents.items()}
         starts = {
-            place: extent.first_offset if from_beginning else extent.next_offset
-            for place, extent in extents.items()
+            partition: extent.first_offset if from_beginning else extent.next_offset
+            for partition, extent in extents.items()
         }
         self._reader = Reader(connection, starts, fetch_wait_ms=fetch_wait_ms)
 
@@ -118,11 +118,11 @@ class Receiver:
     def __exit__(self, *_: object) -> None:
         self._reader.close()
 
-    def arrivals(self, wait_s: float) -> Iterator[Arrival]:
-        """What has come, waiting so long for the first record; deletions, as claims of partitions are, left out."""
+    def receive(self, wait_s: float) -> Iterator[Arrival]:
+        """Wait at most `wait_s` for a record, and yield all that came, without deletions."""
         deadline_s = time.monotonic() + wait_s
         records = self._reader.poll(wait_s)
-        # The end of a partition answers a poll, too, without a record.
+        # A poll also returns, without a record, when a partition is read to its end.
         while not records and (left_s := deadline_s - time.monotonic()) > 0:
             records = self._reader.poll(left_s)
         at_s = time.monotonic()
@@ -132,33 +132,33 @@ class Receiver:
             if record.value is not None:
                 yield Arrival(record.topic, record.key or b"", record.value, at_s)
 
-    def whole(self) -> Iterator[Arrival]:
-        """Everything up to where the topics ended when this was made, from the beginning."""
+    def receive_all(self) -> Iterator[Arrival]:
+        """Yield all records up to the ends that the topics had when this receiver was made."""
         deadline = time.monotonic() + PATIENCE_S
-        while not all(self._reader.has_passed(place, end) for place, end in self._ends.items()):
-            yield from self.arrivals(0.2)
+        while not all(self._reader.has_passed(*end) for end in self._ends.items()):
+            yield from self.receive(0.2)
             if time.monotonic() > deadline:
                 raise Unproven(
                     f"{', '.join(sorted({t for t, _ in self._ends}))}: not read to the end"
                 )
 
 
-def check_decisions(values: Iterable[bytes], expected: set[str], nodes: int) -> None:
-    """Raises Unproven unless every expected pod, by name, was placed exactly once.
+def check_decisions(decisions: Iterable[Arrival], expected: set[str], nodes: int) -> None:
+    """Raises Unproven unless every pod in `expected` was placed exactly once.
 
     Args:
-        values: the decisions as they came.
-        expected: names of the pods that asked.
-        nodes: number of nodes of each decision, none of them stale.
+        decisions: the records of decisions.
+        expected: names of the pods that have a request.
+        nodes: number of nodes in each decision, none of which may be stale.
     """
     placed: set[str] = set()
-    for value in values:
-        decision = orjson.loads(value)
+    for arrival in decisions:
+        decision = orjson.loads(arrival.value)
         name = decision["pod"]["name"]
         if decision["outcome"] != "placed" or decision["nodes"] != nodes:
-            raise Unproven(f"{name} was not placed among {nodes} nodes: {value[:500]!r}")
+            raise Unproven(f"{name} was not placed among {nodes} nodes: {arrival.value[:500]!r}")
         if decision["stale_nodes"]:
-            raise Unproven(f"{name} met {decision['stale_nodes']} stale nodes")
+            raise Unproven(f"the decision of {name} has {decision['stale_nodes']} stale nodes")
         if name in placed:
             raise Unproven(f"{name} was placed twice")
         placed.add(name)
@@ -169,26 +169,26 @@ def check_decisions(values: Iterable[bytes], expected: set[str], nodes: int) -> 
 
 BrokerKind = Literal["kafka", "embedded"]
 
-#: Changelog with the row that says how far the cluster stage has come.
-_PLACES = changelog_name(TABLE_OF_KIND[PARTITION])
+#: Changelog with the row that has the offsets of the cluster stage.
+_POSITIONS = changelog_name(TABLE_OF_KIND[PARTITION])
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has used."""
+    """CPU and memory of a process."""
 
     cpu_s: float
-    """CPU time since its start, user and system."""
+    """User and system CPU time since the start of the process."""
     queued_s: float
-    """Time since its start that its threads were ready to run and no core was free."""
+    """Time since the start that ready threads waited for a core."""
     rss_mib: float
-    """Memory that it has now."""
+    """Current resident memory."""
 
 
-def usage(pid: int) -> Usage:
-    """What a process has used so far."""
-    # The name, in brackets, may hold blanks.
+def read_usage(pid: int) -> Usage:
+    """Return CPU and memory of a process so far."""
+    # The name of the process, in brackets, may contain blanks.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     pages = int(fields[21])
     waits = (path.read_text().split()[1] for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
@@ -200,19 +200,19 @@ def usage(pid: int) -> Usage:
 
 
 class Rig:
-    """What a benchmark works with."""
+    """A broker, its sender, and the workers of a benchmark."""
 
     def __init__(self, settings: KafkaSettings, directory: Path, broker_pid: int | None) -> None:
         self.settings = settings
         self.broker_pid = broker_pid
-        """The broker's process; none: it is this one."""
+        """The broker's process; none for the embedded broker, which is part of this process."""
         self.sender = Sender(settings)
         self._directory = directory
         self._workers = 0
 
     @contextmanager
-    def worker(self, stages: str) -> Iterator[Loadstream]:
-        """A worker with default settings and fresh data that runs these stages."""
+    def run_worker(self, stages: str) -> Iterator[Loadstream]:
+        """Run a worker with these stages, default settings and an empty directory."""
         self._workers += 1
         settings = {
             f"{ENV_PREFIX}BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
@@ -225,55 +225,56 @@ class Rig:
     def describe_cluster(
         self, worker: Loadstream, nodes: int, *, pods_per_node: int = 0, seed: int = 1
     ) -> None:
-        """Tell of nodes, pods and metrics; returns when the worker's rows hold all of them."""
+        """Send nodes, pods and metrics, and wait until the worker has applied all of them."""
         counts = {"node-state": nodes, "pod-lifecycle": nodes * pods_per_node}
-        with Receiver(self.settings, [_PLACES, "dead-letters"]) as receiver:
-            self.sender.send(encoded("node-state", messages.node_states(nodes)))
-            self.sender.send(encoded("pod-lifecycle", messages.running_pods(nodes, pods_per_node)))
-            self._until_applied(worker, receiver, counts)
-            # Last, because a metric is believed for three minutes only.
-            self.sender.send(encoded("node-metrics", messages.node_metrics(nodes, seed)))
-            self._until_applied(worker, receiver, {"node-metrics": nodes})
+        with Receiver(self.settings, [_POSITIONS, "dead-letters"]) as receiver:
+            self.sender.send(to_records("node-state", messages.node_states(nodes)))
+            pods = messages.running_pods(nodes, pods_per_node)
+            self.sender.send(to_records("pod-lifecycle", pods))
+            self._wait_until_applied(worker, receiver, counts)
+            # Metrics are sent last, because a metric is valid for three minutes only.
+            self.sender.send(to_records("node-metrics", messages.node_metrics(nodes, seed)))
+            self._wait_until_applied(worker, receiver, {"node-metrics": nodes})
 
-    def _until_applied(
+    def _wait_until_applied(
         self, worker: Loadstream, receiver: Receiver, counts: dict[str, int]
     ) -> None:
-        """Wait until this number of records of each topic was applied; all are in one partition."""
+        """Wait until the worker has applied `counts` records of each topic, all of one partition."""
         deadline = time.monotonic() + PATIENCE_S
         applied: dict[str, int] = {}
         while any(applied.get(topic, -1) < count - 1 for topic, count in counts.items()):
-            for arrival in watched(receiver, worker):
-                if arrival.topic == _PLACES and kind_of_key(arrival.key.decode()) == PARTITION:
+            for arrival in receive(receiver, worker):
+                if arrival.topic == _POSITIONS and kind_of_key(arrival.key.decode()) == PARTITION:
                     for topic, offset in orjson.loads(arrival.value)["offsets"].items():
                         applied[topic] = max(applied.get(topic, -1), offset)
                     deadline = time.monotonic() + PATIENCE_S
             if time.monotonic() > deadline:
                 raise Unproven(
-                    f"applied up to {applied}; expected {counts}; {worker.describe_log()}"
+                    f"applied offsets {applied}; expected {counts}; {worker.describe_log()}"
                 )
 
-    def values_in(self, topics: Iterable[str]) -> Iterator[bytes]:
-        """All values in these topics so far, partition by partition."""
+    def read_values(self, topics: Iterable[str]) -> Iterator[bytes]:
+        """Yield all values of these topics so far, partition by partition."""
         with Receiver(self.settings, list(topics), from_beginning=True) as receiver:
-            yield from (arrival.value for arrival in receiver.whole())
+            yield from (arrival.value for arrival in receiver.receive_all())
 
-    def bytes_in(self, topics: Iterable[str]) -> int:
-        """Bytes of all values in these topics so far, before any compression."""
-        return sum(map(len, self.values_in(topics)))
+    def count_bytes(self, topics: Iterable[str]) -> int:
+        """Return the uncompressed bytes of all values in these topics so far."""
+        return sum(map(len, self.read_values(topics)))
 
 
-def watched(receiver: Receiver, worker: Loadstream, wait_s: float = 0.2) -> Iterator[Arrival]:
-    """What has come; raises Unproven at a dead letter and ProcessDied where there is no worker."""
+def receive(receiver: Receiver, worker: Loadstream, wait_s: float = 0.2) -> Iterator[Arrival]:
+    """Yield new records; raises Unproven at a dead letter and ProcessDied if the worker has ended."""
     worker.check()
-    for arrival in receiver.arrivals(wait_s):
+    for arrival in receiver.receive(wait_s):
         if arrival.topic == "dead-letters":
             raise Unproven(f"a dead letter came: {arrival.value[:500]!r}")
         yield arrival
 
 
 @contextmanager
-def rig(kind: BrokerKind) -> Iterator[Rig]:
-    """A new broker with all topics and nothing in them."""
+def start_rig(kind: BrokerKind) -> Iterator[Rig]:
+    """Start a broker with all topics, which are empty."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loadstream-")))
         broker: Any
@@ -283,6 +284,6 @@ def rig(kind: BrokerKind) -> Iterator[Rig]:
             broker = stack.enter_context(KafkaServer(directory / "kafka"))
             stack.callback(
                 broker.kill_broker
-            )  # nothing is read any more; to stop cleanly takes seconds
+            )  # a clean stop takes seconds, and nobody reads the data
             create_topics(connect(broker.settings), expected_topics(broker.settings))
         yield Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())

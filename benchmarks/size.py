@@ -1,10 +1,9 @@
-"""`python -m benchmarks.size [--check]`: how large the project is, one line per count.
+"""`python -m benchmarks.size [--check]`: the size of the project, one line per count.
 
-Lines are those of Python files, with comments and blank lines; words are those of Markdown files
-that are written by hand: pages that `benchmarks.reference` generates, and reports of
-`loadstream closed-loop`, do not count.
-`size_limits.json` beside this module has the limits. `--check` exits with 1 if a count exceeds its
-limit. Limits are only lowered: a change that makes a count smaller lowers its limit too.
+Lines are counted in Python files, with comments and blank lines, and words in Markdown files that
+are written by hand, without the pages of `benchmarks.reference` and reports of
+`loadstream closed-loop`. `size_limits.json` in this folder has the limits. `--check` exits with 1 if
+a count exceeds its limit. Limits are only lowered: a change that reduces a count also lowers its limit.
 """
 
 import importlib
@@ -33,11 +32,11 @@ from schemas.topics.catalog import TOPICS
 ROOT = Path(__file__).parents[1]
 LIMITS = Path(__file__).with_name("size_limits.json")
 PRODUCT = ("schemas", "streams", "connectors", "loadstream")
-#: Clusters that are simulated or shown; counted apart from the product.
+#: Folders of the simulation, which is counted separately from the product.
 SIMULATION = ("simulation",)
-#: Commands that run them.
+#: Commands of the simulation.
 SIMULATION_COMMANDS = ("loadstream/*demo.py", "loadstream/closed_loop.py", "loadstream/simulate.py")
-#: Stands on each report that a run of the closed loop has written.
+#: Text in each report of the closed loop.
 REPORT = "This command wrote the page:"
 
 
@@ -87,10 +86,10 @@ def measure() -> dict[str, int]:
 def _files(pattern: str, *folders: str) -> list[Path]:
     """Return the files of the repository, without those that git ignores."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
-    listed = subprocess.run(  # noqa: S603 - our own arguments
+    result = subprocess.run(  # noqa: S603 - our own arguments
         command, cwd=ROOT, capture_output=True, text=True, check=True
     )
-    paths = (ROOT / line for line in listed.stdout.splitlines())
+    paths = (ROOT / line for line in result.stdout.splitlines())
     return [path for path in paths if path.match(pattern) and path.is_file()]
 
 

@@ -1,15 +1,15 @@
-"""What it costs to know a cluster: listing its pods, and measuring its nodes.
+"""Cost of listing the pods of a cluster, and of measuring its nodes.
 
-API server and kubelets are played by one other process (`played_cluster`), the broker is a real
-Kafka, and the processes are those that a user would start:
+One process imitates API server and kubelets (`played_cluster`), the broker is a real Kafka, and the
+processes of loadstream are started as a user starts them:
 
-    watch_list_pods_per_s    pods of the full list that `watch` sends, from its first record to its last
+    watch_list_pods_per_s    pods per second in a full list by `watch`, from the first record to the last
     collect_nodes_per_s      nodes that one `collect` measures when 1,000 are due each second
-    collect_cpu_cores        of `collect` alone, with 30,000 pods on 1,000 nodes, each measured every
-                             10 s; `detail` has it for every process of loadstream, a worker included
+    collect_cpu_cores        CPU of `collect`, with 30,000 pods on 1,000 nodes, each measured every
+                             10 s; `detail` has the CPU of every process, also of a worker
 
-The last one begins when all nodes were measured and nothing is listed any more. No pod comes or
-goes meanwhile.
+The measurement of `collect` begins when all lists are complete and every node was measured twice.
+Pods do not change during it.
 """
 
 import subprocess
@@ -26,9 +26,9 @@ from typing import Any
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import FETCH_WAIT_MS, cpu_s, running
+from benchmarks.cluster_rig import FETCH_WAIT_MS, read_cpu, start_and_stop
 from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import PATIENCE_S, Receiver, Rig, rig, usage
+from benchmarks.rig import PATIENCE_S, Receiver, Rig, read_usage, start_rig
 from connectors.process.child_process import Guard
 from simulation.processes import Loadstream, make_duty, make_environment
 
@@ -49,8 +49,8 @@ sources:
 _LOOK_S = 0.2
 
 
-class Place:
-    """A broker, a played cluster, and where processes have their files."""
+class PlayedRig:
+    """A broker, a played cluster, and a directory for the files of processes."""
 
     def __init__(self, rig: Rig, directory: Path, port: int, played_pid: int) -> None:
         self.rig = rig
@@ -60,8 +60,8 @@ class Place:
         self._kubeconfig = directory / "kubeconfig"
         self._kubeconfig.write_text(_KUBECONFIG.format(port=port))
 
-    def duty(self, name: str, interval: str = "") -> Loadstream:
-        """A process of this duty; `interval` is for one that collects."""
+    def make_duty(self, name: str, interval: str = "") -> Loadstream:
+        """Return a process of this duty; only `collect` has an `interval`."""
         more = []
         if interval:
             sources = self._directory / "sources.yaml"
@@ -72,54 +72,50 @@ class Place:
 
 
 @contextmanager
-def _place(nodes: int, pods_per_node: int) -> Iterator[Place]:
+def _play_cluster(nodes: int, pods_per_node: int) -> Iterator[PlayedRig]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="loadstream-")))
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.played_cluster",
-            str(nodes),
-            str(pods_per_node),
-        ]
+        sizes = str(nodes), str(pods_per_node)
+        command = [sys.executable, "-m", "benchmarks.played_cluster", *sizes]
         played = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - ours
         stack.enter_context(played)
         stack.callback(played.kill)
         stack.callback(Guard(played).dismiss)
-        said = played.stdout.readline() if played.stdout else b""
-        if not said:
-            raise Unproven("no cluster is played")
-        yield Place(stack.enter_context(rig("kafka")), directory, int(said), played.pid)
+        port_line = played.stdout.readline() if played.stdout else b""
+        if not port_line:
+            raise Unproven("the played cluster ended before it printed its port")
+        bench = stack.enter_context(start_rig("kafka"))
+        yield PlayedRig(bench, directory, int(port_line), played.pid)
 
 
 @cache
-def listing(nodes: int, pods_per_node: int) -> dict[str, Any]:
-    """From the first record of a full list to its last."""
+def measure_listing(nodes: int, pods_per_node: int) -> dict[str, Any]:
+    """Measure a full list from its first record to its last."""
     count = nodes * pods_per_node
     topics = ["pod-lifecycle", "node-state"]
-    with _place(nodes, pods_per_node) as place:
-        watch = place.duty("watch")
-        receiver = Receiver(place.rig.settings, topics, fetch_wait_ms=FETCH_WAIT_MS)
-        with receiver, running({"watch": watch}):
+    with _play_cluster(nodes, pods_per_node) as played_rig:
+        watch = played_rig.make_duty("watch")
+        receiver = Receiver(played_rig.rig.settings, topics, fetch_wait_ms=FETCH_WAIT_MS)
+        with receiver, start_and_stop({"watch": watch}):
             seen: Counter[str] = Counter()
             ends = first_s = last_s = 0.0
             deadline_s = time.monotonic() + PATIENCE_S
             while ends < len(topics):
-                for arrival in receiver.arrivals(_LOOK_S):
+                for arrival in receiver.receive(_LOOK_S):
                     first_s, last_s = first_s or arrival.at_s, arrival.at_s
                     deadline_s = last_s + PATIENCE_S
                     seen[arrival.topic] += 1
                     ends += b'"list-end"' in arrival.value[:200]
                 watch.check()
                 if time.monotonic() > deadline_s:
-                    raise Unproven(f"{seen} came; {watch.output()[-500:]}")
+                    raise Unproven(f"only {seen} records came; {watch.output()[-500:]}")
             if watch.pid is None:
                 raise Unproven("the watch has ended by itself")
-            used = usage(watch.pid)
-            # What a single look finds took no longer than that.
+            used = read_usage(watch.pid)
+            # Records that one call received have equal times, and took at most `_LOOK_S`.
             took_s = max(last_s - first_s, _LOOK_S)
     if seen["pod-lifecycle"] < count or seen["node-state"] < nodes:
-        raise Unproven(f"{seen} came of {count} pods and {nodes} nodes")
+        raise Unproven(f"{seen} records came of {count} pods and {nodes} nodes")
     return {
         "nodes": nodes,
         "pods": count,
@@ -131,34 +127,34 @@ def listing(nodes: int, pods_per_node: int) -> dict[str, Any]:
 
 
 @cache
-def collecting(
+def measure_collecting(
     nodes: int, pods_per_node: int, interval: str, seconds: int, *, with_others: bool
 ) -> dict[str, Any]:
-    """Measure all nodes for so long, with all other processes of loadstream or without them."""
+    """Measure all nodes for `seconds`, with or without the other processes of loadstream."""
     with ExitStack() as stack:
-        place = stack.enter_context(_place(nodes, pods_per_node))
-        processes = {"collect": place.duty("collect", interval)}
+        played_rig = stack.enter_context(_play_cluster(nodes, pods_per_node))
+        processes = {"collect": played_rig.make_duty("collect", interval)}
         pids: dict[str, int | None] = {}
         if with_others:
-            processes |= {name: place.duty(name) for name in ("watch", "bind", "evict")}
-            worker = stack.enter_context(place.rig.worker("all"))
+            processes |= {name: played_rig.make_duty(name) for name in ("watch", "bind", "evict")}
+            worker = stack.enter_context(played_rig.rig.run_worker("all"))
             pids["worker"] = worker.pid
-        stack.enter_context(running(processes))
-        receiver = Receiver(place.rig.settings, ["node-usage"], fetch_wait_ms=FETCH_WAIT_MS)
+        stack.enter_context(start_and_stop(processes))
+        receiver = Receiver(played_rig.rig.settings, ["node-usage"], fetch_wait_ms=FETCH_WAIT_MS)
         with receiver:
-            pids |= {name: each.pid for name, each in processes.items()}
-            pids |= {"kafka": place.rig.broker_pid, "played_cluster": place.played_pid}
-            _until_all_measured(receiver, nodes, processes["collect"])
-            before, began_s = cpu_s(pids), time.monotonic()
+            pids |= {name: process.pid for name, process in processes.items()}
+            pids |= {"kafka": played_rig.rig.broker_pid, "played_cluster": played_rig.played_pid}
+            _wait_until_measured(receiver, nodes, processes["collect"])
+            before, began_s = read_cpu(pids), time.monotonic()
             samples = pods = 0
             measured: Counter[str] = Counter()
             while time.monotonic() < began_s + seconds:
-                for arrival in receiver.arrivals(_LOOK_S):
-                    found = orjson.loads(arrival.value)
-                    measured[found["node"]] += 1
-                    samples, pods = samples + 1, pods + len(found["pods"])
+                for arrival in receiver.receive(_LOOK_S):
+                    sample = orjson.loads(arrival.value)
+                    measured[sample["node"]] += 1
+                    samples, pods = samples + 1, pods + len(sample["pods"])
             took_s = time.monotonic() - began_s
-            after = cpu_s(pids)
+            after = read_cpu(pids)
     if len(measured) < nodes or pods < samples * pods_per_node:
         raise Unproven(
             f"{len(measured)} of {nodes} nodes measured, {pods} pods in {samples} samples"
@@ -177,12 +173,12 @@ def collecting(
     }
 
 
-def _until_all_measured(receiver: Receiver, nodes: int, collect: Loadstream) -> None:
-    """Every node was measured twice: rates are known, and nothing is listed any more."""
+def _wait_until_measured(receiver: Receiver, nodes: int, collect: Loadstream) -> None:
+    """Wait until every node was measured twice; then CPU rates exist and all lists are complete."""
     measured: Counter[str] = Counter()
     deadline_s = time.monotonic() + PATIENCE_S
     while len(measured) < nodes or min(measured.values()) < 2:
-        for arrival in receiver.arrivals(_LOOK_S):
+        for arrival in receiver.receive(_LOOK_S):
             measured[orjson.loads(arrival.value)["node"]] += 1
         collect.check()
         if time.monotonic() > deadline_s:
@@ -190,17 +186,17 @@ def _until_all_measured(receiver: Receiver, nodes: int, collect: Loadstream) -> 
 
 
 def _watch_list(name: str) -> Figure:
-    measured = listing(5_000, 30)
+    measured = measure_listing(5_000, 30)
     return Figure(name, measured["pods_per_s"], "1/s", measured)
 
 
 def _collect_rate(name: str) -> Figure:
-    measured = collecting(1_000, 30, "1s", 20, with_others=False)
+    measured = measure_collecting(1_000, 30, "1s", 20, with_others=False)
     return Figure(name, measured["nodes_per_s"], "1/s", measured)
 
 
 def _collect_cpu(name: str) -> Figure:
-    measured = collecting(1_000, 30, "10s", 40, with_others=True)
+    measured = measure_collecting(1_000, 30, "10s", 40, with_others=True)
     return Figure(name, measured["cpu_cores"]["collect"], "cores", measured)
 
 

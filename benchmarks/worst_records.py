@@ -1,8 +1,8 @@
 """The slowest record or tick of each kind, within the limits: `worst_record_ms.<kind>`.
 
-CPU time on 5,000 nodes with 30 pods each, as the stage applies the record: reading, deciding, and
-encoding rows and outputs. Aim: 250 ms, and 3 s for the rare records that change every pod or node at
-once. Packing rows for the tables and the journal is the worker's part and not measured.
+CPU time of the stage for one record, on 5,000 nodes with 30 pods each: reading, deciding, and encoding
+rows and outputs. Aim: 250 ms, and 3 s for the rare records that change every pod or node at once. The
+worker packs rows for the tables and the journal; this is not measured.
 
 Each function changes a copy of a dense cluster and returns the CPU time of the longest record in
 milliseconds. `worst_ticks` has the ticks.
@@ -20,11 +20,11 @@ from benchmarks.dense_cluster import (
     NOW_MS,
     PODS_PER_NODE,
     DenseCluster,
-    in_a_copy,
-    longest_ms,
+    measure_longest_ms,
     name,
     node,
     pod,
+    run_in_copy,
 )
 from benchmarks.figures import Benchmark, Figure
 from schemas.messages.commands import CommandOutcome
@@ -58,11 +58,11 @@ BY_RISK = "plugins: {score: [OverutilizationRisk]}\n"
 
 
 def affinity(world: DenseCluster) -> float:
-    """All labels, expressions and values that a pod may have; every label is on the nodes."""
+    """Request pods with the most labels, expressions and values; every label is on the nodes."""
     values = VALUES_PER_POD_MAX // EXPRESSIONS_PER_POD_MAX
     labels = [f"label-{index:03}" for index in range(LABELS_PER_POD_MAX - 2)]
 
-    def wanting(number: int) -> InputRecord:
+    def make_request(number: int) -> InputRecord:
         expressions = [
             NodeRequirement(
                 key=labels[index % len(labels)],
@@ -78,36 +78,36 @@ def affinity(world: DenseCluster) -> float:
         )
         return world.request(pod(f"wants-{number}", required_node_affinity=terms))
 
-    return world.timed_ms([wanting(number) for number in range(3)])
+    return world.measure_ms([make_request(number) for number in range(3)])
 
 
 def resources(world: DenseCluster) -> float:
-    """As many resources as a pod may name, all of which nodes have."""
+    """Request pods with the most resources, all of which nodes have."""
 
-    def wanting(number: int) -> InputRecord:
+    def make_request(number: int) -> InputRecord:
         amounts = {f"example.com/r{index:02}": "1" for index in range(RESOURCES_PER_POD_MAX - 3)}
         amounts |= {"cpu": f"{number + 1}", "memory": "1Gi", "none.com/r": "1"}
         containers = (Container(requests=amounts, limits=amounts),) * 64
         return world.request(pod(f"wants-{number}", containers=containers))
 
-    return world.timed_ms([wanting(number) for number in range(3)])
+    return world.measure_ms([make_request(number) for number in range(3)])
 
 
 def ports(world: DenseCluster) -> float:
 
-    def wanting(number: int) -> InputRecord:
+    def make_request(number: int) -> InputRecord:
         ports = tuple(
             HostPort(port=1 + index, host_ip=f"10.0.{number}.{index % 250}")
             for index in range(HOST_PORTS_PER_POD_MAX // 4)
         )
         return world.request(pod(f"wants-{number}", containers=(Container(host_ports=ports),) * 4))
 
-    return world.timed_ms([wanting(number) for number in range(3)])
+    return world.measure_ms([make_request(number) for number in range(3)])
 
 
 def tolerations(world: DenseCluster) -> float:
     some = tuple(Toleration(key=f"key-{index}", value="v" * 500) for index in range(256))
-    return world.timed_ms(
+    return world.measure_ms(
         [
             world.request(pod(f"wants-{number}", millicores=100_000 + number, tolerations=some))
             for number in range(3)
@@ -116,19 +116,19 @@ def tolerations(world: DenseCluster) -> float:
 
 
 def metric(world: DenseCluster) -> float:
-    """As many pods as a metric may name."""
-    pods = [pod(f"0-{place}", node=name(0)) for place in range(2_000)]
-    return world.timed_ms(
+    """Apply metrics with the most pods."""
+    pods = [pod(f"0-{index}", node=name(0)) for index in range(2_000)]
+    return world.measure_ms(
         [world.record("node-metrics", dense_cluster.metric(0, pods)) for _ in range(3)]
     )
 
 
 def node_added(world: DenseCluster) -> float:
-    """A node is added, and a request after it makes all rows move."""
+    """Add nodes, and request a pod after each, so that all rows move."""
     records = []
     for number in range(NODES, NODES + 3):
         records += [world.record("node-state", node(number)), world.request(pod(f"w-{number}"))]
-    return world.timed_ms(records)
+    return world.measure_ms(records)
 
 
 def outcome(world: DenseCluster) -> float:
@@ -141,19 +141,19 @@ def outcome(world: DenseCluster) -> float:
         result="done",
         happened_at_ms=NOW_MS,
     )
-    return world.timed_ms([world.record("command-outcomes", outcome) for _ in range(3)])
+    return world.measure_ms([world.record("command-outcomes", outcome) for _ in range(3)])
 
 
 # --- policies ---------------------------------------------------------------------------------------
 
 
 def policy(document: str, world: DenseCluster) -> float:
-    """A policy, and the request after it."""
-    return world.timed_ms([world.policy(document), world.request(pod("after"))])
+    """Apply a policy and the next request."""
+    return world.measure_ms([world.policy(document), world.request(pod("after"))])
 
 
 def policy_risk(world: DenseCluster) -> float:
-    """A cluster that went by load goes by risk: mean and variance of all pods are asked for."""
+    """Change from scores by load to scores by risk, which need mean and variance of all pods."""
     world.apply(world.policy(BY_LOAD), *(world.tick_record(1) for _ in range(3)))
     return policy(BY_RISK, world)
 
@@ -167,14 +167,14 @@ def _pools(count: int) -> str:
 
 
 def values() -> str:
-    """As many values as a policy may have."""
+    """Return a policy with the most values."""
     names = ", ".join(f"ns-{number}" for number in range(1_000))
     lists = "".join(f"      - {{name: s{number}, selector: {{matchExpressions: [{{key: app, operator: In, values: [{names}]}}]}}}}\n" for number in range(5))  # fmt: skip
     return f"{_pools(64)}  podSelectors:\n{lists}"
 
 
 def moving() -> str:
-    """Every pool has thresholds that move, in as many windows as there is room for."""
+    """Return a policy in which every pool has moving thresholds, with the most windows."""
     windows = ", ".join(["{from: '00:00', to: '06:00', highThresholds: {cpu: 80}}"] * 8)
     entries = "".join(f"    - {{pool: p{number}, windows: [{windows}]}}\n" for number in range(64))
     return f"{_pools(64)}movingThresholds:\n  hotspots:\n{entries}"
@@ -184,21 +184,21 @@ def moving() -> str:
 
 
 def list_end_pods(world: DenseCluster) -> float:
-    """A full list names no pod: all go, over some ticks."""
+    """End a full list without pods: the stage removes all pods, over some ticks."""
     world.apply(world.record("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="1")))
     end = world.record("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="1"))
-    return world.timed_ms([end, *(world.tick_record(1) for _ in range(3))])
+    return world.measure_ms([end, *(world.tick_record(1) for _ in range(3))])
 
 
 def list_end_nodes(world: DenseCluster) -> float:
-    """A full list names no node: all go, over some ticks."""
+    """End a full list without nodes: the stage removes all nodes, over some ticks."""
     world.apply(world.record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
     end = world.record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
-    return world.timed_ms([end, *(world.tick_record(1) for _ in range(3))])
+    return world.measure_ms([end, *(world.tick_record(1) for _ in range(3))])
 
 
 def usage_sample() -> float:
-    """As many pods and applications as a sample may name, and a window of thousands of samples."""
+    """Apply samples with the most pods and applications to a window of thousands of samples."""
     stage = AggregateStage(restore(0, {}, PoolRules()), 1, AggregateLimits())
     usage = {"cpu": 100, "memory": 2**30}
     pods = tuple(PodUsage(namespace="default", name=f"p-{number}", uid=f"u-{number}", usage=usage) for number in range(2_000))  # fmt: skip
@@ -220,7 +220,7 @@ def usage_sample() -> float:
 
     for offset in range(7_000):
         stage.apply([sample(offset)])
-    return longest_ms(stage, [sample(offset) for offset in range(7_000, 8_000)])
+    return measure_longest_ms(stage, [sample(offset) for offset in range(7_000, 8_000)])
 
 
 _AIM_MS, _RARE_AIM_MS = 250, 3_000
@@ -228,7 +228,7 @@ _RARE = ("policy_estimates", "policy_risk", "list_end_pods", "list_end_nodes")
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """All figures of this module, by name."""
+    """Return the benchmarks of this module by name."""
     busy, empty, wide = partial(_world, PODS_PER_NODE), partial(_world, 0), partial(_world, 0, True)
     kinds: dict[str, tuple[Callable[[], DenseCluster] | None, Callable[..., float]]] = {
         "request_affinity": (wide, affinity),
@@ -259,14 +259,14 @@ def benchmarks() -> dict[str, Benchmark]:
         "usage_sample": (None, usage_sample),
     }
     return {
-        f"worst_record_ms.{kind}": partial(_figure, f"worst_record_ms.{kind}", *how)
-        for kind, how in kinds.items()
+        f"worst_record_ms.{kind}": partial(_figure, f"worst_record_ms.{kind}", *functions)
+        for kind, functions in kinds.items()
     }
 
 
 @lru_cache(maxsize=2)
 def _world(pods: int, wide: bool = False) -> DenseCluster:
-    """A cluster, which takes long to bring up; what is measured changes a copy of it."""
+    """Return a cluster; it is kept, because it takes long to build, and benchmarks change a copy."""
     world = DenseCluster(pods=pods, wide=wide)
     gc.freeze()
     return world
@@ -275,6 +275,6 @@ def _world(pods: int, wide: bool = False) -> DenseCluster:
 def _figure(
     name: str, world: Callable[[], DenseCluster] | None, measure: Callable[..., float]
 ) -> Figure:
-    value = in_a_copy(measure if world is None else partial(measure, world()))
+    value = run_in_copy(measure if world is None else partial(measure, world()))
     aim_ms = _RARE_AIM_MS if name.rpartition(".")[2] in _RARE else _AIM_MS
     return Figure(name, value, "ms", {"nodes": NODES, "aim_ms": aim_ms, "clock": "cpu"})

@@ -1,4 +1,4 @@
-"""The ticks of a cluster that take longest, within the limits.
+"""The slowest ticks of a cluster, within the limits.
 
 Each function changes a copy of a dense cluster and returns the CPU time of the longest tick in
 milliseconds.
@@ -32,7 +32,7 @@ migration: {evictQPS: 1000, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0,
 
 
 def _let_wait(world: DenseCluster, kinds: int) -> None:
-    """Pods of that many kinds wait for a node."""
+    """Request pods of `kinds` kinds that fit on no node."""
     records = []
     owner = OwnerReference(kind="ReplicaSet", name="web-0", uid="web-0", controller=True)
     for number in range(kinds):
@@ -47,26 +47,26 @@ def _change(world: DenseCluster) -> None:
 
 
 def waiting_kinds(world: DenseCluster) -> float:
-    """All are due at once, and something has changed."""
+    """All waiting pods are due at once, and a node has changed."""
     _let_wait(world, _KINDS)
     _change(world)
-    return world.timed_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
+    return world.measure_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
 
 
 def policy_waiting_kinds(world: DenseCluster) -> float:
     _let_wait(world, _KINDS)
     policy = world.policy("loadAware: {usageThresholds: {cpu: 61, memory: 95}}")
-    return world.timed_ms([policy, world.tick_record(5), world.tick_record(1)])
+    return world.measure_ms([policy, world.tick_record(5), world.tick_record(1)])
 
 
 def waiting_placed(world: DenseCluster) -> float:
-    """Pods of many kinds wait, and there is room for all of them at once."""
+    """Pods of many kinds wait, and all of them get room at once."""
     _let_wait(world, 1_000)
     for number in range(1_000):
         roomy = node(number).model_copy(update={"allocatable": {"cpu": "400", "memory": "1Ti", "pods": "110"}})  # fmt: skip
         world.apply(world.record("node-state", roomy))
     world.apply(world.request(pod("settles")))
-    return world.timed_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
+    return world.measure_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
 
 
 def expiries(world: DenseCluster) -> float:
@@ -74,14 +74,14 @@ def expiries(world: DenseCluster) -> float:
     world.apply(world.policy("reservationSeconds: 10"))
     for begin in range(0, _KINDS, 500):
         world.apply(*(world.request(pod(f"r-{begin + index}")) for index in range(500)))
-    return world.timed_ms(world.tick_record(seconds) for seconds in (12, 1, 1))
+    return world.measure_ms(world.tick_record(seconds) for seconds in (12, 1, 1))
 
 
 # --- rounds and drains ---------------------------------------------------------------------------------
 
 
 def _rounds(world: DenseCluster) -> Iterator[InputRecord]:
-    """A tick a second, some of which make a round; hot nodes are measured again in between."""
+    """Yield one tick per second; some begin a round, and hot nodes get new metrics in between."""
     for second in range(140):
         if second % 60 == 20:
             world.apply(
@@ -94,43 +94,43 @@ def _rounds(world: DenseCluster) -> Iterator[InputRecord]:
 
 
 def _fresh(world: DenseCluster, number: int) -> object:
-    pods = [pod(f"{number}-{place}", node=name(number)) for place in range(30)]
+    pods = [pod(f"{number}-{index}", node=name(number)) for index in range(30)]
     return dense_cluster.metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms})
 
 
 def round(world: DenseCluster) -> float:
-    """One node of twenty is hot, and everything was packed at the ticks before."""
+    """One node of twenty is hot, and all nodes were packed in earlier ticks."""
     world.apply(world.policy(_ROUNDS_POLICY))
     world.apply(world.tick_record(1))
-    return world.timed_ms(_rounds(world))
+    return world.measure_ms(_rounds(world))
 
 
 def round_unpacked(world: DenseCluster) -> float:
-    """The first round for other resources, after an outage: every node is packed anew."""
+    """Rounds begin again after an outage with other resources, so every node is packed again."""
     world.apply(world.policy(_ROUNDS_POLICY))
-    return world.timed_ms(world.tick_record(seconds) for seconds in (120, *(1,) * 10))
+    return world.measure_ms(world.tick_record(seconds) for seconds in (120, *(1,) * 10))
 
 
 def round_budgets(world: DenseCluster) -> float:
-    """The same under many budgets, none of which says by its first label which pods it covers."""
+    """One node of twenty is hot, under many budgets whose first label selects the same pods."""
     world.apply(world.policy(_ROUNDS_POLICY))
     workload = WorkloadState(cluster=CLUSTER, uid="web", owner_kind="ReplicaSet", namespace="default", name="web", replicas=150_000)  # fmt: skip
     world.apply(world.record("pod-lifecycle", workload))
     for number in range(_BUDGETS):
-        own = SelectorRequirement(key="app", operator="In", values=(f"app-{number}",))
-        selector = PodSelector(match_labels={"tier": "web"}, match_expressions=(own,))
+        requirement = SelectorRequirement(key="app", operator="In", values=(f"app-{number}",))
+        selector = PodSelector(match_labels={"tier": "web"}, match_expressions=(requirement,))
         budget = DisruptionBudget(cluster=CLUSTER, namespace="default", name=f"b-{number}", selector=selector, disruptions_allowed=1)  # fmt: skip
         world.apply(world.record("pod-lifecycle", budget))
     for number in range(0, NODES, 20):
-        for place in range(30):
-            labels = {"tier": "web", "app": f"app-{number + place}"}
-            world.apply(world.seen(pod(f"{number}-{place}", node=name(number), labels=labels)))
+        for index in range(30):
+            labels = {"tier": "web", "app": f"app-{number + index}"}
+            world.apply(world.running(pod(f"{number}-{index}", node=name(number), labels=labels)))
     world.apply(world.tick_record(1))
-    return world.timed_ms(_rounds(world))
+    return world.measure_ms(_rounds(world))
 
 
 def drain(world: DenseCluster) -> float:
-    """Hundreds of nodes are drained: the request for one, and ticks that begin migrations."""
+    """Hundreds of nodes are drained: the slowest drain request, or tick that begins migrations."""
     world.apply(world.policy(_ROUNDS_POLICY))
     records = [
         world.record(
@@ -146,41 +146,41 @@ def drain(world: DenseCluster) -> float:
         for number in range(1, 200)
     ]
     world.apply(world.tick_record(1))
-    return max(world.timed_ms(records), world.timed_ms(world.tick_record(1) for _ in range(8)))
+    return max(world.measure_ms(records), world.measure_ms(world.tick_record(1) for _ in range(8)))
 
 
 def round_hot(world: DenseCluster) -> float:
-    """Two nodes of five are hot, and their pods may not leave."""
+    """Two nodes of five are hot, and limits hold back their pods."""
     world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", "1}")))
     for number in range(0, NODES, 5):
         for hot in (number, number + 1):
-            pods = [pod(f"{hot}-{place}", node=name(hot)) for place in range(30)]
+            pods = [pod(f"{hot}-{index}", node=name(hot)) for index in range(30)]
             world.apply(world.record("node-metrics", dense_cluster.metric(hot, pods, share=0.9)))
-    return world.timed_ms(world.tick_record(1) for _ in range(130))
+    return world.measure_ms(world.tick_record(1) for _ in range(130))
 
 
 def _under_way(world: DenseCluster, ttl_s: int) -> None:
-    """As many migrations as there may be, all of which wait for their owner's limit."""
+    """Begin the most migrations, all of which wait because of their owner's limit."""
     world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", f"1, defaultJobTTL: {ttl_s}s}}")))
     world.apply(world.tick_record(1))
     for number in range(MIGRATIONS_MAX):
-        wanted = MigrationRequest(
+        request = MigrationRequest(
             request_id=f"migrate-{number:05}",
             cluster=CLUSTER,
             action="migrate",
             pod=PodRef(namespace="default", name=f"{number + 1}-0", uid=f"{number + 1}-0"),
             requested_at_ms=NOW_MS,
         )
-        world.apply(world.record("migration-requests", wanted))
+        world.apply(world.record("migration-requests", request))
 
 
 def migrations_wait(world: DenseCluster) -> float:
-    """Two thousand migrations wait for their turn."""
+    """Two thousand migrations wait."""
     _under_way(world, 3_600)
-    return world.timed_ms(world.tick_record(1) for _ in range(8))
+    return world.measure_ms(world.tick_record(1) for _ in range(8))
 
 
 def migrations_end(world: DenseCluster) -> float:
-    """Two thousand migrations have come to their end at once."""
+    """Two thousand migrations end at once."""
     _under_way(world, 20)
-    return world.timed_ms(world.tick_record(seconds) for seconds in (30, *(1,) * 8))
+    return world.measure_ms(world.tick_record(seconds) for seconds in (30, *(1,) * 8))

@@ -1,16 +1,15 @@
-"""`python -m benchmarks.yardstick [--write | --record]`: whether decisions are still the same.
+"""`python -m benchmarks.yardstick [--write | --record]`: compares decisions with recorded digests.
 
-A digest is a SHA-256 over the placements and evictions that were decided: pod, node and log time of
-each, and nothing else, so a digest outlives changes of message formats. `yardstick.json` beside this
-module has the digests:
+A digest is a SHA-256 over pod, node and log time of all decided placements and evictions, so it does
+not depend on message formats. `yardstick.json` in this folder has the digests:
 
-    closed loop        one for each contender and seed: a small cluster under high load
-    recorded inputs    one for a fold of `recorded_inputs.jsonl.xz`: usage, pods, nodes, policies,
-                       a drain and a pause, as their topics carry them
+    closed loop        a digest for each contender and seed: a small cluster under high load
+    recorded inputs    a digest for a fold of `recorded_inputs.jsonl.xz`: records about usage, pods,
+                       nodes, policies, a drain and a pause
 
 A change that alters decisions on purpose writes new digests with `--write`, and its commit message
-says why. `--record` records the inputs again. If the format of an input changes, convert the
-recorded inputs instead: a new recording would change the digest.
+gives the reason. `--record` records the inputs again. If the format of an input changes, convert
+the recorded inputs instead, because a new recording would change the digest.
 
 Exit codes: 0 the digests are equal, 1 they are not, 2 the command line is wrong.
 """
@@ -45,14 +44,14 @@ from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 
 DIGESTS = Path(__file__).with_name("yardstick.json")
 INPUTS = Path(__file__).with_name("recorded_inputs.jsonl.xz")
-#: Small, and so busy that every strategy of moving pods has something to do.
+#: A small cluster with so much load that every strategy moves pods.
 CLOSED_LOOP = Parameters(nodes=16, hours=1.5, filling_hours=0.5, load=0.6)
 SEEDS = (0, 1, 2)
 RECORDED = Parameters(nodes=12, hours=3.0, filling_hours=1.0, load=0.6)
 
 
 class DecisionDigest:
-    """Digest and numbers of the decisions of one run."""
+    """Digest and number of the decisions of one run."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
@@ -68,7 +67,7 @@ class DecisionDigest:
         self._digest.update(f"evict {pod} {node} {at_ms}\n".encode())
 
     def add_outputs(self, outputs: Iterable[tuple[str, bytes]]) -> None:
-        """Add what the stages decided; `outputs` are topics and values."""
+        """Add the decisions among the stages' outputs, which are topics and values."""
         for topic, value in outputs:
             if topic not in ("placement-decisions", "eviction-commands"):
                 continue
@@ -101,7 +100,7 @@ class _ObservedStages(LocalPipeline):
 
 
 class _Bindings(Observer):
-    """Adds the bindings of a contender that decides by a rule, without the stages."""
+    """Adds the bindings of a contender that decides by a rule instead of the stages."""
 
     def __init__(self, digest: DecisionDigest) -> None:
         self._digest = digest
@@ -192,7 +191,7 @@ def read_inputs() -> Iterator[list[ProducedRecord]]:
 
 
 def record_inputs() -> None:
-    """Run the default policy with a drain and a pause, and write what the stages read."""
+    """Run the default policy with a drain and a pause, and write the inputs of the stages."""
     batches: list[list[ProducedRecord]] = []
     observe = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
     policy = (POLICIES / "loadstream.yaml").read_text()
@@ -208,13 +207,14 @@ def record_inputs() -> None:
     with lzma.open(INPUTS, "wt") as file:
         for batch in batches:
             line = [
-                (each.topic, each.key, json.loads(each.value), each.written_ms) for each in batch
+                (record.topic, record.key, json.loads(record.value), record.written_ms)
+                for record in batch
             ]
             file.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 
 def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
-    """Return what operators send, by the milliseconds since the beginning."""
+    """Return the messages of operators by the milliseconds since the beginning."""
 
     def ask(action: str, at_ms: int) -> tuple[str, Message]:
         request = {

@@ -1,6 +1,6 @@
-"""The pages of docs/reference that come from the code.
+"""The pages of docs/reference that are generated from the code.
 
-field_tables   tables of fields     `__main__` has the pages
+field_tables   tables of fields     `__main__` writes the pages
 """
 
 #: Beginning of every generated page.

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.reference [--check]`: the pages of docs/reference that come from the code.
+"""`python -m benchmarks.reference [--check]`: writes the pages of docs/reference from the code.
 
-A page lists what the code defines, with its docstrings and help texts: fields of policies, settings,
-commands, metrics, topics, usage sources, and the closed loop. To change a page, change these texts
-and run `make schemas`. `--check` changes nothing and exits with 1 if a page is not current.
+The pages list fields of policies, settings, commands, metrics, topics, usage sources, and the closed
+loop, with their docstrings and help texts. To change a page, change these texts and run
+`make schemas`. `--check` changes nothing and exits with 1 if a page is not current.
 """
 
 import dataclasses
@@ -156,15 +156,15 @@ def _walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 
 
 def _command(words: Sequence[str], command: Any) -> Iterator[str]:
-    usage = [_metavar(each) for each in command.params if each.param_type_name == "argument"]
+    usage = [_metavar(param) for param in command.params if param.param_type_name == "argument"]
     yield f"`loadstream {' '.join((*words, *usage))}`\n"
     yield "\n\n".join(map(format_cell, inspect.cleandoc(command.help or "").split("\n\n")))
     if command.epilog:
         yield f"\n{command.epilog.replace('loadstream', '`loadstream', 1)}`"
     rows = [
-        (_option_names(each), " ".join((each.help or "").split()), _option_default(each))
-        for each in command.params
-        if each.name not in ("help", "bootstrap", "json")
+        (_option_names(param), " ".join((param.help or "").split()), _option_default(param))
+        for param in command.params
+        if param.name not in ("help", "bootstrap", "json")
     ]
     if rows:
         yield "\n| argument or option | default | meaning |\n|---|---|---|"
@@ -295,7 +295,7 @@ def write_closed_loop() -> str:
 
 
 def _contender(name: str) -> str:
-    """Return the comment above a built-in policy, or the first line about a rule."""
+    """Return the comment above a built-in policy, or the first docstring line of a rule."""
     policy = POLICIES / f"{name}.yaml"
     if policy.exists():
         lines = policy.read_text(encoding="utf-8").splitlines()

@@ -1,7 +1,4 @@
-"""Markdown tables of the fields of pydantic classes: name, type in words, default, docstring.
-
-`reference` writes them for policies, settings and usage sources.
-"""
+"""Markdown tables of the fields of pydantic classes: name, type in words, default, docstring."""
 
 import inspect
 import re
@@ -21,14 +18,14 @@ from schemas.policy.sections.migration import PriorityThreshold, Share
 from schemas.policy.selectors import LabelSelector, Namespaces, SelectorText
 from schemas.policy.windows import WeeklyWindow
 
-#: Classes that many fields have, by the heading of a table of their own.
+#: Classes of many fields, which have a table of their own; the value is its heading.
 SHARED: dict[type[BaseModel], str] = {
     LabelSelector: "label selector",
     Namespaces: "namespaces",
     PriorityThreshold: "priority threshold",
     WeeklyWindow: "windows",
 }
-#: Types that only their validators tell apart.
+#: Types that differ from plain ones only in their validators.
 _VALIDATED = {
     Duration: "duration",
     PositiveDuration: "duration above 0",
@@ -45,7 +42,7 @@ _PLAIN: dict[Any, str] = {
     SecretStr: "secret text",
 }
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "to"}
-#: Bounds that only say how many bits an integer has.
+#: Bounds that only follow from the number of bits of an integer.
 _BITS = re.compile(r" of 64 bits(, at least -\d+)?|( from -\d+)? to (2147483647|4294967295)$")
 
 
@@ -68,9 +65,9 @@ def list_fields(
 
     Args:
         part: the class.
-        instance: has the defaults; none: those of the class.
-        path: what the names of fields follow, such as `nodePools[].`.
-        only: names of the fields to yield; empty: all.
+        instance: has the defaults; without an instance the class has them.
+        path: prefix of the names, such as `nodePools[].`.
+        only: names of the fields to yield; if empty, all fields are yielded.
     """
     meanings = field_docstrings(part)
     values = instance or part.model_construct()
@@ -93,9 +90,9 @@ def list_fields(
         if row.meaning:
             yield row
         many = get_origin(_drop_none(field.annotation)) in (tuple, dict)
-        own = [each for each in inner.model_fields if each not in WeeklyWindow.model_fields]
+        inner_only = [key for key in inner.model_fields if key not in WeeklyWindow.model_fields]
         below = None if many else getattr(values, name, None)
-        yield from list_fields(inner, below, f"{path}{alias}{'[]' if many else ''}.", own)
+        yield from list_fields(inner, below, f"{path}{alias}{'[]' if many else ''}.", inner_only)
 
 
 def format_table(head: str, rows: Iterable[FieldRow]) -> list[str]:
@@ -119,13 +116,13 @@ def show_value(value: Any) -> str:
     if isinstance(value, BaseModel):
         return ""
     if isinstance(value, dict):
-        pairs = ((name, each) for name, each in value.items() if each is not None)
+        pairs = ((name, item) for name, item in value.items() if item is not None)
         return ", ".join(
-            f"{name} {show_value(each) if isinstance(each, dict) else each}" for name, each in pairs
+            f"{name} {show_value(item) if isinstance(item, dict) else item}" for name, item in pairs
         )
     if isinstance(value, list | tuple):
-        names = (each.get("name") if isinstance(each, dict) else each for each in value)
-        return ", ".join(str(getattr(each, "name", each)) for each in names)
+        names = (entry.get("name") if isinstance(entry, dict) else entry for entry in value)
+        return ", ".join(str(getattr(entry, "name", entry)) for entry in names)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
@@ -133,17 +130,17 @@ def describe_type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     """Return a field's type in words."""
     arguments, origin = get_args(annotation), get_origin(annotation)
     validators = _validators(metadata)
-    for known, words in _VALIDATED.items():
-        if validators & _validators(get_args(known)[1:]):
+    for validated, words in _VALIDATED.items():
+        if validators & _validators(get_args(validated)[1:]):
             return words
     if origin is Annotated:
         return describe_type(arguments[0], [*arguments[1:], *metadata])
     if NoneType in arguments:
         return " or ".join(
-            describe_type(each, metadata) for each in arguments if each is not NoneType
+            describe_type(argument, metadata) for argument in arguments if argument is not NoneType
         )
     if origin is Literal:
-        return ", ".join(f"`{each}`" for each in arguments if each != "")
+        return ", ".join(f"`{argument}`" for argument in arguments if argument != "")
     if origin is tuple:
         entry = describe_type(arguments[0])
         return "list" if entry == "object" else f"list of {entry}"
@@ -162,24 +159,24 @@ def _describe_plain(annotation: Any, validators: set[Any], metadata: Sequence[An
         allowed = inspect.getclosurevars(function).nonlocals.get("allowed")
         if isinstance(allowed, str):
             return _BITS.sub("", allowed.removeprefix("an "))
-    constraints = [
-        each
+    bounds = [
+        bound
         for item in metadata
-        for each in (item.metadata if isinstance(item, FieldInfo) else [item])
+        for bound in (item.metadata if isinstance(item, FieldInfo) else [item])
     ]
     words = [_PLAIN.get(annotation, "text")]
     for name, word in _BOUNDS.items():
-        words += [f"{word} {getattr(each, name):g}" for each in constraints if hasattr(each, name)]
+        words += [f"{word} {getattr(bound, name):g}" for bound in bounds if hasattr(bound, name)]
     return " ".join(words)
 
 
 def _validators(metadata: Sequence[Any]) -> set[Any]:
-    return {each.func for each in metadata if isinstance(each, BeforeValidator | AfterValidator)}
+    return {item.func for item in metadata if isinstance(item, BeforeValidator | AfterValidator)}
 
 
 def _drop_none(annotation: Any) -> Any:
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
-    choices = [each for each in get_args(annotation) if each is not NoneType]
+    choices = [choice for choice in get_args(annotation) if choice is not NoneType]
     is_optional = NoneType in get_args(annotation) and len(choices) == 1
     return _drop_none(choices[0]) if is_optional else annotation

@@ -19,11 +19,11 @@ from benchmarks.dense_cluster import (
     NODES,
     PODS_PER_NODE,
     DenseCluster,
-    in_a_copy,
     metric,
     name,
     node,
     pod,
+    run_in_copy,
 )
 from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage
 from schemas.messages.nodes import Taint
@@ -70,7 +70,7 @@ def main(word: str = "") -> int:
         if word not in pair:
             continue
         small, large = (
-            in_a_copy(partial(_measure, world, build, n * times, m * times)) for times in (1, 2)
+            run_in_copy(partial(_measure, world, build, n * times, m * times)) for times in (1, 2)
         )
         del small["refused"]
         refused = int(large.pop("refused"))
@@ -116,7 +116,7 @@ def _hot_pods(world: DenseCluster, count: int, fields: Callable[[int], dict[str,
     for number in range(count):
         hot, place = divmod(number, PODS_PER_NODE)
         at = HOT_EVERY * hot
-        yield world.seen(pod(f"{at}-{place}", node=name(at), **fields(number)))
+        yield world.running(pod(f"{at}-{place}", node=name(at), **fields(number)))
 
 
 def _requests(world: DenseCluster, count: int, fields: Callable[[int], dict[str, Any]]) -> Records:
@@ -275,7 +275,7 @@ def _terms_values(world: DenseCluster, n: int, m: int) -> Records:
 
 def _terms_moves(world: DenseCluster, n: int, m: int) -> Records:
     yield from (
-        world.seen(pod(f"{number}-0", node=name(number), **_repelling(64, number)))
+        world.running(pod(f"{number}-0", node=name(number), **_repelling(64, number)))
         for number in range(1, 1 + m // 64)
     )
     yield from _hot_pods(world, n, _victim)
@@ -285,7 +285,7 @@ def _waiting_excluded(world: DenseCluster, n: int, m: int) -> Records:
     """The pods that wait fit on no node but those of the terms."""
     yield from _nodes(world, m, labels=lambda number: {"only": "here"})
     for number in range(m):
-        yield world.seen(pod(f"{number}-0", node=name(number), **_repelling(2, number)))
+        yield world.running(pod(f"{number}-0", node=name(number), **_repelling(2, number)))
     yield from _requests(world, n, lambda number: {**_victim(number), "node_selector": {"only": "here"}})  # fmt: skip
 
 
@@ -303,7 +303,9 @@ def _budgets_unmatched(world: DenseCluster, n: int, m: int) -> Records:
 
 def _budgets_drain(world: DenseCluster, n: int, m: int) -> Records:
     yield from _budgets(world, n)
-    yield from (world.seen(pod(f"0-{place}", node=name(0), **_victim(place))) for place in range(m))
+    yield from (
+        world.running(pod(f"0-{place}", node=name(0), **_victim(place))) for place in range(m)
+    )
 
 
 def _owners(world: DenseCluster, n: int, m: int) -> Records:
@@ -313,13 +315,13 @@ def _owners(world: DenseCluster, n: int, m: int) -> Records:
 
 def _host_ports(world: DenseCluster, n: int, m: int) -> Records:
     for number in range(m):
-        yield world.seen(pod(f"p-{number}", node=name(0), **_ports(n, number)))
+        yield world.running(pod(f"p-{number}", node=name(0), **_ports(n, number)))
     yield from _requests(world, 3, partial(_ports, n))
 
 
 def _ports_nodes(world: DenseCluster, n: int, m: int) -> Records:
     for number in range(m):
-        yield world.seen(pod(f"p-{number}", node=name(number), **_ports(n, 0)))
+        yield world.running(pod(f"p-{number}", node=name(number), **_ports(n, 0)))
     yield from _requests(world, 3, lambda number: _ports(n, 0))
 
 
@@ -371,7 +373,7 @@ def _node_annotation(world: DenseCluster, n: int, m: int) -> Records:
     text = json.dumps({"usageThresholds": {f"r{at}": 50 for at in range(n)}})
     yield from _nodes(world, 1, annotations=lambda number: {"scheduling.koordinator.sh/usage-thresholds": text})  # fmt: skip
     pods = [pod(f"m-{number}", node=name(0), **_victim(number)) for number in range(m)]
-    yield from map(world.seen, pods)
+    yield from map(world.running, pods)
     yield from (world.record("node-metrics", metric(0, pods[:2_000])) for _ in range(3))
     yield from _requests(world, 3, lambda number: {})
 
@@ -394,7 +396,7 @@ def _waiting_resources(world: DenseCluster, n: int, m: int) -> Records:
 
 def _pods_metric(world: DenseCluster, n: int, m: int) -> Records:
     pods = [pod(f"m-{number}", node=name(0), **_victim(number)) for number in range(n)]
-    yield from map(world.seen, pods)
+    yield from map(world.running, pods)
     yield from (world.record("node-metrics", metric(0, pods[:m])) for _ in range(3))
     yield from _requests(world, 3, _victim)
 
@@ -424,7 +426,7 @@ def _aggregates(world: DenseCluster, n: int, m: int) -> Records:
 def _nominated(world: DenseCluster, n: int, m: int) -> Records:
     for number in range(n):
         waits = pod(f"o-{number}", nominated_node=name(number % m), scheduler="other")
-        yield world.seen(waits)
+        yield world.running(waits)
     yield from _requests(world, 3, _victim)
 
 

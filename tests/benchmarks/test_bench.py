@@ -1,16 +1,20 @@
 """What keeps a benchmark from printing a figure that is none."""
 
 from benchmarks import messages
-from benchmarks.rig import Receiver, Sender, encoded
+from benchmarks.rig import Receiver, Sender, to_records
 from tests.conftest import RunningBroker
 
 
 def test_what_is_sent_is_read_once_and_to_the_end(broker: RunningBroker) -> None:
-    records = encoded("scheduling-requests", map(messages.request, range(500)))
+    records = to_records("scheduling-requests", map(messages.request, range(500)))
     with Receiver(broker.settings, ["scheduling-requests"]) as live:
         Sender(broker.settings).send(records)
         came: list[bytes] = []
         while len(came) < len(records):
-            came += (each.value for each in live.arrivals(5.0))
+            came += (each.value for each in live.receive(5.0))
     with Receiver(broker.settings, ["scheduling-requests"], from_beginning=True) as late:
-        assert [each.value for each in late.whole()] == came == [each.value for each in records]
+        assert (
+            [record.value for record in late.receive_all()]
+            == came
+            == [record.value for record in records]
+        )

@@ -11,9 +11,9 @@ from tests.conftest import skipped_where_unavailable
 @pytest.mark.broker
 def test_a_small_cluster_is_listed_and_measured() -> None:
     with skipped_where_unavailable():
-        listed = watch_and_collect.listing(20, 3)
+        listed = watch_and_collect.measure_listing(20, 3)
         # All nodes must be measured meanwhile, also where a process stands still for some seconds.
-        measured = watch_and_collect.collecting(20, 3, "1s", 15, with_others=False)
+        measured = watch_and_collect.measure_collecting(20, 3, "1s", 15, with_others=False)
     assert listed["pods"] == 60
     assert listed["watch_rss_mib"] > 1
     assert set(measured["cpu_cores"]) == {"collect", "kafka", "played_cluster"}

@@ -4,9 +4,9 @@ import re
 
 from benchmarks import __main__ as through_a_broker
 from benchmarks import placement, rebalance
-from benchmarks.publish import DOCUMENTS, MEASURED, ROOT, main, read
+from benchmarks.publish import DOCUMENTS, MEASURED, ROOT, main, read_figures
 
-FIGURES = read(MEASURED.read_text(encoding="utf-8"))
+FIGURES = read_figures(MEASURED.read_text(encoding="utf-8"))
 
 
 def test_the_documents_show_what_was_measured() -> None:
