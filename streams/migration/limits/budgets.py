@@ -187,7 +187,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
 #: with every pod that has these labels. It is also the limit for budgets that require no label.
 ALIKE_BUDGETS_MAX = 256
 #: Most values of one selector, in all its expressions.
-SELECTOR_VALUES_MAX = 2_048
+SELECTOR_VALUES_MAX = 1_024
 
 #: Cached answers of one cluster, and their bytes.
 CACHED_MAX, CACHED_BYTES_MAX = 32_768, 8 * 1024 * 1024
@@ -204,11 +204,14 @@ _NUMBERS = count()
 class _Group:
     """Budgets with the same selector."""
 
-    __slots__ = ("index_labels", "names", "selector")
+    __slots__ = ("alike", "choices", "index_labels", "names", "selector")
 
     def __init__(self, selector: PodSelector) -> None:
         self.selector = selector
+        self.choices = list(_choices(selector))
         self.names: dict[str, None] = {}
+        self.alike = 0
+        """Number of names, if the selector is not told apart."""
         self.index_labels: tuple[_Label, ...] = ()
         """Labels that lead to the selector; empty if it is compared with every pod."""
 
@@ -222,6 +225,9 @@ class BudgetIndex:
         self._by_label: dict[_Label, dict[bytes, None]] = {}
         self._requiring: Counter[_Label] = Counter()
         """Number of budgets that require each label. It does not depend on the order of the budgets."""
+        self._groups_requiring: dict[_Label, dict[bytes, None]] = {}
+        self._alike: Counter[_Label] = Counter()
+        """Number of budgets that require each label and are not told apart."""
         self._unbound: dict[bytes, None] = {}
         self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX) if cache is None else cache
         self._number = next(_NUMBERS)
@@ -238,7 +244,7 @@ class BudgetIndex:
         if required:
             if self._is_told_apart(required):
                 return None
-            alike = min(max(map(self._count_alike, labels)) for labels in required)
+            alike = min(max(self._alike[label] for label in labels) for labels in required)
         else:
             alike = sum(len(self._groups[key].names) for key in self._unbound)
         if alike < ALIKE_BUDGETS_MAX:
@@ -253,16 +259,26 @@ class BudgetIndex:
             for labels in choices
         )
 
-    def _count_alike(self, label: _Label) -> int:
-        """Return the number of budgets that require a label and are not told apart, up to the limit."""
-        alike = 0
-        for group in self._groups.values():
-            choices = list(_choices(group.selector))
-            if any(label in labels for labels in choices) and not self._is_told_apart(choices):
-                alike += len(group.names)
-                if alike >= ALIKE_BUDGETS_MAX:
-                    break
-        return alike
+    def _count(self, group: _Group, change: int) -> None:
+        """Count one more or one less budget of a group."""
+        recounted = {id(group): group}
+        for label in _list_required(group.choices):
+            self._requiring[label] += change
+            if self._requiring[label] == ALIKE_BUDGETS_MAX - (change < 0):
+                # The label begins or ceases to tell budgets apart.
+                for key in self._groups_requiring[label]:
+                    recounted[id(self._groups[key])] = self._groups[key]
+            elif not self._requiring[label]:
+                del self._requiring[label]
+        for other in recounted.values():
+            alike = 0 if self._is_told_apart(other.choices) else len(other.names)
+            if alike == other.alike:
+                continue
+            for label in _list_required(other.choices):
+                self._alike[label] += alike - other.alike
+                if not self._alike[label]:
+                    del self._alike[label]
+            other.alike = alike
 
     def put(self, name: str, selector: PodSelector | None) -> None:
         """Set the selector of a budget."""
@@ -277,7 +293,7 @@ class BudgetIndex:
             group = self._groups[key] = _Group(selector)
             self._index(key, group)
         group.names[name] = None
-        self._requiring.update(_list_required(selector))
+        self._count(group, 1)
         self._of_name[name] = key
         self._number = next(_NUMBERS)
 
@@ -288,18 +304,19 @@ class BudgetIndex:
         self._number = next(_NUMBERS)
         group = self._groups[key]
         del group.names[name]
-        for label in _list_required(group.selector):
-            self._requiring[label] -= 1
-            if not self._requiring[label]:
-                del self._requiring[label]
+        self._count(group, -1)
         if group.names:
             return
         del self._groups[key]
         self._unbound.pop(key, None)
-        for index_label in group.index_labels:
-            del self._by_label[index_label][key]
-            if not self._by_label[index_label]:
-                del self._by_label[index_label]
+        for index, labels in (
+            (self._by_label, group.index_labels),
+            (self._groups_requiring, _list_required(group.choices)),
+        ):
+            for label in labels:
+                del index[label][key]
+                if not index[label]:
+                    del index[label]
 
     def find_covering(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Return the sorted names of the budgets that select a pod."""
@@ -324,7 +341,7 @@ class BudgetIndex:
     def _index(self, key: bytes, group: _Group) -> None:
         # The labels with fewest selectors so far: a label that all selectors name does not narrow down.
         group.index_labels = min(
-            _choices(group.selector),
+            group.choices,
             key=lambda index_labels: sum(
                 len(self._by_label.get(index_label, ())) for index_label in index_labels
             ),
@@ -332,12 +349,14 @@ class BudgetIndex:
         )
         for index_label in group.index_labels:
             self._by_label.setdefault(index_label, {})[key] = None
+        for label in _list_required(group.choices):
+            self._groups_requiring.setdefault(label, {})[key] = None
         if not group.index_labels:
             self._unbound[key] = None
 
 
-def _list_required(selector: PodSelector) -> set[_Label]:
-    return {label for labels in _choices(selector) for label in labels}
+def _list_required(choices: Iterable[tuple[_Label, ...]]) -> set[_Label]:
+    return {label for labels in choices for label in labels}
 
 
 def _choices(selector: PodSelector) -> Iterator[tuple[_Label, ...]]:

@@ -1,5 +1,8 @@
 """Finding the budgets that cover a pod without checking each of them."""
 
+from random import Random
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,3 +175,55 @@ def test_few_budgets_that_no_label_tells_apart_are_kept() -> None:
     for name in ("b-0", "b-1"):
         assert budgets.apply(named.model_copy(update={"name": name, "removed": True}), 1) is None
     assert budgets.apply(again, 1) is None
+
+
+class _Unread(dict[bytes, Any]):
+    """A mapping whose entries are looked up by key alone."""
+
+    def values(self) -> Any:
+        raise AssertionError("all selectors of the namespace were read")
+
+
+def test_another_budget_is_not_compared_with_all_budgets_of_its_namespace() -> None:
+    budgets = Budgets("test")
+    values = label_requirement("app", "In", *(f"v{number}" for number in range(200)))
+    for number in range(ALIKE_BUDGETS_MAX + 2):
+        if number == ALIKE_BUDGETS_MAX:
+            index = budgets._selectors["shop"]
+            index._groups = _Unread(index._groups)
+        own = label_requirement("x", "NotIn", f"{number}")
+        selector = PodSelector(match_expressions=(values, own))
+        named = DisruptionBudget(
+            cluster="test", namespace="shop", name=f"b-{number}", selector=selector
+        )
+        assert (budgets.apply(named, 1) is not None) == (number >= ALIKE_BUDGETS_MAX)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_limits_do_not_depend_on_the_history_of_budgets(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets_module, "ALIKE_BUDGETS_MAX", 3)
+    random = Random(seed)
+    used = BudgetIndex()
+    selectors: dict[str, PodSelector] = {}
+
+    def draw() -> PodSelector:
+        labels = {key: random.choice("ab") for key in "xyz" if random.random() < 0.5}
+        either = (label_requirement("v", "In", *random.sample("abcd", 2)),)
+        return PodSelector(match_labels=labels, match_expressions=either * random.randrange(2))
+
+    for _ in range(60):
+        name = f"b-{random.randrange(12)}"
+        if random.random() < 0.3:
+            used.drop(name)
+            selectors.pop(name, None)
+        else:
+            selectors[name] = draw()
+            used.put(name, selectors[name])
+    fresh = BudgetIndex()
+    for name in sorted(selectors):
+        fresh.put(name, selectors[name])
+    for _ in range(30):
+        wanted = draw()
+        assert used.explain_refusal("new", wanted) == fresh.explain_refusal("new", wanted)
