@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schemas.base.capacity import ZERO_POINT, is_zero_point
 from schemas.base.refusals import Refusal, check_not_future
 from schemas.messages.clock import ClockTick
 from schemas.messages.commands import CommandOutcome
@@ -198,11 +199,22 @@ class ClusterState:
         return check_not_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
 
     def _check_origin(self, metric: NodeMetric) -> Refusal | None:
-        """Refuse a metric of an earlier node with the same name, or above the node's capacity."""
-        node = self.inventory.nodes.get(metric.node)
-        if node is None or node.state is None or self.policy.compat == "koordinator":
+        """Refuse a metric that is impossible, older than the last one, or of an earlier node of the name."""
+        if self.policy.compat == "koordinator":
             return None
-        created_ms, updated_ms = node.state.created_at_ms, metric.updated_at_ms
+        if is_zero_point(metric.usage or {}):
+            return Refusal("limit", f"usage, {ZERO_POINT}")
+        node = self.inventory.nodes.get(metric.node)
+        if node is None:
+            return None
+        last, updated_ms = node.usage.metric, metric.updated_at_ms
+        last_ms = None if last is None or metric.removed else last.updated_at_ms
+        if updated_ms is not None and last_ms is not None and updated_ms < last_ms:
+            text = f"updated_at_ms is {updated_ms}, but a metric of {last_ms} was applied before"
+            return Refusal("late", text)
+        if node.state is None:
+            return None
+        created_ms = node.state.created_at_ms
         if created_ms is not None and updated_ms is not None and updated_ms < created_ms:
             return Refusal(
                 "late",

@@ -21,6 +21,7 @@ from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.held import HeldPod
 from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
+from streams.usage.metric import check_capacity
 from streams.usage.thresholds import compute_filter_thresholds
 
 #: Most nodes that a tick forgets.
@@ -218,6 +219,15 @@ class Inventory:
             self.layout_stale = True
             self._stateless.pop(node.name, None)
         node.describe(state)
+        metric = node.usage.metric
+        if (
+            metric is not None
+            and self.policy.compat != "koordinator"
+            and check_capacity(metric, node.installed) is not None
+        ):
+            # The metric was applied before the capacity of this node was known.
+            self._forget_usage(node)
+            self.freshness.update_fresh(node, self.now_ms)
         self._touch(node, Change.STATE | Change.METRIC)
 
     def apply_metric(self, metric: NodeMetric, *, again: bool = False) -> None:
@@ -236,12 +246,15 @@ class Inventory:
     def _remove(self, node: Node) -> None:
         self._take_row(node)
         node.describe(None)
-        node.forget_usage()
-        if self.fleet is not None:
-            self.changed_lifetimes[node.name] = None
+        self._forget_usage(node)
         self._stateless[node.name] = None
         self.layout_stale = True
         self._forget_empty(node)
+
+    def _forget_usage(self, node: Node) -> None:
+        node.forget_usage()
+        if self.fleet is not None:
+            self.changed_lifetimes[node.name] = None
 
     def _take_row(self, node: Node) -> None:
         if node.row >= 0:
@@ -345,10 +358,17 @@ class Inventory:
         if not held.arrival:
             held = replace(held, arrival=self.numbers.next_arrival())
         node = self.node(name)
+        before = node.held.get(uid)
         self._register(node, held)
         node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None
-        self._touch(node, Change.PODS, opens=False)
+        # A pod whose requests changed in place may need less than before.
+        opens = (
+            before is not None
+            and before.kind is not held.kind
+            and before.kind.demand != held.kind.demand
+        )
+        self._touch(node, Change.PODS, opens=opens)
 
     def _register(self, node: Node, held: HeldPod) -> None:
         before = node.held.get(held.pod.uid)

@@ -9,18 +9,15 @@ from streams.inventory.node import Node
 from streams.pods.held import HeldPod
 from streams.pods.kind import intern_pod
 
-#: Reasons of a kubelet for rejecting a pod that does not fit on its node.
-REJECTIONS = frozenset(
-    {
-        "NodeAffinity",
-        "NodePorts",
-        "OutOfcpu",
-        "OutOfephemeral-storage",
-        "OutOfmemory",
-        "OutOfpods",
-        "TopologyAffinityError",
-        "UnexpectedAdmissionError",
-    }
+#: Beginnings of a kubelet's reasons for rejecting a pod; the name of a resource follows "OutOf".
+REJECTIONS = (
+    "NodeAffinity",
+    "NodePorts",
+    "NodeShutdown",
+    "OutOf",
+    "TaintToleration",
+    "TopologyAffinityError",
+    "UnexpectedAdmissionError",
 )
 
 
@@ -40,7 +37,7 @@ class PodChange:
     def is_rejection(self) -> bool:
         """Whether a kubelet rejected a pod that loadstream had placed."""
         is_ours = self.before is not None and self.before.decision_id is not None
-        return is_ours and self.after.failure in REJECTIONS
+        return is_ours and (self.after.failure or "").startswith(REJECTIONS)
 
 
 def is_over(record: PodLifecycle) -> bool:

@@ -1,5 +1,6 @@
 """Metrics that lie or are missing, as both stages take them."""
 
+from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.nodes import NodeState
@@ -8,7 +9,7 @@ from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage, PodUsage
 from tests.cases.case import case, cases
 from tests.cases.cluster import CPU, LOAD_AWARE, MEMORY, Cluster, make_pod, moving, with_changes
-from tests.streams.builders import CLUSTER, at, container, tick
+from tests.streams.builders import CLUSTER, at, container, metric, tick
 
 _GPU = "nvidia.com/gpu"
 
@@ -323,6 +324,43 @@ def refuse_a_metric_beyond_capacity(cpu: float) -> str:
     cluster.pod("a", "n1", 20)
     cluster.minutes()
     return f"{'refused' if cluster.refusals() else 'taken'}; hot: {cluster.hot('n1') is not None}"
+
+
+@cases(
+    "1.capacity later",
+    ("a NodeMetric of 3.2 million cores comes before the node's state", False, "hot: False, placed on n2"),
+    ("n1 of 10 cores at 90 % is made again with 2 cores", True, "hot: False, placed on n2"),
+)  # fmt: skip
+def judge_a_metric_when_the_capacity_is_known(known: bool) -> str:
+    cluster = Cluster(moving(), n2=40)
+    whole, small = ({"cpu": cpu, "memory": "40Gi", "pods": "110"} for cpu in ("10", "2"))
+    if known:
+        cluster.node("n1", 90, capacity=whole)
+        cluster.minutes()
+    else:
+        cluster.apply(tick(1), metric("n1", cpu=3_200_000_000))
+    cluster.used.pop("n1", None)
+    allocatable: dict[str, Any] = {"allocatable": small} if known else {}
+    cluster.node("n1", capacity=small, **allocatable)
+    cluster.pod("a", "n1")
+    cluster.minutes()
+    return f"hot: {cluster.hot('n1') is not None}, placed on {cluster.place(make_pod('p'))}"
+
+
+@cases(
+    "1.metric",
+    ("n1 at 90 %; a metric of 10 % from two minutes before arrives late", ({"cpu": 1_000}, -120),
+     "waiting; late"),
+    ("a metric with memory 0", ({"cpu": 1_000, "memory": 0}, 0), "waiting; limit"),
+    ("a metric of 10 %", ({"cpu": 1_000, "memory": MEMORY}, 0), "n1; taken"),
+)  # fmt: skip
+def refuse_metrics_that_cannot_be_true(given: tuple[dict[str, int], float]) -> str:
+    cluster = Cluster("whenOverloaded: wait", n1=90).minutes(3)
+    usage, seconds = given
+    cluster.apply(metric("n1", usage=usage, seconds=cluster.seconds + seconds))
+    letters = cluster.of(DeadLetter)
+    placed = cluster.place(make_pod("p")).partition(":")[0]
+    return f"{placed}; {letters[0].category if letters else 'taken'}"
 
 
 @cases(

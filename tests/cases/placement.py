@@ -180,6 +180,12 @@ def give_freed_room_to_the_oldest() -> str:
     return _first_placed(cluster, known)
 
 
+def _nominated(cpu: str) -> dict[str, Any]:
+    """A pod of another scheduler, which is nominated to n1."""
+    return pod_object("theirs", cpu=cpu, schedulerName="default-scheduler", priority=1_000,
+                      status={"nominatedNodeName": "n1"})  # fmt: skip
+
+
 @cases(
     "2.event",
     ("a taint goes from the only node", "taint", "p at once"),
@@ -187,9 +193,11 @@ def give_freed_room_to_the_oldest() -> str:
     ("a node is added", "node", "p at once"),
     ("a pod ends", "pod", "p at once"),
     ("the label that the pod selects is set", "label", "p at once"),
+    ("a running pod is resized in place from 9.5 cores to 1", "resize", "p at once"),
+    ("a pod that another scheduler has nominated requests 1 core instead of 9.5", "nominated", "p at once"),
 )  # fmt: skip
 def end_the_back_off_by_an_event(event: str) -> str:
-    cluster = _full() if event in ("pod", "node") else Cluster("", n1=5)
+    cluster = _full() if event in ("pod", "node", "resize") else Cluster("", n1=5)
     changes: dict[str, dict[str, Any]] = {
         "taint": {"taints": (Taint(key="k", effect="NoSchedule"),)},
         "cordon": {"unschedulable": True},
@@ -198,12 +206,18 @@ def end_the_back_off_by_an_event(event: str) -> str:
     before = changes.get(event)
     if before:
         cluster.node("n1", 5, **before)
+    if event == "nominated":
+        cluster.minutes().see("pods", _nominated("9500m"))
     selector = {"disk": "ssd"} if event == "label" else {}
     assert cluster.decide(make_pod("p", cpu="8", node_selector=selector)).node is None
     _seconds(cluster, 100)
     known = len(cluster.of(PlacementDecision))
     if event == "pod":
         cluster.end("tenant")
+    elif event == "resize":
+        cluster.pod("tenant", "n1", 5, containers=(container({"cpu": "1"}),))
+    elif event == "nominated":
+        cluster.see("pods", _nominated("1"))
     else:
         labels: dict[str, Any] = {"labels": {"disk": "ssd"}} if event == "label" else {}
         cluster.node("n2" if event == "node" else "n1", 5, **labels)
@@ -218,8 +232,7 @@ def end_the_back_off_by_an_event(event: str) -> str:
 def keep_the_room_of_a_nominated_pod() -> str:
     cluster = Cluster("", n1=5)
     cluster.minutes()
-    cluster.see("pods", pod_object("theirs", cpu="9", schedulerName="default-scheduler", priority=1000,
-                                   status={"nominatedNodeName": "n1"}))  # fmt: skip
+    cluster.see("pods", _nominated("9"))
     placed = [cluster.schedule(pod_object(f"p{number}", cpu="1")) for number in range(9)]
     return f"placed {placed.count('n1')} of 9"
 
@@ -299,13 +312,19 @@ def place_on_avoided_nodes_last(key: str) -> str:
     return cluster.place(make_pod("p"))
 
 
-@case("2.OutOfmemory", "the rejection (OutOfmemory) is seen before anything confirms the binding",
-      right="rejected by the kubelet: OutOfmemory")  # fmt: skip
-def report_a_rejection_before_the_binding_is_confirmed() -> str:
+@cases(
+    "2.rejection",
+    *(
+        (f"the rejection ({reason}) is seen before anything confirms the binding", reason,
+         f"rejected by the kubelet: {reason}")
+        for reason in ("OutOfmemory", "OutOfnvidia.com/gpu", "NodeShutdown")
+    ),
+)  # fmt: skip
+def report_a_rejection_before_the_binding_is_confirmed(reason: str) -> str:
     cluster = Cluster("", n1=5)
     cluster.minutes()
     cluster.schedule(pod_object("p", cpu="7"))
-    failed = {"phase": "Failed", "reason": "OutOfmemory"}
+    failed = {"phase": "Failed", "reason": reason}
     cluster.see("pods", pod_object("p", "n1", cpu="7", status=failed))
     newest: PlacementDecision = cluster.of(PlacementDecision)[-1]
     return f"rejected by the kubelet: {newest.rejected}" if newest.rejected else newest.message

@@ -266,7 +266,7 @@ def outcome(
 
 
 def metric(
-    name: str = "node-1", *, cpu: int = 0, memory: int = 0, seconds: float = 0, **fields: Any
+    name: str = "node-1", *, cpu: int = 0, memory: int = 1, seconds: float = 0, **fields: Any
 ) -> NodeMetric:
     """What a node used: millicores and bytes."""
     return NodeMetric(

@@ -185,7 +185,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
 
 #: Most budgets of one namespace that require the same labels and no rarer one, because each of them is compared
 #: with every pod that has these labels. It is also the limit for budgets that require no label.
-ALIKE_BUDGETS_MAX = 256
+ALIKE_BUDGETS_MAX = 128
 #: Most values of one selector, in all its expressions.
 SELECTOR_VALUES_MAX = 1_024
 

@@ -68,7 +68,12 @@ class Tolerations:
 
         `taints` are only those that refuse pods (`select_refusing`).
         """
-        return next((taint for taint in taints if not self.covers(taint)), None)
+        exists = self._exists
+        for taint in taints:
+            # Most taints are covered by their key, so the other ways are tried last.
+            if (taint.key, "") not in exists and not self.covers(taint):
+                return taint
+        return None
 
 
 def select_refusing(taints: Taints) -> Taints:
