@@ -10,7 +10,7 @@ from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.nodes import Taint
-from schemas.messages.pods import Pod
+from schemas.messages.pods import Pod, Toleration
 from schemas.topics.codec import decode_as
 from streams.pods.kind import compute_demand
 from tests.cases.case import case, cases
@@ -306,10 +306,32 @@ def refuse_what_is_not_evaluated(given: tuple[str, str, str]) -> str:
     ),
 )  # fmt: skip
 def place_on_avoided_nodes_last(key: str) -> str:
+    return _place_beside(Taint(key=key, effect="PreferNoSchedule"))
+
+
+def _place_beside(taint: Taint, **fields: Any) -> str:
+    """n1 is idle and has the taint, n2 is at 60 %."""
     cluster = Cluster("", n2=60)
-    cluster.node("n1", 5, taints=(Taint(key=key, effect="PreferNoSchedule"),))
+    cluster.node("n1", 5, taints=(taint,))
     cluster.minutes()
-    return cluster.place(make_pod("p"))
+    return cluster.place(make_pod("p", **fields))
+
+
+@cases(
+    "2.tolerated",
+    ("the pod tolerates everything; n1 has DeletionCandidateOfClusterAutoscaler:PreferNoSchedule",
+     ("DeletionCandidateOfClusterAutoscaler", "PreferNoSchedule"), "n2"),
+    ("n1 has ToBeDeletedByClusterAutoscaler:NoSchedule",
+     ("ToBeDeletedByClusterAutoscaler", "NoSchedule"), "n2"),
+    ("n1 has karpenter.sh/disrupted:NoSchedule", ("karpenter.sh/disrupted", "NoSchedule"), "n2"),
+    ("n1 has example.com/x:PreferNoSchedule", ("example.com/x", "PreferNoSchedule"), "n1"),
+)  # fmt: skip
+def place_on_leaving_nodes_last(taint: tuple[str, str]) -> str:
+    key, effect = taint
+    return _place_beside(
+        Taint.model_validate({"key": key, "effect": effect}),
+        tolerations=(Toleration(operator="Exists"),),
+    )
 
 
 @cases(

@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.messages.nodes import Taint
 from schemas.messages.objects import WorkloadState
-from schemas.messages.pods import PodLifecycle
+from schemas.messages.pods import PodLifecycle, Toleration
 from tests.cases.case import case, cases
 from tests.cases.cluster import MEMORY, Cluster, make_pod, moving
 from tests.streams.builders import CLUSTER, RAW_ALLOCATABLE, controlled_by
@@ -84,6 +84,24 @@ def move(given: tuple[str, str, dict[str, Any], dict[str, tuple[str, float]]]) -
     hot = " ".join(name for name in cluster.nodes if cluster.hot(name)) or "none"
     skipped = sum(pool.nodes["skipped"] for pool in cluster.round.pools[:1])
     return f"{cluster.moves()}; hot {hot}; skipped {skipped}"
+
+
+@cases(
+    "2.tolerated target",
+    *(
+        (f"the same, and the pod tolerates everything; n2 has {key}:{effect}", (key, effect), "a n1->n3")
+        for key, effect in (
+            ("DeletionCandidateOfClusterAutoscaler", "PreferNoSchedule"),
+            ("ToBeDeletedByClusterAutoscaler", "NoSchedule"),
+            ("karpenter.sh/disrupted", "NoSchedule"),
+        )
+    ),
+)  # fmt: skip
+def never_move_to_leaving_nodes(taint: tuple[str, str]) -> str:
+    key, effect = taint
+    cluster = make(moving(), _avoided(effect, key), {})
+    cluster.pod("a", "n1", 20, tolerations=(Toleration(operator="Exists"),))
+    return cluster.minutes().moves()
 
 
 @cases(
