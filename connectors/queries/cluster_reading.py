@@ -225,7 +225,7 @@ def _read_states(records: ClusterRecords, newest: _Newest) -> None:
             complete = complete or message.list_id
         elif message.list_id == complete:
             break
-    records.nodes = {name: each for name, each in states.items() if each.event != "removed"}
+    records.nodes = {name: state for name, state in states.items() if state.event != "removed"}
 
 
 def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
