@@ -1,5 +1,7 @@
 """Metrics that lie or are missing, as both stages take them."""
 
+from typing import Any
+
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage
