@@ -11,7 +11,7 @@ which happens with each placement. The best node is the same in both ways, becau
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -63,12 +63,8 @@ class Ranking:
         """Total of a node that some filter refuses."""
         self._lowest: float | None = None
         """Lowest raw score of the nodes that pass; None if it has to be computed."""
-        self._relevant_filters = [
-            (number, plugin.reason, prepared, plugin.watches)
-            for number, (plugin, prepared) in enumerate(self._filters, start=1)
-            if plugin.can_refuse(prepared)
-        ]
-        """Filters that may refuse this kind, with their positions among all filters, from 1."""
+        self._relevant_filters: list[tuple[int, Callable[..., str | None], Any, int]] | None = None
+        """Filters that may refuse this kind, with their positions among all filters, from 1; None before a change."""
         self.strict: Ranking | None = None
         """The ranking by all filters, if this one is without some of them."""
         self.generation = -1
@@ -169,6 +165,12 @@ class Ranking:
     def _revise(self, changes: Mapping[int, int]) -> None:
         """Recompute changed rows; `changes` are the changed parts of the node by row."""
         refusals = self._refusals if self._refusals is not None else self._index_refusals()
+        if self._relevant_filters is None:
+            self._relevant_filters = [
+                (number, plugin.reason, prepared, plugin.watches)
+                for number, (plugin, prepared) in enumerate(self._filters, start=1)
+                if plugin.can_refuse(prepared)
+            ]
         stretched = False
         for row, change in changes.items():
             before = refusals[row]

@@ -45,7 +45,7 @@ class _Prepared(NamedTuple):
 class LoadAwareScore(Score):
     name = LOAD_AWARE
     watches = Change.ALL
-    columns = ("_factor", "_free", "_rows", "_wide")
+    columns = ("_factor", "_free", "_rows", "_wide", "_zeros")
 
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
@@ -59,6 +59,8 @@ class LoadAwareScore(Score):
         """Capacity - expected usage + `_SLACK`, shape (views, resources, nodes)."""
         self._factor: FloatArray = np.zeros((len(resources), 0))
         """100 / capacity; 0 if the node scores 0 for any pod; shape (resources, nodes)."""
+        # An array, because comparing with a number takes numpy twice as long.
+        self._zeros: FloatArray = np.zeros((len(resources), 0))
         self._wide: BoolArray = np.zeros(0, dtype=np.bool_)
         """Nodes with figures below 0 or above `_EXACT_MAX`, which are scored one by one."""
         self._rows: list[tuple[Vector, tuple[Vector | None, Vector | None]] | None] = []
@@ -116,7 +118,7 @@ class LoadAwareScore(Score):
         percent = self._free[prepared.view] - estimate[:, np.newaxis]
         percent *= self._factor
         np.floor(percent, out=percent)
-        np.maximum(percent, 0.0, out=percent)
+        np.maximum(percent, self._zeros, out=percent)
         mean: FloatArray | None = None
         for index, weight in enumerate(self._weights):
             if weight:

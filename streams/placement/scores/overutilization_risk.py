@@ -11,7 +11,7 @@ The last term decides between nodes without risk. The raw score is 1 / (sum of t
 that would be overloaded does not make all others equal.
 
 The increases of one resource depend only on the mean and variance of the pod. Kinds of pods with equal
-requests share them: increases that are needed a second time are cached, and recomputed for changed nodes.
+requests share them: the latest increases are cached, and recomputed for changed nodes.
 """
 
 from collections.abc import Sequence
@@ -45,10 +45,9 @@ LEAST = 0.0000001
 #: to be hot. So nodes of known usage come first, and the others are ordered by requests.
 UNKNOWN_COST = 2.0
 
-#: Cached increases, and their bytes.
-CACHED_MAX, CACHED_BYTES_MAX = 128, 16 * 1024 * 1024
-#: Increases that were needed once, and are cached if they are needed again.
-_SEEN_MAX, _KEY_BYTES = 1_024, 200
+#: Cached increases, and their bytes. Of more increases, the oldest would be used after so many placements
+#: that they have to be recomputed for all nodes.
+CACHED_MAX, CACHED_BYTES_MAX = 32, 16 * 1024 * 1024
 #: With more changed nodes than this share of all, cached increases are recomputed for all nodes.
 _RECOMPUTE_SHARE = 1 / 100
 
@@ -98,13 +97,11 @@ class OverutilizationRiskScore(Score):
         """1 / capacity, scaled as means are."""
         self._square: FloatArray = np.zeros(shape)
         """1 / capacity^2, scaled as variances are."""
-        self._allocate(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures above by resource, by row."""
         self._inputs: list[list[tuple[int, float, float, bool]] | None] = []
         """Capacity, mean, variance and whether usage is known, from which `_rows` was computed."""
         self._cached = SizedCache[_Key, CachedIncreases](CACHED_BYTES_MAX, CACHED_MAX)
-        self._seen = SizedCache[_Key, bool](_SEEN_MAX * _KEY_BYTES, _SEEN_MAX)
         self._changed: list[int] = []
         """Rows that have changed since the oldest cached increases; may contain rows twice."""
 
@@ -114,16 +111,9 @@ class OverutilizationRiskScore(Score):
 
     def relayout(self, source: IntArray) -> None:
         super().relayout(source)
-        self._allocate(source.size)
-        self._forget()
-
-    def _allocate(self, size: int) -> None:
-        work: FloatArray = np.empty((len(self._resources) + 1, size))
-        self._spread: FloatArray = work[-1]
-        columns = self._mean, self._variance, self._before, self._per_unit, self._square, work[:-1]
-        self._columns_by_resource: list[tuple[FloatArray, ...]] = list(zip(*columns, strict=True))
         # An array, because comparing with a number takes numpy twice as long.
-        self._most: FloatArray = np.full(size, -self._least)
+        self._most: FloatArray = np.full(source.size, -self._least)
+        self._forget()
 
     def _forget(self) -> None:
         self._cached.clear()
@@ -208,10 +198,7 @@ class OverutilizationRiskScore(Score):
         return self._cost(after, square * variance + own_variance) + self._tie * after - before
 
     def _negative_increases(self, index: int, mean: float, variance: float) -> FloatArray:
-        """Return -increase of one resource for all nodes, shape (nodes,).
-
-        Callers must not change the array. The next call may overwrite it.
-        """
+        """Return -increase of one resource for all nodes, shape (nodes,); callers must not change it."""
         key = index, mean, variance
         cached = self._cached.renew(key)
         if cached is not None:
@@ -223,18 +210,13 @@ class OverutilizationRiskScore(Score):
                     cached.values[row] = -self._increase(figures[index], mean, variance)
                 cached.position = len(self._changed)
                 return cached.values
-        means, variances, before, per_unit, square, after = self._columns_by_resource[index]
-        spread = self._spread
-        np.multiply(per_unit, mean, out=after)
-        after += means
-        np.multiply(square, variance, out=spread)
-        spread += variances
+        after: FloatArray = self._per_unit[index] * mean
+        after += self._mean[index]
+        spread: FloatArray = self._square[index] * variance
+        spread += self._variance[index]
         cost = self._costs.costs(after, spread)
         after *= self._ties
         after += cost
-        np.subtract(before, after, out=after)
-        if cached is not None or self._seen.get(key):
-            self._cached.put(key, CachedIncreases(after.copy(), len(self._changed)), after.nbytes)
-        else:
-            self._seen.put(key, True, _KEY_BYTES)
+        np.subtract(self._before[index], after, out=after)
+        self._cached.put(key, CachedIncreases(after, len(self._changed)), after.nbytes)
         return after

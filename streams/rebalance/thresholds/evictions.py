@@ -22,11 +22,13 @@ from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNodeOutcome, R
 from streams.rebalance.targets import Fit, Targets
 from streams.rebalance.thresholds.order import HotPods, pod_weights
 from streams.rebalance.thresholds.pool_round import PoolRound
-from streams.stage.arrays import BoolArray, FloatArray
+from streams.stage.arrays import BoolArray, FloatArray, IntArray
 
 #: Most pods that one phase of a pool sorts, as a multiple of those that may be checked: on most nodes
 #: only some pods are checked.
 ORDERED_PER_CHECKED = 5
+#: Hot nodes whose pods are packed and sorted at once: a round that reaches a limit packs no others.
+NODES_PACKED = 32
 #: Pods that are checked in the time of one unit of `Fit.take_units`.
 PODS_PER_UNIT = 4
 #: Reason if no pod of a node is checked in this round.
@@ -57,7 +59,7 @@ class Evictions:
             prod_used = nodes.prod_usage[:, targets] + expected
             self.prod_room = limits.prod_high[:, targets] - prod_used
         watched = [name in pool.thresholds.high for name in nodes.resources]
-        self.names = [pool.names[position] for position in targets.tolist()]
+        self.names = self.inputs.columns.names[nodes.rows[targets]]
         self.node_fit = pool.shared.args.node_fit
         self.fit = Fit(
             self.inputs.columns,
@@ -107,18 +109,33 @@ class Evictions:
 
     def _run_phase(self, phase: Phase) -> None:
         acting = self.pool.acting[phase]
-        if not acting:
-            return
         hot = [node for node in self.pool.outcome.hot if node.acting and node.phase == phase]
-        columns, budget = self.inputs.columns, self.inputs.budget
-        rows = self.pool.nodes.rows[acting].tolist()
-        sizes = [len(columns.nodes[row].pods.held) for row in rows]
+        nodes, budget = self.inputs.columns.nodes, self.inputs.budget
+        sizes = [len(nodes[row].pods.held) for row in self.pool.nodes.rows[acting]]
         positions = budget.choose(sizes, ORDERED_PER_CHECKED)
         for position in set(range(len(hot))).difference(positions):
             hot[position].ended = LATER
-        hot = [hot[position] for position in positions]
-        chosen = [acting[position] for position in positions]
-        figures = [columns.nodes[rows[position]] for position in positions]
+        for number, position in enumerate(positions):
+            if self.outcome.ended or budget.is_spent:
+                hot[position].ended = self.outcome.ended or CHECKED_MAX
+                continue
+            column = number % NODES_PACKED
+            if column == 0:
+                part = [acting[index] for index in positions[number : number + NODES_PACKED]]
+                pods, used, limits, order = self._pack(phase, part)
+                end = 0
+            begin, end = end, end + sizes[position]
+            checks = _HotNode(
+                self, hot[position], pods, acting[position], limits[:, column].tolist()
+            )
+            checks.run(used[:, column].tolist(), order[begin:end], range(begin, end))
+
+    def _pack(
+        self, phase: Phase, chosen: list[int]
+    ) -> tuple[HotPods, IntArray, IntArray, list[int]]:
+        """Return the pods of hot nodes, usage and limits of the nodes, and the order of the pods."""
+        columns = self.inputs.columns
+        figures = [columns.nodes[row] for row in self.pool.nodes.rows[chosen].tolist()]
         subtracts_leaving = self.differences.leaving_pods_are_gone
         pods = HotPods(
             figures,
@@ -135,14 +152,7 @@ class Evictions:
                     used[:, position] = np.maximum(remaining, -TOTAL_MAX)
         limits = self.pool.readings.limits[phase][:, chosen]
         order = pods.order((used - limits).astype(np.float64), self.weights)
-        end = 0
-        for position, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):
-            begin, end = end, end + len(node.pods.held)
-            if self.outcome.ended or budget.is_spent:
-                hot_node.ended = self.outcome.ended or CHECKED_MAX
-                continue
-            checks = _HotNode(self, hot_node, pods, chosen[position], limits[:, position].tolist())
-            checks.run(used[:, position].tolist(), order[begin:end], range(begin, end))
+        return pods, used, limits, order
 
 
 class _HotNode:
@@ -157,11 +167,8 @@ class _HotNode:
         limits: list[int],
     ) -> None:
         self.evictions, self.hot, self.pods = evictions, hot, pods
-        self.pool, self.inputs, self.differences = (
-            evictions.pool,
-            evictions.inputs,
-            evictions.differences,
-        )
+        self.pool, self.inputs = evictions.pool, evictions.inputs
+        self.differences = evictions.differences
         self.position, self.limits = position, limits
 
     def run(self, used: list[int], order: list[int], pods: range) -> None:
@@ -241,10 +248,8 @@ class _HotNode:
     def _reserve(self, index: int, phase: Phase) -> tuple[str, str] | None:
         if not self.pods.metered[index]:
             return "unmeasured", "the pod's usage is unknown"
-        targets, group = (
-            self.evictions.targets,
-            self.evictions.fit.group(self.pods.held[index], phase),
-        )
+        targets = self.evictions.targets
+        group = self.evictions.fit.group(self.pods.held[index], phase)
         amounts, prod = self._measured_amounts(index), self.pods.prod[index]
         target = targets.find_target(amounts, group, phase, prod=prod)
         if target is None:
@@ -291,7 +296,8 @@ class _HotNode:
             return False
         target = of_class = None
         if self.differences.planned_targets:
-            target = self._find_target(index)
+            amounts = self.pods.expect_on_target(index)
+            target = self._find_target(index, amounts)
             if target is None:
                 of_class = self._class_without_target(held)
                 if of_class is None:
@@ -315,8 +321,7 @@ class _HotNode:
             self._refuse(index, refused, candidate)
             return False
         if target is not None:
-            amounts, prod = self.pods.expect_on_target(index), self.pods.prod[index]
-            group = self.evictions.fit.group(held, hot.phase)
+            prod, group = self.pods.prod[index], self.evictions.fit.group(held, hot.phase)
             self.evictions.targets.take(target, amounts, group, hot.phase, prod=prod)
         hot.note(Verdict(held.pod, "", "", candidate.target, candidate.usage))
         self.pool.outcome.moves.append(candidate)
@@ -335,11 +340,10 @@ class _HotNode:
 
     # --- targets ----------------------------------------------------------------------------------
 
-    def _find_target(self, index: int) -> int | None:
+    def _find_target(self, index: int, amounts: list[int]) -> int | None:
         """Return the best target for a pod that is not excluded."""
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
-        amounts, prod = self.pods.expect_on_target(index), self.pods.prod[index]
-        group = evictions.fit.group(held, phase)
+        prod, group = self.pods.prod[index], evictions.fit.group(held, phase)
         best = evictions.targets.find_target(amounts, group, phase, prod=prod)
         if best is None:
             return None
@@ -359,7 +363,7 @@ class _HotNode:
     def _explain_no_target(self, index: int) -> tuple[str, str]:
         """Return gate and message of a pod without a target."""
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
-        if not evictions.names:
+        if not evictions.names.size:
             return "fit", "there is no target, and only batch and free pods leave without one"
         count = int(evictions.targets_in[phase].sum())
         if not count:

@@ -100,8 +100,7 @@ class PoolRound:
 
     def _count_definitions(self) -> dict[str, int]:
         """Count nodes by their definition of memory usage; empty if there is only one."""
-        definitions = self.inputs.columns.memory_is[self.nodes.rows].tolist()
-        counts = Counter(filter(None, definitions))
+        counts = Counter(filter(None, self.inputs.columns.memory_is[self.nodes.rows].tolist()))
         return dict(sorted(counts.items())) if len(counts) > 1 else {}
 
     # --- figures ----------------------------------------------------------------------------------
