@@ -14,7 +14,13 @@ from tests.streams.builders import tick
 
 #: What gates name, by which an outcome is shortened.
 _NAMED = (
-    *("do-not-disrupt", "safe-to-evict", "prefer-no-eviction", "kubernetes.io/evict"),
+    *(
+        "do-not-disrupt",
+        "safe-to-evict",
+        "prefer-no-eviction",
+        "kubernetes.io/evict",
+        "karpenter.sh/do-not-evict",
+    ),
     *("no owner", "Job", "disruption budget", "replicas", "scheduler"),
 )
 _Object = tuple[str, dict[str, Any]]
@@ -71,6 +77,7 @@ _WEB = {"labels": {"app": "web"}}
 @cases(
     "38.annotation",
     ("karpenter.sh/do-not-disrupt: true", {"karpenter.sh/do-not-disrupt": "true"}, "stays: do-not-disrupt"),
+    ("karpenter.sh/do-not-evict: true, its name before", {"karpenter.sh/do-not-evict": "true"}, "stays: karpenter.sh/do-not-evict"),
     ("karpenter.sh/do-not-disrupt: false", {"karpenter.sh/do-not-disrupt": "false"}, "leaves"),
     ("cluster-autoscaler.kubernetes.io/safe-to-evict: false",
      {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}, "stays: safe-to-evict"),
