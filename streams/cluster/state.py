@@ -209,7 +209,8 @@ class ClusterState:
             return None
         last, updated_ms = node.usage.metric, metric.updated_at_ms
         last_ms = None if last is None or metric.removed else last.updated_at_ms
-        if updated_ms is not None and last_ms is not None and updated_ms < last_ms:
+        # A last metric that is ahead of the log is one of a clock that was set back.
+        if updated_ms is not None and updated_ms < (last_ms or 0) <= (self.now_ms or 0):
             text = f"updated_at_ms is {updated_ms}, but a metric of {last_ms} was applied before"
             return Refusal("late", text)
         if node.state is None:

@@ -71,7 +71,7 @@ def check_valid(applied: Applied) -> None:
     for topic, category in applied.counts.refused:
         expected = (
             topic == "node-usage" and category in ("late", "limit"),
-            topic == "node-metrics" and category in ("future", "limit"),
+            topic == "node-metrics" and category in ("future", "late", "limit"),
             topic == "scheduling-requests" and category == "limit",
             topic == "migration-requests" and category == "invalid",
         )

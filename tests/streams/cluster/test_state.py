@@ -82,6 +82,12 @@ def test_a_node_that_was_removed_and_added_again_is_unknown() -> None:
     assert here.usage.metric is not None
 
 
+def test_metrics_of_a_clock_that_was_set_back_are_not_late() -> None:
+    world = World(node(), metric(cpu=7_000, seconds=3_600), tick(60))
+    world.send(metric(cpu=10, seconds=60))
+    assert world.state.inventory.nodes["node-1"].usage.metric == metric(cpu=10, seconds=60)
+
+
 @pytest.mark.parametrize(
     ("column", "said"),
     [
