@@ -117,11 +117,6 @@ class WeeklyWindow(PolicyPart):
 Windows = Annotated[Items[WeeklyWindow], Field(max_length=WINDOWS_MAX)]
 
 
-def is_any_open(windows: tuple[WeeklyWindow, ...], at_ms: int) -> bool:
-    """Tell whether one of the windows is open, or the list is empty."""
-    return not windows or any(window.contains(at_ms) for window in windows)
-
-
 def open_minutes(windows: Sequence[WeeklyWindow]) -> int:
     """Return the minutes of a week in which one of the windows is open, as a bit mask."""
     bits = 0

@@ -127,10 +127,6 @@ class PendingRequestRow(Message):
     waits outside of the group of its kind."""
 
 
-#: Resources that pods are counted by: as many as a policy of the largest size can name.
-COUNTED_RESOURCES_MAX = 16_384
-
-
 class WaitingGroupRow(Message):
     """Kind `waiting_groups`: failed attempts to place one kind of waiting pods.
 

@@ -7,7 +7,7 @@ controller, not here.
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -69,7 +69,6 @@ GATES: dict[EvictionGate, str] = {
     "JobFailures": "pods whose eviction counts as a failure of their Job",
     "ScalingDown": "workloads whose replicas were lowered in the last 5 minutes",
 }
-EVICTION_GATES: tuple[str, ...] = get_args(EvictionGate)
 
 #: Priority classes that every cluster has, and their values.
 BUILT_IN_CLASSES = {

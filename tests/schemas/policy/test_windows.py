@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.policy.windows import DAYS, WEEK_MS, WeeklyWindow, is_any_open, opens_after_ms
+from schemas.policy.windows import DAYS, WEEK_MS, WeeklyWindow, opens_after_ms
 
 #: 2026-11-16 was a Monday.
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
@@ -32,7 +32,6 @@ def test_times_are_those_of_the_offset() -> None:
 
 
 def test_a_list_without_windows_is_always_open() -> None:
-    assert is_any_open((), ms(0, 0))
     assert opens_after_ms((), ms(0, 0)) == 0
 
 
