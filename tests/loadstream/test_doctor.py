@@ -125,6 +125,8 @@ def test_a_sound_installation_has_no_error_and_no_warning(kafka_settings: KafkaS
     assert memory.startswith("memory: ")
     assert "notAvailable and workingSet on 1, workingSet on 1" in memory
     assert pods.startswith("pods: 1 of 2")
+    _, findings = examine("bleu")
+    assert "Did you mean blue?" in findings[-1]["text"]
 
 
 def records(**fields: Any) -> ClusterRecords:
