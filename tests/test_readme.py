@@ -78,5 +78,5 @@ def test_what_the_readme_tells_to_paste_ends_in_a_decision_and_an_eviction(tmp_p
     assert "refused: 0" in done.stdout, said
     # Nothing carries evictions out here.
     warnings = [line for line in done.stderr.splitlines() if "warning" in line]
-    assert all("no evictor has reported" in line for line in warnings), said
+    assert all("no evictor is known" in line for line in warnings), said
     assert "has not stopped within" not in log, said

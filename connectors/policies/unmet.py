@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from connectors.kafka.admin import read_groups
 from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.units import count_text, names_text
@@ -32,14 +33,24 @@ def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy
     """Yield a warning for each requirement that the newest records do not meet. Raises BrokerUnavailable."""
     progress = SearchProgress()
     objects = PastMessages(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(progress)
-    outcomes = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX)
-    yield from list_unmet_requirements(policy, objects, outcomes.newest(), progress)
+    needs_evictor = not policy.is_dry_for("request") and not _has_evictor(connection, cluster)
+    yield from list_unmet_requirements(policy, objects, progress, needs_evictor=needs_evictor)
+
+
+def _has_evictor(connection: Connection, cluster: str) -> bool:
+    """Whether an evictor runs; if the broker does not list members, whether one has reported on a command."""
+    (group,) = read_groups(connection, [f"loadstream-evict-{cluster}"]).values()
+    if group.members is not None:
+        return bool(group.members)
+    past = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX)
+    outcomes = (each for each in past.newest() if isinstance(each, CommandOutcome))
+    return any(outcome.command == "evict" for outcome in outcomes)
 
 
 def list_unmet_requirements(
-    policy: Policy, objects: Iterable[Any], outcomes: Iterable[Any], progress: SearchProgress
+    policy: Policy, objects: Iterable[Any], progress: SearchProgress, *, needs_evictor: bool = False
 ) -> Iterator[str]:
-    """See `find_unmet_requirements`. Messages are newest first; `progress` is that of reading `objects`."""
+    """See `find_unmet_requirements`. Objects are newest first; `progress` is that of reading them."""
     schedulers: dict[str, str | None] = {}
     classes: dict[str, bool] = {}
     namespaces: dict[str, bool] = {}
@@ -59,7 +70,11 @@ def list_unmet_requirements(
     yield from _check_schedulers(policy, Counter(filter(None, schedulers.values())))
     yield from _check_namespaces(policy, [name for name, exists in namespaces.items() if exists])
     yield from _check_budgets(policy, sorted(name for name, blocks in budgets.items() if blocks))
-    yield from _check_evictor(policy, outcomes)
+    if needs_evictor:
+        yield (
+            "mode is enforce, but no evictor is known to run: pods are evicted only while `loadstream "
+            "kubernetes evict` runs"
+        )
     where, unless = "on pod-lifecycle", ""
     if not progress.whole:
         where = f"among the newest {progress.records} on pod-lifecycle"
@@ -112,19 +127,6 @@ def _check_budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
         yield (
             f"evictions are forbidden by {count_text(len(blocking), 'disruption budget')}, because all pods "
             f"must be healthy: {names_text(blocking, _NAMED_MAX)}; pods that they cover stay on hot nodes"
-        )
-
-
-def _check_evictor(policy: Policy, outcomes: Iterable[Any]) -> Iterator[str]:
-    """Yield a warning if no evictor seems to run; an evictor also reports on dry commands."""
-    if policy.is_dry_for("request"):
-        return
-    if not any(
-        isinstance(outcome, CommandOutcome) and outcome.command == "evict" for outcome in outcomes
-    ):
-        yield (
-            "mode is enforce, but no evictor has reported on a command so far: pods are evicted only "
-            "while `loadstream kubernetes evict` runs"
         )
 
 

@@ -297,7 +297,7 @@ def _time_of(message: RebalanceRound | MigrationStatus | MoveOutcome) -> int:
 def _read_decisions(records: ClusterRecords, newest: _Newest) -> None:
     progress = SearchProgress()
     since_ms: int | None = None
-    for decision in newest("placement-decisions", PlacementDecision, looked=progress):
+    for decision in newest("placement-decisions", PlacementDecision, progress=progress):
         since_ms = since_ms or decision.decided_at_ms - BACK_MS
         if decision.decided_at_ms < since_ms:
             return

@@ -120,13 +120,17 @@ def _check_kafka(cluster: str | None, *, scan: bool) -> Iterator[Finding]:
 def _check_cluster(connection: "Connection", cluster: str, *, scan: bool) -> Iterator[Finding]:
     from connectors.process import wall_clock
     from connectors.queries.cluster_reading import read_cluster, read_kafka
+    from connectors.queries.presence import search_cluster
     from loadstream.doctor import policy as policies
     from loadstream.doctor import processes
     from loadstream.doctor.pods import check_pods, read_pods
 
     records = read_cluster(connection, read_kafka(connection), cluster, wall_clock.now_ms())
+    unseen = search_cluster(connection, cluster).warning(f"cluster {cluster}")
     policy, finding = policies.read_checked_policy(connection, cluster)
-    yield from processes.check_processes(records, policy)
+    yield from processes.check_processes(records, policy, unseen)
+    if unseen:
+        return
     yield from processes.check_commands(connection, records)
     yield finding
     yield from policies.check_pools(records, policy)

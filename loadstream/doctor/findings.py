@@ -16,9 +16,8 @@ class Finding:
     """What to do; empty: nothing."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.grade:8} {self.check}: {self.text}{f'. {self.advice}' if self.advice else ''}"
-        )
+        end = " " if self.text.endswith((".", "?")) else ". "
+        return f"{self.grade:8} {self.check}: {self.text}{end + self.advice if self.advice else ''}"
 
 
 def ok(check: str, text: str) -> Finding:

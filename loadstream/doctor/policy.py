@@ -87,9 +87,7 @@ def check_windows(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
     metrics = [metric for metric in records.metrics.values() if metric.usage is not None]
     if not metrics:
         return
-    advice = (
-        "Nodes report a window when their samples span half of it; otherwise choose another window"
-    )
+    advice = "Wait until the samples of nodes span half of the window, or choose another window"
     reported = [
         {(window.duration_ms, kind) for window in metric.aggregated for kind in window.usage}
         for metric in metrics

@@ -26,13 +26,18 @@ _COMMANDS_MAX = 500
 _GRACE_MS = 10_000
 
 
-def check_processes(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
-    """Check the worker, the duties and the measurements of a cluster by its readable records."""
+def check_processes(
+    records: ClusterRecords, policy: Policy, unseen: str | None = None
+) -> Iterator[Finding]:
+    """Check the worker, the duties and the measurements of a cluster by its readable records.
+
+    `unseen` is the sentence for a cluster that no producer names.
+    """
     if "clock" not in records.unreadable:
         yield from _check_worker(records)
     yield from _check_duties(records, policy)
     if not records.unreadable & {"node-state", "node-metrics"}:
-        yield from _check_measurements(records, policy)
+        yield from _check_measurements(records, policy, unseen)
 
 
 def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
@@ -114,12 +119,14 @@ def _report_missing_duty(
     return (error if is_needed else warning)(duty, f"{state}: {effect}", advice)
 
 
-def _check_measurements(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
+def _check_measurements(
+    records: ClusterRecords, policy: Policy, unseen: str | None
+) -> Iterator[Finding]:
     total, fresh = len(records.nodes), _count_fresh_nodes(records, policy)
     if not total:
         yield error(
             "nodes",
-            f"no record names a node of cluster {records.cluster}",
+            unseen or f"no record names a node of cluster {records.cluster}",
             "Start `loadstream kubernetes watch`, or check the cluster's name",
         )
     elif fresh < total:

@@ -198,9 +198,8 @@ def _print_lines(
                 echo(str(finding))
     kinds = ("ok", "unknown", "differs", "missing")
     counted = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in kinds if kind in verdicts)
+    if connection.embedded:
+        counted = counted.replace("unknown", "exist")
     echo(f"{len(report)} topics: {counted}")
     if connection.embedded:
-        echo(
-            "This is the embedded broker: topics exist and have their partitions, but retention, "
-            "compaction and size limits are unknown there and not enforced."
-        )
+        echo("The embedded broker does not enforce retention, compaction and size limits.")

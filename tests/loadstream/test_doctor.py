@@ -125,6 +125,8 @@ def test_a_sound_installation_has_no_error_and_no_warning(kafka_settings: KafkaS
     assert memory.startswith("memory: ")
     assert "notAvailable and workingSet on 1, workingSet on 1" in memory
     assert pods.startswith("pods: 1 of 2")
+    _, findings = examine("bleu")
+    assert "Did you mean blue?" in findings[-1]["text"]
 
 
 def records(**fields: Any) -> ClusterRecords:
@@ -246,6 +248,7 @@ def test_a_duty_that_has_ended_is_named(real_settings: KafkaSettings) -> None:
     write(real_settings, enforce)
     with running_duties(real_settings, "watch", "collect", "bind", "evict"):
         assert set(errors(CLUSTER)) == {"policy"}  # no worker is there that applies it
+        assert "no evictor" not in str(warnings(CLUSTER))
     with running_duties(real_settings, "watch", "collect", "bind"):
         assert errors(CLUSTER)["evict"].startswith("no process runs any more: nothing is evicted")
         assert not errors(CLUSTER).keys() & {"watch", "collect", "bind"}
@@ -274,13 +277,16 @@ def test_doctor_names_evictions_that_are_not_executed(kafka_settings: KafkaSetti
         )
         for number in range(2)
     ]  # fmt: skip
-    write(kafka_settings, *commands)
+    enforce = PolicyRecord(cluster=CLUSTER, document="mode: enforce", applied_at_ms=now_ms)
+    write(kafka_settings, enforce, *commands)
+    assert "no evictor is known to run" in str(warnings(CLUSTER))
     outcome = CommandOutcome(
         command_id="command-0", cluster=CLUSTER, command="evict", result="done", happened_at_ms=now_ms,
         pod=PodRef(namespace="shop", name="web-0", uid="uid-0"),
     )  # fmt: skip
     write(kafka_settings, outcome)
     assert errors(CLUSTER)["commands"].startswith("1 of the newest 2 evictions expired")
+    assert "no evictor" not in str(warnings(CLUSTER))
 
 
 def test_pools_and_windows_that_do_not_fit_the_nodes_are_named() -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from connectors.kafka.cluster_records import SearchProgress
 from connectors.policies.unmet import list_unmet_requirements
-from schemas.messages.commands import CommandOutcome
 from schemas.messages.objects import DisruptionBudget, NamespaceState, PriorityClassState
-from schemas.messages.pods import Pod, PodLifecycle, PodRef
+from schemas.messages.pods import Pod, PodLifecycle
 from schemas.policy import read_policy
 
 _REBALANCING = "rebalance: {lowThresholds: {cpu: 40}, highThresholds: {cpu: 70}}\n"
@@ -18,10 +17,10 @@ _BLOCKED = DisruptionBudget(
 )
 
 
-def warned(document: str, *objects: Any, outcomes: tuple[Any, ...] = ()) -> list[str]:
+def warned(document: str, *objects: Any) -> list[str]:
     looked = SearchProgress(len(objects), whole=True)
     policy = read_policy(document)
-    return list(list_unmet_requirements(policy, reversed(objects), outcomes, looked))
+    return list(list_unmet_requirements(policy, reversed(objects), looked))
 
 
 def pods(*schedulers: str) -> list[PodLifecycle]:
@@ -87,13 +86,3 @@ def test_budgets_that_forbid_evictions_and_names_that_are_not_there_are_named() 
         found.remove(budget)
         (other,) = found
         assert other.startswith(f"{field} names {name}, ")
-
-
-def test_an_enforced_policy_without_an_evictor_has_a_warning() -> None:
-    outcome = CommandOutcome(
-        command_id="e-12345678", cluster="east", command="evict", result="dry", happened_at_ms=1_795_000_000_000,
-        pod=PodRef(namespace="a", name="p0", uid="u0"),
-    )  # fmt: skip
-    (found,) = warned("mode: enforce")
-    assert "no evictor" in found
-    assert warned("mode: enforce", outcomes=(outcome,)) == []
