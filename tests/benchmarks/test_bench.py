@@ -11,6 +11,6 @@ def test_what_is_sent_is_read_once_and_to_the_end(broker: RunningBroker) -> None
         Sender(broker.settings).send(records)
         came: list[bytes] = []
         while len(came) < len(records):
-            came += (each.value for each in live.arrivals(5.0))
+            came += (item.value for item in live.arrivals(5.0))
     with Receiver(broker.settings, ["scheduling-requests"], from_beginning=True) as late:
-        assert [each.value for each in late.whole()] == came == [each.value for each in records]
+        assert [item.value for item in late.whole()] == came == [item.value for item in records]
