@@ -100,7 +100,7 @@ def _measure(world: DenseCluster, build: Build, n: int, m: int) -> dict[str, flo
     for record in build(world, n, m):
         apply(record, "record")
     for number in range(0, NODES, HOT_EVERY):
-        pods = [pod(f"{number}-{place}", node=name(number)) for place in range(PODS_PER_NODE)]
+        pods = [pod(f"{number}-{index}", node=name(number)) for index in range(PODS_PER_NODE)]
         fresh = metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms})
         world.apply(world.record("node-metrics", fresh))
     for _ in range(_TICKS):
@@ -114,9 +114,9 @@ def _measure(world: DenseCluster, build: Build, n: int, m: int) -> dict[str, flo
 def _hot_pods(world: DenseCluster, count: int, fields: Callable[[int], dict[str, Any]]) -> Records:
     """The first pods of hot nodes change."""
     for number in range(count):
-        hot, place = divmod(number, PODS_PER_NODE)
+        hot, index = divmod(number, PODS_PER_NODE)
         at = HOT_EVERY * hot
-        yield world.running(pod(f"{at}-{place}", node=name(at), **fields(number)))
+        yield world.running(pod(f"{at}-{index}", node=name(at), **fields(number)))
 
 
 def _requests(world: DenseCluster, count: int, fields: Callable[[int], dict[str, Any]]) -> Records:
@@ -148,8 +148,8 @@ def _above(count: int, number: int) -> dict[str, Any]:
 
 def _tolerant(count: int, number: int) -> dict[str, Any]:
     keys = (f"key-{at}" for at in range(count - 1))
-    own = Toleration(key=f"own-{number}", operator="Exists")
-    return {"tolerations": (*(Toleration(key=key, operator="Exists") for key in keys), own)}
+    toleration = Toleration(key=f"own-{number}", operator="Exists")
+    return {"tolerations": (*(Toleration(key=key, operator="Exists") for key in keys), toleration)}
 
 
 def _taints(count: int, number: int) -> tuple[Taint, ...]:
@@ -189,8 +189,8 @@ def _victim(number: int) -> dict[str, Any]:
 def _budgets(world: DenseCluster, count: int, **fields: Any) -> Records:
     """Budgets that name one label, and differ in another one that no pod has."""
     for number in range(count):
-        own = SelectorRequirement(key="other", operator="NotIn", values=(f"{number}", "x"))
-        selector = PodSelector(match_labels={"app": "victim"}, match_expressions=(own,))
+        requirement = SelectorRequirement(key="other", operator="NotIn", values=(f"{number}", "x"))
+        selector = PodSelector(match_labels={"app": "victim"}, match_expressions=(requirement,))
         budget = DisruptionBudget(cluster=CLUSTER, namespace="default", name=f"b-{number}", selector=selector, **fields)  # fmt: skip
         yield world.record("pod-lifecycle", budget)
 
@@ -304,7 +304,7 @@ def _budgets_unmatched(world: DenseCluster, n: int, m: int) -> Records:
 def _budgets_drain(world: DenseCluster, n: int, m: int) -> Records:
     yield from _budgets(world, n)
     yield from (
-        world.running(pod(f"0-{place}", node=name(0), **_victim(place))) for place in range(m)
+        world.running(pod(f"0-{index}", node=name(0), **_victim(index))) for index in range(m)
     )
 
 

@@ -11,10 +11,7 @@ def test_what_is_sent_is_read_once_and_to_the_end(broker: RunningBroker) -> None
         Sender(broker.settings).send(records)
         came: list[bytes] = []
         while len(came) < len(records):
-            came += (each.value for each in live.receive(5.0))
+            came += (record.value for record in live.receive(5.0))
     with Receiver(broker.settings, ["scheduling-requests"], from_beginning=True) as late:
-        assert (
-            [record.value for record in late.receive_all()]
-            == came
-            == [record.value for record in records]
-        )
+        sent = [record.value for record in records]
+        assert [record.value for record in late.receive_all()] == came == sent

@@ -14,8 +14,8 @@ def test_the_documents_show_what_was_measured() -> None:
 
 
 def test_every_figure_that_is_kept_is_one_that_make_bench_prints() -> None:
-    known = {*placement.benchmarks(), *rebalance.benchmarks(), *through_a_broker.benchmarks()}
-    assert set(FIGURES) <= known
+    names = {*placement.benchmarks(), *rebalance.benchmarks(), *through_a_broker.benchmarks()}
+    assert set(FIGURES) <= names
 
 
 def test_readme_and_the_page_of_benchmarks_show_the_same_figures() -> None:

@@ -70,7 +70,7 @@ def main() -> int:
 
 def _one(seed: int, name: str) -> Outcome | str:
     """One run, reported; the reason if it has no verdict."""
-    scenario = next(each for each in SCENARIOS if each.name == name)
+    scenario = next(entry for entry in SCENARIOS if entry.name == name)
     directory = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-{seed}-"))
     # Clients report brokers that are away at length, which is what is wanted here.
     logging.basicConfig(filename=directory / "client.log", force=True)
@@ -84,14 +84,14 @@ def _one(seed: int, name: str) -> Outcome | str:
         return f"{type(error).__name__}: {error}"
     for problem in outcome.verdict.problems:
         print(f"  WRONG: {problem[:_PROBLEM_CHARACTERS]}")
-    print(f"  {', '.join(f'{count} {what}' for what, count in outcome.verdict.figures.items())}")
+    print(f"  {', '.join(f'{count} {name}' for name, count in outcome.verdict.figures.items())}")
     print(
         f"  {outcome.verdict.figures['evictions commanded']} evictions commanded, "
         f"{outcome.verdict.figures['evictions executed']} executed; {outcome.migrating} of "
         f"{len(outcome.ended)} kills landed with migrations live"
     )
     print(f"  fullest node: {outcome.verdict.fullest_percent} % of its CPU taken")
-    print(f"  {', '.join(f'{what} {seconds:.0f} s' for what, seconds in outcome.seconds.items())}")
+    print(f"  {', '.join(f'{name} {seconds:.0f} s' for name, seconds in outcome.seconds.items())}")
     if outcome.verdict.problems:
         print(f"  logs are in {directory}", flush=True)
     else:

@@ -73,8 +73,8 @@ class Capacity:
                 )
                 self._size[message.pod.uid] = cpu, memory
             case CommandOutcome() if message.result != "done":
-                taken = self._taken.get(message.pod.uid)
-                if taken is not None and taken.decision_id == message.command_id:
+                claim = self._taken.get(message.pod.uid)
+                if claim is not None and claim.decision_id == message.command_id:
                     del self._taken[message.pod.uid]
             case PodLifecycle(event="finished" | "deleted"):
                 self._taken.pop(message.pod.uid, None)
@@ -97,8 +97,8 @@ class Capacity:
             yield f"pod {uid} was placed while it held room on {self._taken[uid].node}"
         node = decision.node or ""
         self._taken[uid] = _Taken(node, decision.decision_id, *self._size[uid])
-        on_it = [each for each in self._taken.values() if each.node == node]
-        sums = sum(each.cpu_millicores for each in on_it), sum(each.memory_bytes for each in on_it)
+        on_it = [item for item in self._taken.values() if item.node == node]
+        sums = sum(item.cpu_millicores for item in on_it), sum(item.memory_bytes for item in on_it)
         cpu, memory = self._allocatable[node]
         self.fullest_percent = max(self.fullest_percent, 100 * sums[0] // cpu)
         if sums[0] > cpu or sums[1] > memory:

@@ -56,28 +56,28 @@ class _Facts:
 
 def look(history: History) -> Found:
     """Look at all partitions."""
-    found = Found()
+    findings = Found()
     for partition in range(history.partitions):
         facts = _facts(history, partition)
-        found.problems += [
+        findings.problems += [
             list(_ids(facts)),
             list(_executed(facts)),
             list(_replaced(facts)),
         ]
         real = [command for command in facts.commands if not command.dry_run]
         last = facts.last().values()
-        found.figures.update(
+        findings.figures.update(
             {
                 "evictions commanded": len(real),
                 "further attempts": sum(command.attempt > 1 for command in real),
                 "dry commands": len(facts.commands) - len(real),
                 "evictions executed": len(facts.done),
                 "migrations": len(last),
-                "migrations with room": sum(each.mode == "ReservationFirst" for each in last),
-                "migrations succeeded": sum(each.phase == "Succeeded" for each in last),
+                "migrations with room": sum(status.mode == "ReservationFirst" for status in last),
+                "migrations succeeded": sum(status.phase == "Succeeded" for status in last),
             }
         )
-    return found
+    return findings
 
 
 def _facts(history: History, partition: int) -> _Facts:

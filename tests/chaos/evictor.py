@@ -97,8 +97,8 @@ class Evictor:
         for number in range(NODES_PER_CLUSTER):
             node = self._plan.node(cluster, number).node
             here = [pod for pod in pods if pod.node == node]
-            said = services.metric(cluster, node, here, _now_ms(), hot=number == hot)
-            await self._send("node-metrics", said)
+            metric = services.metric(cluster, node, here, _now_ms(), hot=number == hot)
+            await self._send("node-metrics", metric)
 
     async def work(self) -> None:
         """Send what is due: also while no steps are taken, as nodes report whatever happens."""
@@ -146,9 +146,9 @@ class Evictor:
         self._later(f"{pod.uid}/gone", lambda: self._send("pod-lifecycle", gone))
         self._later(f"{pod.uid}/new", lambda: self._ask(cluster, services.replacement(pod)))
 
-    def _later(self, what: str, act: Callable[[], Awaitable[None]]) -> None:
+    def _later(self, action: str, act: Callable[[], Awaitable[None]]) -> None:
         self._count += 1
-        due_s = time.monotonic() + _DELAY_S * self._plan.drawn(what)
+        due_s = time.monotonic() + _DELAY_S * self._plan.drawn(action)
         heapq.heappush(self._due, (due_s, self._count, act))
 
     async def _outcome(self, command: EvictionCommand, result: Any, reason: str) -> None:
@@ -183,10 +183,10 @@ class Evictor:
             pods = self._running[request.cluster]
             about = {"pod": _reference(pods[_pick(list(pods), request.drawn)])} if pods else None
         elif request.action == "abort":
-            own = [
-                each.migration_id for each in self._live.values() if each.cluster == request.cluster
+            ids = [
+                move.migration_id for move in self._live.values() if move.cluster == request.cluster
             ]
-            about = {"migration_id": _pick(own, request.drawn)} if own else None
+            about = {"migration_id": _pick(ids, request.drawn)} if ids else None
         else:
             node = self._plan.node(request.cluster, int(request.drawn * NODES_PER_CLUSTER)).node
             drains = request.action == "drain"

@@ -67,7 +67,7 @@ async def read(kafka: KafkaSettings, changed: Changed) -> History:
 
 
 async def _read(kafka: KafkaSettings, names: Sequence[str]) -> dict[Partition, list[InputRecord]]:
-    places = [TopicPartition(name, each) for name in names for each in range(kafka.partitions)]
+    places = [TopicPartition(name, index) for name in names for index in range(kafka.partitions)]
     consumer = AIOKafkaConsumer(enable_auto_commit=False, **kafka.aiokafka_options())
     await consumer.start()
     try:
@@ -82,20 +82,20 @@ async def _read(kafka: KafkaSettings, names: Sequence[str]) -> dict[Partition, l
 async def _read_to(
     consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]
 ) -> dict[Partition, list[InputRecord]]:
-    found: dict[Partition, list[InputRecord]] = {}
+    records_of: dict[Partition, list[InputRecord]] = {}
     while await _behind(consumer, ends):
-        for place, records in (await consumer.getmany(timeout_ms=200)).items():
-            found.setdefault((place.topic, place.partition), []).extend(
+        for partition, records in (await consumer.getmany(timeout_ms=200)).items():
+            records_of.setdefault((partition.topic, partition.partition), []).extend(
                 InputRecord(
-                    each.topic, each.partition, each.offset, each.key, each.value, each.timestamp
+                    item.topic, item.partition, item.offset, item.key, item.value, item.timestamp
                 )
-                for each in records
+                for item in records
             )
-    return found
+    return records_of
 
 
 async def _behind(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> bool:
-    return any([await consumer.position(place) < end for place, end in ends.items()])
+    return any([await consumer.position(partition) < end for partition, end in ends.items()])
 
 
 def rows_of(records: Iterable[InputRecord]) -> dict[str, bytes]:

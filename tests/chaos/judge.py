@@ -49,10 +49,10 @@ class Verdict:
 
     def say(self, problems: Iterable[str]) -> None:
         """Add problems of one kind."""
-        found = list(problems)
-        self.problems += found[:_REPORTED_MAX]
-        if len(found) > _REPORTED_MAX:
-            self.problems.append(f"... and {len(found) - _REPORTED_MAX} more like these")
+        messages = list(problems)
+        self.problems += messages[:_REPORTED_MAX]
+        if len(messages) > _REPORTED_MAX:
+            self.problems.append(f"... and {len(messages) - _REPORTED_MAX} more like these")
 
 
 class _Inputs:
@@ -67,7 +67,7 @@ class _Inputs:
         while ahead and ahead[0].offset <= last_offset:
             yield ahead.popleft()
 
-    def left(self) -> Iterator[str]:
+    def list_remaining(self) -> Iterator[str]:
         """Topics of which something was not applied. The clock ends in ticks that came too late."""
         for topic, ahead in self._ahead.items():
             if ahead and topic != "clock":
@@ -79,10 +79,10 @@ def judge(history: History) -> Verdict:
     verdict = Verdict()
     _judge_journal(history, verdict)
     verdict.say(_foreign(history))
-    found = windows.look(history)
-    verdict.say(found.outputs)
-    verdict.say(found.rows)
-    verdict.figures.update(found.figures)
+    comparison = windows.look(history)
+    verdict.say(comparison.outputs)
+    verdict.say(comparison.rows)
+    verdict.figures.update(comparison.figures)
     moved = evictions.look(history)
     for problems in moved.problems:
         verdict.say(problems)
@@ -105,7 +105,7 @@ def _judge_journal(history: History, verdict: Verdict) -> None:
 
 def _judge_partition(history: History, partition: int, verdict: Verdict) -> list[OutputRecord]:
     """Judge one partition; return the outputs in its journal."""
-    entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
+    entries = [(record.offset, record.value) for record in history.of(journal.TOPIC, partition)]
     tail = journal.read_tail(journal.JournalReader(journal.JournalPosition()), entries)
     inputs = _Inputs(history, partition)
     verification = Verification(partition, history.partitions)
@@ -115,7 +115,7 @@ def _judge_partition(history: History, partition: int, verdict: Verdict) -> list
     if difference is not None:
         verdict.say(format_lines(ReplayResult(partition, summary, difference)))
     else:
-        verdict.say(f"partition {partition}, {problem}" for problem in inputs.left())
+        verdict.say(f"partition {partition}, {problem}" for problem in inputs.list_remaining())
     verdict.say(_tables(history, partition, tail))
     verdict.say(_order(history, partition, tail.outputs))
     capacity = Capacity(partition, history.partitions)
@@ -162,13 +162,13 @@ def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[st
 def _order(history: History, partition: int, outputs: list[OutputRecord]) -> Iterator[str]:
     """Topics whose first copies are not published in the journal's order."""
     for topic in SAID:
-        first = dict.fromkeys(each.value for each in history.of(topic, partition))
-        wanted = [
-            each.value
-            for each in outputs
-            if each.topic == topic and (each.value in first or not _gone(history, each))
+        first = dict.fromkeys(record.value for record in history.of(topic, partition))
+        expected = [
+            output.value
+            for output in outputs
+            if output.topic == topic and (output.value in first or not _gone(history, output))
         ]
-        if list(first) != list(dict.fromkeys(wanted)):
+        if list(first) != list(dict.fromkeys(expected)):
             yield f"{topic}/{partition}: first copies are not in the journal's order"
 
 
@@ -187,19 +187,19 @@ def _published(
 ) -> Iterator[str]:
     """Outputs that were published and not recorded, or recorded and not published."""
     published = Counter(
-        (topic, each.key or b"", each.value or b"")
+        (topic, record.key or b"", record.value or b"")
         for topic in (*OUTPUTS, USAGE)
         for partition in range(history.partitions)
-        for each in history.of(topic, partition)
-        if _of_cluster_stage(topic, each)
+        for record in history.of(topic, partition)
+        if _of_cluster_stage(topic, record)
     )
     verdict.figures["outputs"] = sum(map(len, recorded.values()))
     verdict.figures["published again"] = sum(published.values()) - len(published)
     for topic, key, value in published.keys() - recorded.keys():
         yield f"{topic}: published and not in the journal: {key!r} {value!r}"
-    for what in recorded.keys() - published.keys():
-        if not all(_gone(history, each) for each in recorded[what]):
-            topic, key, value = what
+    for output in recorded.keys() - published.keys():
+        if not all(_gone(history, record) for record in recorded[output]):
+            topic, key, value = output
             yield f"{topic}: in the journal and not published: {key!r} {value!r}"
     for (_, key, _), outputs in recorded.items():
         if len(outputs) > 1:
@@ -235,6 +235,6 @@ def _foreign(history: History) -> Iterator[str]:
     )
     for partition, value in (Counter(history.changed.foreign) - buried).elements():
         yield f"partition {partition}: no dead letter of {value!r}, which was put into the journal"
-    ticks = sum((each.topic, each.category) == ("clock", "future") for each in letters.values())
+    ticks = sum((dead.topic, dead.category) == ("clock", "future") for dead in letters.values())
     if ticks != history.changed.ticks:
         yield f"{history.changed.ticks} ticks of next year were written, {ticks} were refused"

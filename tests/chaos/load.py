@@ -95,21 +95,21 @@ class Load:
     async def listen(self) -> None:
         """Answer decisions, until cancelled."""
         while True:
-            for place, records in (await self._consumer.getmany(timeout_ms=50)).items():
+            for partition, records in (await self._consumer.getmany(timeout_ms=50)).items():
                 for record in records:
-                    if place.topic == POSITIONS:
+                    if partition.topic == POSITIONS:
                         if kind_of_key(record.key.decode()) != PARTITION:
                             continue
                         row = PartitionRow.model_validate_json(record.value)
                         self.applied.setdefault(row.partition, {}).update(row.offsets)
-                    elif place.topic == _WINDOWS:
-                        self._windows(place.partition, record.key, record.value)
-                    elif place.topic == _COMMANDS:
+                    elif partition.topic == _WINDOWS:
+                        self._windows(partition.partition, record.key, record.value)
+                    elif partition.topic == _COMMANDS:
                         await self.evictor.command(record.value)
-                    elif place.topic == _STATUS:
+                    elif partition.topic == _STATUS:
                         self.evictor.status(record.value)
                     else:
-                        self.decided_at_s[place.partition] = time.monotonic()
+                        self.decided_at_s[partition.partition] = time.monotonic()
                         await self._answer(record.value)
 
     def _windows(self, partition: int, key: bytes, value: bytes | None) -> None:
@@ -162,10 +162,10 @@ class Load:
         ]
         ends = await self._consumer.end_offsets(places)
         return [
-            f"{place.topic}/{place.partition}: {applied} of {ends[place] - 1}"
-            for place in places
-            if (applied := self.applied.get(place.partition, {}).get(place.topic, -1))
-            < ends[place] - 1
+            f"{partition.topic}/{partition.partition}: {applied} of {ends[partition] - 1}"
+            for partition in places
+            if (applied := self.applied.get(partition.partition, {}).get(partition.topic, -1))
+            < ends[partition] - 1
         ]
 
     # --- what is sent ---------------------------------------------------------------------------

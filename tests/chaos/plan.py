@@ -244,21 +244,21 @@ class Plan:
         clusters = sorted(self.sampled)
         nodes = len(clusters) * NODES_PER_CLUSTER
         for sample in range(count * SAMPLES_PER_STEP, (count + 1) * SAMPLES_PER_STEP):
-            number, place = divmod(sample, nodes)
-            cluster, node = clusters[place // NODES_PER_CLUSTER], place % NODES_PER_CLUSTER
+            number, index = divmod(sample, nodes)
+            cluster, node = clusters[index // NODES_PER_CLUSTER], index % NODES_PER_CLUSTER
             drawn = random.random()
             yield Sampled(cluster, node, number, 0 if drawn < 0.02 else 2 if drawn < 0.05 else 1)
 
     def sample(self, sampled: Sampled, now_ms: int) -> NodeUsage:
         """The message; `now_ms` is when the run began."""
-        what = f"{sampled.cluster}/{sampled.node}/{sampled.number}"
+        prefix = f"{sampled.cluster}/{sampled.node}/{sampled.number}"
         return NodeUsage(
             cluster=sampled.cluster,
             node=f"{sampled.cluster}-n{sampled.node}",
             sampled_at_ms=now_ms - SAMPLES_BEGIN_MS + sampled.number * SAMPLE_INTERVAL_MS,
             usage={
-                "cpu": int(16_000 * self.drawn(f"{what}/cpu")),
-                "memory": int(2**36 * self.drawn(f"{what}/memory")),
+                "cpu": int(16_000 * self.drawn(f"{prefix}/cpu")),
+                "memory": int(2**36 * self.drawn(f"{prefix}/memory")),
             },
         )
 
@@ -296,10 +296,10 @@ class Plan:
             unschedulable=closed,
         )
 
-    def drawn(self, what: str) -> float:
+    def drawn(self, purpose: str) -> float:
         """A number from 0 to 1 that depends on nothing but the seed and what it is for."""
         # Not a checksum: those of neighbouring attempts differ too little for fates to be independent.
-        digest = hashlib.blake2b(f"{self.seed}/{what}".encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(f"{self.seed}/{purpose}".encode(), digest_size=8).digest()
         return int.from_bytes(digest) / 2**64
 
     def _some_cluster(self, random: np.random.Generator) -> str:

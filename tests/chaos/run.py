@@ -34,12 +34,12 @@ class Outcome:
     @property
     def in_flight(self) -> int:
         """How many endings met a batch in flight."""
-        return sum(each.phase is not Phase.IDLE for each in self.ended)
+        return sum(ending.phase is not Phase.IDLE for ending in self.ended)
 
     @property
     def migrating(self) -> int:
         """How many endings met migrations under way."""
-        return sum(each.migrating > 0 for each in self.ended)
+        return sum(ending.migrating > 0 for ending in self.ended)
 
 
 async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
@@ -72,11 +72,11 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
         outcome.seconds["under load"] = session.load_ended_s - began_s - outcome.seconds["starting"]
         outcome.seconds["settling"] = read_at_s - session.load_ended_s
         history = await read(kafka, surroundings.changed)
-    found = judge(history)
-    outcome.verdict.problems += found.problems
-    outcome.verdict.figures = found.figures
-    outcome.verdict.fullest_percent = found.fullest_percent
-    if not found.figures["evictions executed"]:
+    verdict = judge(history)
+    outcome.verdict.problems += verdict.problems
+    outcome.verdict.figures = verdict.figures
+    outcome.verdict.fullest_percent = verdict.fullest_percent
+    if not verdict.figures["evictions executed"]:
         outcome.verdict.say(["no pod was evicted: nothing is shown of evictions"])
     outcome.seconds["judging"] = time.monotonic() - read_at_s
     outcome.seconds["all"] = time.monotonic() - began_s

@@ -140,16 +140,16 @@ def replacement(evicted: Pod) -> Pod:
 def metric(cluster: str, node: str, pods: Iterable[Pod], now_ms: int, *, hot: bool) -> NodeMetric:
     """What a node uses with these pods of services on it."""
     system = _HOT_SYSTEM_MILLICORES if hot else _CALM_SYSTEM_MILLICORES
-    each = {"cpu": _HOT_POD_MILLICORES if hot else _CALM_POD_MILLICORES, "memory": 2**28}
+    usage = {"cpu": _HOT_POD_MILLICORES if hot else _CALM_POD_MILLICORES, "memory": 2**28}
     metrics = tuple(
-        PodMetric(namespace=pod.namespace, name=pod.name, usage=each, priority_class="koord-prod")
+        PodMetric(namespace=pod.namespace, name=pod.name, usage=usage, priority_class="koord-prod")
         for pod in pods
     )
     return NodeMetric(
         cluster=cluster,
         node=node,
         updated_at_ms=now_ms,
-        usage={"cpu": system + each["cpu"] * len(metrics), "memory": 2**32},
+        usage={"cpu": system + usage["cpu"] * len(metrics), "memory": 2**32},
         system_usage={"cpu": system, "memory": 2**31},
         pods=metrics,
     )

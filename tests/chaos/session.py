@@ -88,13 +88,13 @@ class Session:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _change(self, what: Change, tasks: list[asyncio.Task[None]]) -> None:
+    async def _change(self, change: Change, tasks: list[asyncio.Task[None]]) -> None:
         """Change topics or clock, see it noticed and set it right, and wait until decisions come again."""
         began_s = time.monotonic()
-        seen_s = await self._surroundings.change(what)
+        seen_s = await self._surroundings.change(change)
         back_s = await self._decides_everywhere(tasks) - began_s
         self._say(
-            f"{what}: noticed after {seen_s:.1f} s, decisions of every partition after {back_s:.1f} s"
+            f"{change}: noticed after {seen_s:.1f} s, decisions of every partition after {back_s:.1f} s"
         )
 
     async def _end(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> None:
@@ -250,15 +250,15 @@ class Session:
 
     def _stop(self) -> list[str]:
         """Stop all workers at once, cleanly."""
-        asked: dict[int, Member] = {}
+        stopping: dict[int, Member] = {}
         for number, member in enumerate(self._members):
             if member.check():
                 # Started again this moment: a process that begins has no clean end yet.
                 member.worker.kill()
             else:
                 member.worker.ask_to_stop()
-                asked[number] = member
-        stopped = [(number, member.stopped()) for number, member in asked.items()]
+                stopping[number] = member
+        stopped = [(number, member.stopped()) for number, member in stopping.items()]
         return [f"worker {number} {wrong}" for number, wrong in stopped if wrong is not None]
 
     def _check(self, tasks: list[asyncio.Task[None]]) -> None:

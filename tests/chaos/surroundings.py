@@ -40,11 +40,11 @@ class Surroundings:
         self.changed = Changed()
         """What the verdict must know of."""
 
-    async def change(self, what: Change) -> float:
+    async def change(self, change: Change) -> float:
         """Do it, see it noticed, and set it right; answers with the seconds until it was noticed."""
-        match what:
+        match change:
             case "output gone" | "dead letters gone":
-                return await self._lose(_TOPICS[what])
+                return await self._lose(_TOPICS[change])
             case "foreign records":
                 return await self._write_foreign()
             case "clock ahead":
@@ -56,7 +56,7 @@ class Surroundings:
         await asyncio.to_thread(delete_topic, self._connection, topic)
         began_s = time.monotonic()
         await self._until(
-            lambda: all(each.worker.ended for each in self._members),
+            lambda: all(member.worker.ended for member in self._members),
             f"all workers to stop without {topic}",
             SEEN_WITHIN_S,
         )
@@ -94,7 +94,7 @@ class Surroundings:
         began_s = time.monotonic()
         self.changed.ticks += len(places)
         await self._until(
-            lambda: sum(metric(each.port, line) for each in self._members) >= len(places),
+            lambda: sum(metric(member.port, line) for member in self._members) >= len(places),
             "metrics to count the ticks as refused",
             SEEN_WITHIN_S,
         )
@@ -111,7 +111,7 @@ class Surroundings:
     async def _logged(self, words: str, times: int) -> float:
         began_s = time.monotonic()
         await self._until(
-            lambda: sum(each.worker.whole_log().count(words) for each in self._members) >= times,
+            lambda: sum(one.worker.whole_log().count(words) for one in self._members) >= times,
             f"logs to say {words!r} {times} times",
             SEEN_WITHIN_S,
         )
@@ -119,15 +119,15 @@ class Surroundings:
 
     async def _well(self) -> None:
         await self._until(
-            lambda: not any(problems(each.port, "/readyz") for each in self._members),
+            lambda: not any(problems(member.port, "/readyz") for member in self._members),
             "all workers to be ready",
             _WELL_WITHIN_S,
         )
 
-    async def _until(self, holds: Callable[[], Any], what: str, within_s: float) -> None:
+    async def _until(self, holds: Callable[[], Any], condition: str, within_s: float) -> None:
         deadline_s = time.monotonic() + within_s
         while not await asyncio.to_thread(holds):
             if time.monotonic() > deadline_s:
-                logs = "\n".join(each.worker.log() for each in self._members)
-                raise TimeoutError(f"waited {within_s:.0f} s for {what}; the workers:\n{logs}")
+                logs = "\n".join(member.worker.log() for member in self._members)
+                raise TimeoutError(f"waited {within_s:.0f} s for {condition}; the workers:\n{logs}")
             await asyncio.sleep(0.2)

@@ -19,7 +19,7 @@ from tests.conftest import skipped_where_unavailable
 async def test_workers_that_are_killed_and_stopped_decide_everything_once(
     tmp_path: Path, name: str, endings: tuple[Ending, ...]
 ) -> None:
-    scenario = next(each for each in SCENARIOS if each.name == name)
+    scenario = next(entry for entry in SCENARIOS if entry.name == name)
     short = replace(scenario, endings=endings)
     with skipped_where_unavailable():
         outcome = await run(Plan(1, short, PARTITIONS), tmp_path, print)

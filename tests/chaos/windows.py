@@ -54,17 +54,17 @@ def look(history: History) -> Windows:
         nodes |= fold.state.nodes.keys()
         windows.figures["samples"] += len(records)
         windows.rows += _rows(history, partition, fold)
-    metrics = [each for each in expected if each.topic == OUTPUT]
-    letters = [each for each in expected if each.topic == _LETTERS]
+    metrics = [output for output in expected if output.topic == OUTPUT]
+    letters = [output for output in expected if output.topic == _LETTERS]
     windows.figures["metrics of samples"] = len(metrics)
     windows.figures["samples refused"] = len(letters)
     published = list(_metrics(history, nodes))
     windows.figures["metrics published again"] = len(published) - len(set(published))
     windows.outputs += _differences(OUTPUT, metrics, published)
-    said = list(_letters(history))
+    published_letters = list(_letters(history))
     if _LETTERS in history.changed.again_at_ms:  # which of them are gone is not known
-        letters = [each for each in letters if (each.key, each.value) in said]
-    windows.outputs += _differences(_LETTERS, letters, said)
+        letters = [letter for letter in letters if (letter.key, letter.value) in published_letters]
+    windows.outputs += _differences(_LETTERS, letters, published_letters)
     windows.outputs += _order(metrics, published)
     return windows
 
@@ -94,23 +94,23 @@ def _letters(history: History) -> Iterator[Published]:
 def _differences(
     topic: str, expected: list[OutputRecord], published: list[Published]
 ) -> Iterator[str]:
-    wanted = {(each.key, each.value) for each in expected}
-    for key, value in sorted(set(published) - wanted):
+    expected_pairs = {(output.key, output.value) for output in expected}
+    for key, value in sorted(set(published) - expected_pairs):
         yield f"{topic}: published, and not what the samples give: {key!r} {value!r}"
-    for key, value in sorted(wanted - set(published)):
+    for key, value in sorted(expected_pairs - set(published)):
         yield f"{topic}: the samples give it, and it was not published: {key!r} {value!r}"
 
 
 def _order(metrics: list[OutputRecord], published: list[Published]) -> Iterator[str]:
     """Nodes whose metrics' first copies are not in the order of their samples."""
-    wanted: dict[str, list[bytes]] = defaultdict(list)
-    found: dict[str, list[bytes]] = defaultdict(list)
-    for value in (each.value for each in metrics):
-        wanted[_node(value)].append(value)
+    expected_values: dict[str, list[bytes]] = defaultdict(list)
+    published_values: dict[str, list[bytes]] = defaultdict(list)
+    for value in (metric.value for metric in metrics):
+        expected_values[_node(value)].append(value)
     for _, value in dict.fromkeys(published):
-        found[_node(value)].append(value)
-    for node, values in wanted.items():
-        if found[node] != values:
+        published_values[_node(value)].append(value)
+    for node, values in expected_values.items():
+        if published_values[node] != values:
             yield f"{OUTPUT}, node {node}: first copies are not in the order of its samples"
 
 
@@ -142,11 +142,11 @@ def _rows(history: History, partition: int, fold: AggregateStage) -> Iterator[st
         )
         return
     for probe in _probes(partition, fold):
-        expected, found = fold.apply([probe]).outputs, restored.apply([probe]).outputs
-        if not expected or expected != found:
+        expected, outputs = fold.apply([probe]).outputs, restored.apply([probe]).outputs
+        if not expected or expected != outputs:
             yield (
                 f"table {WINDOWS}, partition {partition}: the next sample {probe.value!r} comes to "
-                f"{found}, after all samples to {expected}"
+                f"{outputs}, after all samples to {expected}"
             )
 
 

@@ -32,7 +32,7 @@ def _containers(values: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]
 
 
 def _environment(container: dict[str, Any]) -> dict[str, Any]:
-    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
+    return {env["name"]: env.get("value", env.get("valueFrom")) for env in container["env"]}
 
 
 @_each_values
@@ -46,22 +46,22 @@ def test_each_command_is_one_of_loadstream_with_the_options_that_it_has(values: 
         command, words = get_command(app), list(container["args"])
         while hasattr(command, "commands"):
             command = command.commands[words.pop(0)]
-        known = {t for each in command.params for t in (*each.opts, *each.secondary_opts)}
-        given = {word.split("=")[0] for word in words if word.startswith("--")}
-        assert given <= known
+        options = {t for param in command.params for t in (*param.opts, *param.secondary_opts)}
+        given_options = {word.split("=")[0] for word in words if word.startswith("--")}
+        assert given_options <= options
         required = {e.opts[0] for e in command.params if e.required and e.opts[0].startswith("-")}
-        assert required <= given
+        assert required <= given_options
 
 
 @_each_values
 def test_each_variable_is_a_setting(values: Path) -> None:
-    known = {
+    settings = {
         f"{group.model_config.get('env_prefix')}{field.upper()}"
         for group in (KafkaSettings, WorkerSettings, LogSettings)
         for field in group.model_fields
     }
     for container, _ in _containers(values):
-        assert _environment(container).keys() - {"NODE_NAME"} <= known
+        assert _environment(container).keys() - {"NODE_NAME"} <= settings
 
 
 @_each_values
@@ -75,8 +75,8 @@ def test_a_process_may_do_nothing_on_its_node(values: Path) -> None:
         assert security["readOnlyRootFilesystem"] is True
         assert security["allowPrivilegeEscalation"] is False
         assert not {"hostPID", "hostNetwork", "hostIPC"} & spec.keys()
-        mounts = {each["name"]: each for each in container.get("volumeMounts", [])}
-        assert mounts.keys() == {each["name"] for each in spec.get("volumes") or []}
+        mounts = {mount["name"]: mount for mount in container.get("volumeMounts", [])}
+        assert mounts.keys() == {volume["name"] for volume in spec.get("volumes") or []}
         for volume in spec.get("volumes") or []:
             assert "hostPath" not in volume or container["name"] == "agent"
             assert "emptyDir" in volume or mounts[volume["name"]]["readOnly"] is True
@@ -104,12 +104,12 @@ def test_probes_ask_where_the_process_answers(values: Path) -> None:
             assert pod["spec"]["restartPolicy"] == "OnFailure", "only a Job answers nobody"
             continue
         (port,) = container["ports"]
-        told = [f"--metrics-port={port['containerPort']}" in container["args"]]
-        told.append(
+        ports = [f"--metrics-port={port['containerPort']}" in container["args"]]
+        ports.append(
             _environment(container).get("LOADSTREAM_WORKER_METRICS_PORT")
             == str(port["containerPort"])
         )
-        assert any(told)
+        assert any(ports)
         assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
         annotations = pod["metadata"].get("annotations", {})
         monitored = any(e["kind"] == "PodMonitor" for e in render(values))
@@ -152,7 +152,7 @@ def test_without_more_words_nothing_is_bound_or_evicted() -> None:
 def test_another_cluster_is_reached_by_its_kubeconfig() -> None:
     spec = find(render(_FLEET), "Deployment", "loadstream-evict-green")["spec"]["template"]["spec"]
     assert "--kubeconfig=/etc/loadstream/kubeconfig/kubeconfig" in spec["containers"][0]["args"]
-    volumes = {each["name"]: each for each in spec["volumes"]}
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
     mounts = {e["mountPath"]: volumes[e["name"]] for e in spec["containers"][0]["volumeMounts"]}
     assert mounts["/etc/loadstream/kubeconfig"]["secret"] == {"secretName": "green"}
     assert "emptyDir" in mounts["/tmp"], "certificates inside of a kubeconfig are written to files"  # noqa: S108
@@ -169,9 +169,9 @@ def test_the_rights_of_another_cluster_can_be_rendered_for_it() -> None:
     """As docs/how-to/install.md does it: as if that cluster were the own one."""
     other = "clusters.blue.kubeconfigSecret=blue,clusters.green.kubeconfigSecret="
     accounts = {
-        each["metadata"]["name"]
-        for each in render(_FLEET, "--set", other, "--show-only", "templates/rights.yaml")
-        if each["kind"] == "ServiceAccount"
+        item["metadata"]["name"]
+        for item in render(_FLEET, "--set", other, "--show-only", "templates/rights.yaml")
+        if item["kind"] == "ServiceAccount"
     }
     assert accounts == {"loadstream-watch", "loadstream-collect", "loadstream-evict"}
 
@@ -182,10 +182,10 @@ def test_kafka_is_reached_with_the_identity_of_each_process_and_passwords_are_fi
         environment = _environment(container)
         assert environment["LOADSTREAM_KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
         assert "LOADSTREAM_KAFKA_SASL_PASSWORD" not in environment
-        (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "kafka")
-        (mount,) = (each for each in container["volumeMounts"] if each["name"] == "kafka")
-        sources = [each["secret"] for each in volume["projected"]["sources"]]
-        files = {f"{mount['mountPath']}/{i['path']}" for each in sources for i in each["items"]}
+        (volume,) = (volume for volume in pod["spec"]["volumes"] if volume["name"] == "kafka")
+        (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "kafka")
+        sources = [source["secret"] for source in volume["projected"]["sources"]]
+        files = {f"{mount['mountPath']}/{i['path']}" for source in sources for i in source["items"]}
         assert {value for name, value in environment.items() if name.endswith("_FILE")} == files
         assert sources[0]["name"] == "kafka-ca"
         user = environment["LOADSTREAM_KAFKA_SASL_USERNAME"]["secretKeyRef"]
@@ -199,11 +199,11 @@ def test_kafka_is_reached_with_the_identity_of_each_process_and_passwords_are_fi
 def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
     before = render(_PRODUCTION)
     after = render(_PRODUCTION, "--set", "clusters.blue.policy=mode: observe")
-    changed = [each for each in after if each not in before]
-    assert sorted(each["kind"] for each in changed) == ["ConfigMap", "Job"]
-    (config, job) = sorted(changed, key=lambda each: str(each["kind"]))
+    changed = [item for item in after if item not in before]
+    assert sorted(item["kind"] for item in changed) == ["ConfigMap", "Job"]
+    (config, job) = sorted(changed, key=lambda item: str(item["kind"]))
     assert read_policy(config["data"]["policy.yaml"], KNOWN).mode == "observe"
-    assert job["metadata"]["name"] not in {each["metadata"]["name"] for each in before}
+    assert job["metadata"]["name"] not in {item["metadata"]["name"] for item in before}
     spec = job["spec"]["template"]["spec"]
     group, verb, cluster, file, *options = spec["containers"][0]["args"]
     assert (group, verb, cluster) == ("policy", "apply", "blue")
@@ -217,9 +217,9 @@ def test_links_of_alerts_lead_to_the_documents_of_the_values() -> None:
     groups = find(render(_PRODUCTION), "PrometheusRule", "loadstream")["spec"]["groups"]
     alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
     assert alerts
-    for each in alerts:
-        link = f"https://git.example/loadstream/docs/how-to/alerts.md#{each['alert'].lower()}"
-        assert each["annotations"]["runbook_url"] == link
+    for alert in alerts:
+        link = f"https://git.example/loadstream/docs/how-to/alerts.md#{alert['alert'].lower()}"
+        assert alert["annotations"]["runbook_url"] == link
 
 
 def test_sources_are_sources_and_are_read_where_they_are_mounted() -> None:
@@ -228,19 +228,19 @@ def test_sources_are_sources_and_are_read_where_they_are_mounted() -> None:
     assert read_sources(text, list_settings_classes(), "sources.yaml")
     spec = find(objects, "Deployment", "loadstream-collect-blue")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
-    (mount,) = (each for each in container["volumeMounts"] if each["name"] == "sources")
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "sources")
     assert f"--sources={mount['mountPath']}/sources.yaml" in container["args"]
 
 
 def test_the_agent_reads_the_node_s_files_where_they_are_mounted() -> None:
     spec = find(render(_PRODUCTION), "DaemonSet", "loadstream-agent")["spec"]["template"]["spec"]
     (agent,) = spec["containers"]
-    options = dict(each.removeprefix("--").split("=", 1) for each in agent["args"][1:])
+    options = dict(argument.removeprefix("--").split("=", 1) for argument in agent["args"][1:])
     assert options["node"] == "$(NODE_NAME)"
     assert _environment(agent)["NODE_NAME"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
-    mounted = {each["mountPath"]: each["name"] for each in agent["volumeMounts"]}
+    mounted = {mount["mountPath"]: mount["name"] for mount in agent["volumeMounts"]}
     paths = {
-        each["name"]: each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each
+        mount["name"]: mount["hostPath"]["path"] for mount in spec["volumes"] if "hostPath" in mount
     }
     read = {name: paths[mounted[options[name]]] for name in ("proc", "cgroup", "pod-logs")}
     assert read == {"proc": "/proc", "cgroup": "/sys/fs/cgroup", "pod-logs": "/var/log/pods"}
@@ -248,9 +248,9 @@ def test_the_agent_reads_the_node_s_files_where_they_are_mounted() -> None:
 
 def test_the_network_lets_metrics_in_and_only_what_is_needed_out() -> None:
     policies = {
-        each["metadata"]["name"]: each["spec"]
-        for each in render(_PRODUCTION)
-        if each["kind"] == "NetworkPolicy"
+        item["metadata"]["name"]: item["spec"]
+        for item in render(_PRODUCTION)
+        if item["kind"] == "NetworkPolicy"
     }
     everything = policies["loadstream"]
     (entry,) = everything["ingress"]
@@ -259,7 +259,7 @@ def test_the_network_lets_metrics_in_and_only_what_is_needed_out() -> None:
 
     def opened(name: str) -> set[int]:
         (rule,) = policies[name]["egress"]
-        return {each["port"] for each in rule["ports"]}
+        return {port["port"] for port in rule["ports"]}
 
     assert opened("loadstream") == {53, 5353, 9094, 9095}
     assert opened("loadstream-clusters") == {443, 6443}

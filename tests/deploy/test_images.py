@@ -58,11 +58,11 @@ def test_everything_that_is_copied_is_in_the_build_context() -> None:
 
 
 def test_settings_of_the_image_and_the_services_exist() -> None:
-    named = set(re.findall(r"\b(LOADSTREAM_\w+)=", " ".join(_arguments("ENV"))))
+    variables = set(re.findall(r"\b(LOADSTREAM_\w+)=", " ".join(_arguments("ENV"))))
     for service in SERVICES.values():
-        named |= {name for name in service.get("environment", {}) if "LOADSTREAM" in name}
-    assert named
-    assert named <= {*_known_variables(), "LOADSTREAM_COMMIT"}
+        variables |= {name for name in service.get("environment", {}) if "LOADSTREAM" in name}
+    assert variables
+    assert variables <= {*_known_variables(), "LOADSTREAM_COMMIT"}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -89,11 +89,11 @@ def test_a_service_of_ours_runs_a_command_that_there_is_and_without_privileges(n
     assert service["cap_drop"] == ["ALL"]
     command = service["command"]
     assert command[0] in get_command(app).commands  # type: ignore[attr-defined]  # it is a group
-    known = CliRunner().invoke(app, [*[w for w in command if w.isalpha()], "--help"], color=False)
-    assert known.exit_code == 0
+    result = CliRunner().invoke(app, [*[w for w in command if w.isalpha()], "--help"], color=False)
+    assert result.exit_code == 0
     # A terminal as narrow as the help was printed for may break an option's name.
     for option in (word for word in command if word.startswith("--")):
-        assert option in re.sub(r"\s", "", known.output)
+        assert option in re.sub(r"\s", "", result.output)
 
 
 def test_workers_are_scraped_under_their_name_and_on_their_port() -> None:

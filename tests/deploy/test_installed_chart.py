@@ -106,11 +106,11 @@ class Installation:
         version = document["apiVersion"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if document["kind"] not in self._resources.get(version, {}):
-            found = await self.server.get(root)
+            document = await self.server.get(root)
             self._resources[version] = {
-                each["kind"]: (each["name"], each["namespaced"])
-                for each in reversed(found["resources"])
-                if "/" not in each["name"]
+                resource["kind"]: (resource["name"], resource["namespaced"])
+                for resource in reversed(document["resources"])
+                if "/" not in resource["name"]
             }
         name, namespaced = self._resources[version][document["kind"]]
         return (
@@ -170,7 +170,7 @@ async def test_each_process_may_do_with_its_token_what_it_needs_and_nothing_else
     installation: Installation, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "RoleBinding")
-    rights = [each for each in render(_PRODUCTION, release=_RELEASE) if each["kind"] in kinds]
+    rights = [right for right in render(_PRODUCTION, release=_RELEASE) if right["kind"] in kinds]
     try:
         for document in rights:
             status, body = await installation.apply(document, dry=False)
@@ -205,13 +205,13 @@ async def _allowed(server: ApiServer, rights: Iterable[_Right]) -> set[_Right]:
         verb, name, namespace = right
         name, _, group = name.partition(".")
         resource, _, subresource = name.partition("/")
-        asked = {
+        query = {
             "verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace,
         }  # fmt: skip
-        answer = await server.send("POST", _REVIEWS, body={"spec": {"resourceAttributes": asked}})
+        answer = await server.send("POST", _REVIEWS, body={"spec": {"resourceAttributes": query}})
         assert answer.ok, answer.body
         return bool(answer.json()["status"]["allowed"])
 
-    wanted = list(rights)
-    answers = await asyncio.gather(*(ask(right) for right in wanted))
-    return {right for right, allowed in zip(wanted, answers, strict=True) if allowed}
+    ordered = list(rights)
+    answers = await asyncio.gather(*(ask(right) for right in ordered))
+    return {right for right, allowed in zip(ordered, answers, strict=True) if allowed}

@@ -15,11 +15,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 def _locked(name: str) -> dict[str, set[str]]:
     """Versions by package; of some there are several, for other versions of Python."""
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for line in _text(name).splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)==([^ ;]+)", line):
-            found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
-    return found
+            versions.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return versions
 
 
 def _text(name: str) -> str:
@@ -41,10 +41,10 @@ def _wanted(name: str) -> list[Requirement]:
 @pytest.mark.parametrize("name", LOCKS)
 def test_a_lock_holds_what_the_project_asks_for(name: str) -> None:
     locked = _locked(name)
-    for wanted in _wanted(name):
-        versions = locked.get(canonicalize_name(wanted.name), set())
-        assert any(wanted.specifier.contains(each) for each in versions), (
-            f"{wanted} is not in locks/{name}.txt; `make lock` locks anew"
+    for requirement in _wanted(name):
+        versions = locked.get(canonicalize_name(requirement.name), set())
+        assert any(requirement.specifier.contains(version) for version in versions), (
+            f"{requirement} is not in locks/{name}.txt; `make lock` locks anew"
         )
 
 

@@ -74,11 +74,11 @@ def _exposed_by_duties() -> dict[str, set[str]]:
 
 
 def _series(registry: CollectorRegistry) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    labels_of: dict[str, set[str]] = {}
     for family in registry.collect():
         for sample in family.samples:
-            found.setdefault(sample.name, set()).update(sample.labels)
-    return {name: labels for name, labels in found.items() if not name.endswith("_created")}
+            labels_of.setdefault(sample.name, set()).update(sample.labels)
+    return {name: labels for name, labels in labels_of.items() if not name.endswith("_created")}
 
 
 EXPOSED = _exposed()
@@ -110,16 +110,16 @@ EXPRESSIONS = list(map(_expand, QUERIES))
 def test_a_query_uses_metrics_and_labels_that_there_are(expression: str) -> None:
     used = list(_METRIC.finditer(expression))
     assert used or "up{" in expression
-    known = set(_OF_PROMETHEUS)
+    allowed = set(_OF_PROMETHEUS)
     exposed = EXPOSED_BY_DUTIES | EXPOSED
     for match in used:
         assert match[1] in exposed, f"{match[1]} is no metric of ours"
         labels = exposed[match[1]] | _OF_PROMETHEUS
         matchers = re.findall(r"(\w+)\s*[=!]~?=?", match[2] or "")
         assert set(matchers) <= labels
-        known |= labels
+        allowed |= labels
     for grouped in _GROUPED.findall(expression):
-        assert {label.strip() for label in grouped.split(",")} <= known
+        assert {label.strip() for label in grouped.split(",")} <= allowed
     assert expression.count("(") == expression.count(")")
 
 
@@ -132,9 +132,9 @@ def test_counters_are_only_used_as_rates(expression: str) -> None:
 
 def test_what_is_recorded_is_used_by_an_alert_and_by_the_dashboard() -> None:
     panels = [target["expr"] for _, target in _panels()]
-    for each in RECORDED:
-        for expressions in ([rule["expr"] for rule in RULES], panels):
-            assert any(each["record"] in expression for expression in expressions), each["record"]
+    for rule in RECORDED:
+        for expressions in ([alert["expr"] for alert in RULES], panels):
+            assert any(rule["record"] in expression for expression in expressions), rule["record"]
 
 
 def test_alerts_are_rules_of_a_real_prometheus_and_fire_when_they_should() -> None:
@@ -160,6 +160,6 @@ def test_each_alert_has_a_severity_a_sentence_and_a_paragraph_in_the_runbook() -
         labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
         grouped = _GROUPED.findall(rule["expr"])
         if labels and grouped:
-            assert labels <= {label.strip() for each in grouped for label in each.split(",")}
-    told = re.findall(r"^### (Loadstream\w+)$", runbook, re.MULTILINE)
-    assert sorted(told) == sorted(rule["alert"] for rule in RULES)
+            assert labels <= {label.strip() for text in grouped for label in text.split(",")}
+    titles = re.findall(r"^### (Loadstream\w+)$", runbook, re.MULTILINE)
+    assert sorted(titles) == sorted(rule["alert"] for rule in RULES)

@@ -39,8 +39,8 @@ def test_observe_says_what_it_would_evict_of_an_ordinary_kube_scheduler_cluster(
     document = (POLICIES / "observe.yaml").read_text(encoding="utf-8")
     pods = [replica(f"web-{n}", scheduler="default-scheduler") for n in range(4)]
     world.send(policy_record(document), tick(0), node("hot"), node("calm"), node("idle"))
-    world.send(*(lifecycle("running", each, "hot") for each in pods))
-    usage = [pod_metric(each.uid, cpu=1_700, memory=2**30) for each in pods]
+    world.send(*(lifecycle("running", pod, "hot") for pod in pods))
+    usage = [pod_metric(pod.uid, cpu=1_700, memory=2**30) for pod in pods]
     commands = commanded(world, 1_200, usage, cpu=7_000, memory=4 * 2**30)
     assert commands
     assert all(command.dry_run for command in commands)
@@ -53,7 +53,7 @@ def test_a_batch_node_that_may_run_hotter_keeps_its_pods_until_then() -> None:
     document = (POLICIES / "enforce.yaml").read_text(encoding="utf-8")
     pods = [replica(f"web-{n}", scheduler="loadstream") for n in range(8)]
     world.send(policy_record(document), tick(0))
-    world.send(*(node(each, labels={"pool": "batch"}) for each in ("hot", "calm", "idle")))
-    world.send(*(lifecycle("running", each, "hot") for each in pods))
-    usage = [pod_metric(each.uid, cpu=775, memory=2**28) for each in pods]
+    world.send(*(node(name, labels={"pool": "batch"}) for name in ("hot", "calm", "idle")))
+    world.send(*(lifecycle("running", pod, "hot") for pod in pods))
+    usage = [pod_metric(pod.uid, cpu=775, memory=2**28) for pod in pods]
     assert commanded(world, 2_400, usage, cpu=6_400, memory=3 * 2**30) == []

@@ -73,7 +73,7 @@ class _Manifests:
         self.started += 1
         home, port = self.directory / f"{name}-{self.started}", find_free_port(set())
         home.mkdir()
-        settings = {each["name"]: each["value"] for each in container["env"]}
+        settings = {variable["name"]: variable["value"] for variable in container["env"]}
         if "LOADSTREAM_WORKER_METRICS_PORT" in settings:
             settings["LOADSTREAM_WORKER_METRICS_PORT"] = str(port)
             settings["LOADSTREAM_WORKER_DATA_DIR"] = str(home / "data")
@@ -117,10 +117,10 @@ def _mounted(
     home: Path,
 ) -> str:
     """The argument, with the file of a mounted ConfigMap where it is here."""
-    volumes = {each["name"]: each for each in pod.get("volumes") or []}
+    volumes = {volume["name"]: volume for volume in pod.get("volumes") or []}
     for mount in container.get("volumeMounts", []):
-        before, found, name = word.partition(f"{mount['mountPath']}/")
-        if found and "configMap" in volumes[mount["name"]]:
+        before, mount_path, name = word.partition(f"{mount['mountPath']}/")
+        if mount_path and "configMap" in volumes[mount["name"]]:
             config = find(objects, "ConfigMap", volumes[mount["name"]]["configMap"]["name"])
             (home / name).write_text(config["data"][name], encoding="utf-8")
             return f"{before}{home / name}"
@@ -128,8 +128,8 @@ def _mounted(
 
 
 def _kill(processes: Sequence[Loadstream]) -> None:
-    for each in processes:
-        each.kill()
+    for process in processes:
+        process.kill()
 
 
 def _answers(port: int, path: str) -> bool:
@@ -154,7 +154,7 @@ async def _wait_until_bound(server: ApiServer) -> None:
     async with asyncio.timeout(_BOUND_S):
         while True:
             pods = (await server.get(f"/api/v1/namespaces/{_PODS}/pods"))["items"]
-            if pods and all(each["spec"].get("nodeName") for each in pods):
+            if pods and all(pod["spec"].get("nodeName") for pod in pods):
                 return
             await asyncio.sleep(1)
 

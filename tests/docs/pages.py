@@ -44,10 +44,10 @@ def lines(page: Path) -> Iterator[Line]:
             fence = text.strip().removeprefix("```") if fence is None else None
             continue
         if fence is None and text.strip():
-            found = _ITEM.match(text)
+            match = _ITEM.match(text)
             indent = len(text) - len(text.lstrip())
-            if found is not None and indent < item + 4:
-                inside, item = False, len(found[0])
+            if match is not None and indent < item + 4:
+                inside, item = False, len(match[0])
             elif not inside:
                 inside = indent >= item + 4
                 item = item if indent else 0
@@ -74,8 +74,8 @@ def spans(page: Path) -> Iterator[tuple[int, str]]:
     """Pieces of code within prose, and the line that each begins in."""
     prose = {line.number: line.text for line in lines(page) if line.code is None}
     text = "\n".join(prose.get(number, "") for number in range(1, max(prose) + 1))
-    for found in re.finditer(r"`([^`]+)`", text):
-        yield text.count("\n", 0, found.start()) + 1, " ".join(found[1].split())
+    for match in re.finditer(r"`([^`]+)`", text):
+        yield text.count("\n", 0, match.start()) + 1, " ".join(match[1].split())
 
 
 def tracked(*suffixes: str) -> list[Path]:
@@ -84,5 +84,5 @@ def tracked(*suffixes: str) -> list[Path]:
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],  # noqa: S607
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split("\n")  # fmt: skip
-    paths = [ROOT / each for each in listed if each.endswith(suffixes)]
+    paths = [ROOT / path for path in listed if path.endswith(suffixes)]
     return [path for path in paths if path.exists()]

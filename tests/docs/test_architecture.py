@@ -39,15 +39,15 @@ def _there(path: str) -> bool:
 @pytest.mark.parametrize("page", [_ARCHITECTURE, _GLOSSARY], ids=lambda page: page.name)
 def test_a_module_that_the_page_names_is_there(page: Path) -> None:
     whole, _, _ = page.read_text(encoding="utf-8").partition("## Which files to open")
-    named = [
+    modules = [
         (line, span)
         for line, span in spans(page)
         if line <= whole.count("\n")
         and re.fullmatch(r"[a-z_]+(/[a-z_*.]+)+/?", span)
         and span != "partition/cluster/kind/name"
     ]
-    assert len(named) > 25
-    assert [f"{line}: {span}" for line, span in named if not _there(span)] == []
+    assert len(modules) > 25
+    assert [f"{line}: {span}" for line, span in modules if not _there(span)] == []
 
 
 def test_a_file_that_a_task_opens_is_there() -> None:
@@ -57,11 +57,11 @@ def test_a_file_that_a_task_opens_is_there() -> None:
     assert len(rows) >= 5
     missing = []
     for row in rows:
-        named = re.findall(r"`([\w/.]+\.py)`", row)
-        folders = {(ROOT / each).parent for each in named if each.split("/")[0] in _TOP}
-        files = [each for each in named if _NEW not in each]
+        paths = re.findall(r"`([\w/.]+\.py)`", row)
+        folders = {(ROOT / path).parent for path in paths if path.split("/")[0] in _TOP}
+        files = [path for path in paths if _NEW not in path]
         for file in files:
-            bases = {base for each in folders for base in (each, *each.parents)}
+            bases = {base for folder in folders for base in (folder, *folder.parents)}
             if not _there(file) and not any((base / file).exists() for base in bases):
                 missing.append(f"{row[:40]}: {file}")
     assert missing == []
@@ -70,9 +70,9 @@ def test_a_file_that_a_task_opens_is_there() -> None:
 def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (layers,) = (
-        each["layers"]
-        for each in project["tool"]["importlinter"]["contracts"]
-        if each["type"] == "layers" and each.get("containers") == ["streams"]
+        contract["layers"]
+        for contract in project["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers" and contract.get("containers") == ["streams"]
     )
     checked = [set(re.findall(r"\w+", layer)) for layer in layers]
     text = _ARCHITECTURE.read_text(encoding="utf-8")
@@ -94,7 +94,7 @@ def test_every_package_is_on_the_page() -> None:
         for path in ROOT.glob(f"{top}/**/__init__.py")
     ]
     inner = [
-        each for each in packages
-        if f"`{each}" not in text and f"`{each.name}" not in text and f"/{each.name}" not in text
+        package for package in packages
+        if f"`{package}" not in text and f"`{package.name}" not in text and f"/{package.name}" not in text
     ]  # fmt: skip
-    assert [str(each) for each in inner] == []
+    assert [str(package) for package in inner] == []

@@ -55,12 +55,12 @@ def _ours(texts: Iterable[tuple[int, str]], page: Path) -> Iterator[tuple[str, l
 #: In blocks, which can be pasted, and within prose, where a command may be named without what it
 #: needs.
 _SHOWN = [
-    found
+    command
     for page in PAGES
     for block in blocks(page)
-    for found in _ours(((line.number, line.text) for line in block), page)
+    for command in _ours(((line.number, line.text) for line in block), page)
 ]
-_NAMED = [*_SHOWN, *(found for page in PAGES for found in _ours(spans(page), page))]
+_NAMED = [*_SHOWN, *(command for page in PAGES for command in _ours(spans(page), page))]
 
 
 def _command(words: list[str]) -> Any:
@@ -77,8 +77,8 @@ def _problems(words: list[str], command: Any) -> list[str]:
     while rest:
         word = rest.pop(0)
         if word.startswith("-") and word != "-":
-            options = {text: each for each in command.params for text in each.opts}
-            options |= {text: each for each in command.params for text in each.secondary_opts}
+            options = {text: param for param in command.params for text in param.opts}
+            options |= {text: param for param in command.params for text in param.secondary_opts}
             option = options.get(word)
             if option is None:
                 return [f"{command.name} has no option {word}"]
@@ -90,20 +90,20 @@ def _problems(words: list[str], command: Any) -> list[str]:
             command = command.commands[word]
         else:
             values += 1
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
     takes = len(arguments)
-    if any(each.nargs < 0 for each in arguments):
+    if any(argument.nargs < 0 for argument in arguments):
         return []
     return [f"{command.name} takes {takes} values"] if values > takes else []
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
-    [(place, words) for place, words in _NAMED if words[0] == "loadstream"],
-    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+    ("where", "words"),
+    [(where, words) for where, words in _NAMED if words[0] == "loadstream"],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_command_of_a_page_is_there_with_its_options(place: str, words: list[str]) -> None:
-    assert _problems(words[1:], _COMMANDS) == [], place
+def test_a_command_of_a_page_is_there_with_its_options(where: str, words: list[str]) -> None:
+    assert _problems(words[1:], _COMMANDS) == [], where
 
 
 def test_all_that_explains_a_command_names_options_that_it_has() -> None:
@@ -111,40 +111,40 @@ def test_all_that_explains_a_command_names_options_that_it_has() -> None:
     for page in PAGES:
         for block in blocks(page):
             for line in block:
-                pieces = [each for each in _pieces(line.text) if each[0] == "loadstream"]
+                pieces = [piece for piece in _pieces(line.text) if piece[0] == "loadstream"]
                 if not pieces:
                     continue
                 command = _command(pieces[0])
-                known = {text for each in command.params for text in each.opts}
-                named = re.findall(r"(?<!\S)--[a-z-]+", line.text.split("loadstream", 1)[1])
-                wrong += [f"{line}: {option}" for option in named if option not in known]
+                options = {text for param in command.params for text in param.opts}
+                shown_options = re.findall(r"(?<!\S)--[a-z-]+", line.text.split("loadstream", 1)[1])
+                wrong += [f"{line}: {option}" for option in shown_options if option not in options]
     assert wrong == []
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
-    [(place, words) for place, words in _NAMED if words[0] == "make"],
-    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+    ("where", "words"),
+    [(where, words) for where, words in _NAMED if words[0] == "make"],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_target_of_make_is_there_with_its_variables(place: str, words: list[str]) -> None:
+def test_a_target_of_make_is_there_with_its_variables(where: str, words: list[str]) -> None:
     targets = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
     for target in targets:
-        assert re.search(rf"^{re.escape(target)}:", _MAKEFILE, re.MULTILINE), place
+        assert re.search(rf"^{re.escape(target)}:", _MAKEFILE, re.MULTILINE), where
     for variable in (word.split("=")[0] for word in words[1:] if "=" in word):
-        assert f"$({variable})" in _MAKEFILE or f"$(if $({variable})" in _MAKEFILE, place
+        assert f"$({variable})" in _MAKEFILE or f"$(if $({variable})" in _MAKEFILE, where
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
-    [(place, words) for place, words in _NAMED if words[0].endswith("/python")],
-    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+    ("where", "words"),
+    [(where, words) for where, words in _NAMED if words[0].endswith("/python")],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_module_that_a_page_runs_is_there_with_its_options(place: str, words: list[str]) -> None:
-    assert words[1] == "-m", place
+def test_a_module_that_a_page_runs_is_there_with_its_options(where: str, words: list[str]) -> None:
+    assert words[1] == "-m", where
     module = ROOT / words[2].replace(".", "/") / "__main__.py"
     source = module.read_text(encoding="utf-8")
     for option in (word for word in words[3:] if word.startswith("--")):
-        assert f'"{option}"' in source, place
+        assert f'"{option}"' in source, where
 
 
 def test_policies_of_the_page_on_policies_are_policies() -> None:
@@ -179,30 +179,30 @@ def test_what_a_page_shows_runs_on_a_broker(
     ran = 0
     address = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers}
     assert CliRunner().invoke(app, ["topic", "create"], env=address).exit_code == 0
-    for place, words in _SHOWN:
+    for where, words in _SHOWN:
         if words[0] != "loadstream" or _GO_ON & set(words):
             continue
-        given = [_VALUES.get(word, word) for word in words[1:]]
-        result = CliRunner().invoke(app, given, env=address, input="")
-        assert result.exception is None or isinstance(result.exception, SystemExit), (place, words)
-        assert result.exit_code in (0, 1, 2, 3), (place, result.output)
-        assert "Usage: loadstream" not in result.output, (place, result.output)
+        arguments = [_VALUES.get(word, word) for word in words[1:]]
+        result = CliRunner().invoke(app, arguments, env=address, input="")
+        assert result.exception is None or isinstance(result.exception, SystemExit), (where, words)
+        assert result.exit_code in (0, 1, 2, 3), (where, result.output)
+        assert "Usage: loadstream" not in result.output, (where, result.output)
         ran += 1
     assert ran > 20
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
-    [(place, words) for place, words in _SHOWN if words[1:2] == ["closed-loop"]],
-    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+    ("where", "words"),
+    [(where, words) for where, words in _SHOWN if words[1:2] == ["closed-loop"]],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_a_closed_loop_of_a_page_runs_in_small(
-    place: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No trace is there, which is said."""
     (tmp_path / "mine.yaml").write_text("mode: enforce\n")
     monkeypatch.chdir(tmp_path)
     values = {**_VALUES, "FILE": "mine.yaml"}
     result = CliRunner().invoke(app, [*(values.get(word, word) for word in words[1:]), *_SMALL])
-    assert result.exit_code == (2 if "--trace" in words else 0), (place, result.output)
+    assert result.exit_code == (2 if "--trace" in words else 0), (where, result.output)
     assert "Usage: loadstream" not in result.output

@@ -19,7 +19,7 @@ _RANGE = re.compile(r"\b([ABDGKLMOPRX])(\d+)(?:\.\d+)?(?: to [A-Z](\d+))?\b")
 def _anchors(page: Path) -> set[str]:
     """Anchors of the headings, as the pages are shown: lower case, hyphens, no punctuation."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -37,15 +37,15 @@ def test_a_link_leads_to_a_file_and_to_a_heading_that_are_there(page: Path) -> N
 
 
 def _known_rules() -> set[str]:
-    known: set[str] = set()
+    rules: set[str] = set()
     for page in (_UPSTREAM, _COMPAT):
         for kind, first, last in _RANGE.findall(page.read_text(encoding="utf-8")):
-            known |= {f"{kind}{number}" for number in range(int(first), int(last or first) + 1)}
-    return known
+            rules |= {f"{kind}{number}" for number in range(int(first), int(last or first) + 1)}
+    return rules
 
 
 def test_a_rule_that_is_cited_is_a_row_of_the_pages_about_upstream() -> None:
-    known, cited = _known_rules(), set()
+    valid, cited = _known_rules(), set()
     missing = []
     for path in tracked(".py", ".md", ".yaml", ".yml"):
         if path == _UPSTREAM or "published" in path.parts:
@@ -53,7 +53,7 @@ def test_a_rule_that_is_cited_is_a_row_of_the_pages_about_upstream() -> None:
         for text in _RULES.findall(path.read_text(encoding="utf-8")):
             rules = re.findall(r"[A-Z]\d+", text)
             cited |= set(rules)
-            missing += [f"{path.relative_to(ROOT)}: {rule}" for rule in rules if rule not in known]
+            missing += [f"{path.relative_to(ROOT)}: {rule}" for rule in rules if rule not in valid]
     assert len(cited) > 20
     assert missing == []
 

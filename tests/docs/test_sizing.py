@@ -24,9 +24,9 @@ _COUNTED = 5
 
 def _said(topic: str) -> float:
     page = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
-    found = re.search(rf"^\| `{topic}` \| ([0-9.]+) kB a metric with 30 pods", page, re.MULTILINE)
-    assert found, topic
-    return 1_000 * float(found[1])
+    match = re.search(rf"^\| `{topic}` \| ([0-9.]+) kB a metric with 30 pods", page, re.MULTILINE)
+    assert match, topic
+    return 1_000 * float(match[1])
 
 
 def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
@@ -44,15 +44,15 @@ def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
     journaled(
         record("node-state", node.cluster, encode(node)),
         *(
-            record("pod-lifecycle", node.cluster, encode(each))
-            for each in messages.running_pods(1, 30)
+            record("pod-lifecycle", node.cluster, encode(message))
+            for message in messages.running_pods(1, 30)
         ),
     )
     sizes: list[tuple[int, int]] = []
     for sample in messages.usage_samples(1, _SAMPLES, 30):
         at_ms = sample.sampled_at_ms
-        taken = record("node-usage", f"{sample.cluster}/{sample.node}", encode(sample), at_ms)
-        for metric in aggregate.apply([taken]).outputs:
+        usage = record("node-usage", f"{sample.cluster}/{sample.node}", encode(sample), at_ms)
+        for metric in aggregate.apply([usage]).outputs:
             journaled(record("clock", "0", encode(ClockTick(partition=0, now_ms=at_ms))))
             written = journaled(record("node-metrics", metric.key, metric.value))
             sizes.append((len(metric.value), written))
@@ -64,7 +64,7 @@ def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
 def test_the_page_on_sizes_names_the_limits_of_both_stages() -> None:
     page = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
     of_cluster = ", ".join(f"{most:,}" for most in (WORKLOADS_MAX, BUDGETS_MAX, NAMESPACES_MAX))
-    for what, most in (
+    for quantity, most in (
         ("nodes of a cluster", f"{NODES_MAX:,}"),
         ("pods of a cluster", f"{PODS_MAX:,}"),
         ("clusters in a partition", f"{CLUSTERS_MAX:,}"),
@@ -72,4 +72,4 @@ def test_the_page_on_sizes_names_the_limits_of_both_stages() -> None:
         ("nodes in a partition of `node-usage`", f"{AggregateLimits().nodes_per_partition:,}"),
         ("a policy", f"{DOCUMENT_BYTES_MAX // 1024} KiB"),
     ):
-        assert f"| {what} | {most} |" in page
+        assert f"| {quantity} | {most} |" in page

@@ -31,8 +31,8 @@ def test_a_policy_names_it_once_it_is_in_the_folder_of_filters(
     monkeypatch.setattr(filters, "__path__", [*filters.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, registry.__name__)
     monkeypatch.setattr(placement, "registry", registry)  # put back after the import replaced it
-    known = importlib.import_module(registry.__name__)
-    policy = read_policy("plugins: {filter: [UnderMaintenance]}", known.KNOWN)
-    (built,) = known.build_filters(policy, Estimator(policy.load_aware))
+    plugins = importlib.import_module(registry.__name__)
+    policy = read_policy("plugins: {filter: [UnderMaintenance]}", plugins.KNOWN)
+    (built,) = plugins.build_filters(policy, Estimator(policy.load_aware))
     assert built.name == "UnderMaintenance"
     monkeypatch.delitem(sys.modules, f"{filters.__name__}.filter_plugin")

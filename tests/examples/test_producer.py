@@ -24,7 +24,7 @@ def test_its_samples_are_read_in_the_partitions_of_their_keys(
     records: list[Record] = []
     with Reader(connection, dict.fromkeys(places, 0)) as reader:
         while len(records) < 2:
-            records += (each for each in reader.more(due=True) if isinstance(each, Record))
+            records += (record for record in reader.more(due=True) if isinstance(record, Record))
     samples = {}
     for record in records:
         sample = decode(record.topic, record.value)

@@ -56,12 +56,12 @@ def run(family: Family, path: Path) -> Report:
     report = Report(family.name)
     for case in scenarios(path):
         report.scenarios += 1
-        found = _answer(family, case["scenario"])
-        if agree(case["expected"], found):
+        answer = _answer(family, case["scenario"])
+        if agree(case["expected"], answer):
             report.agreeing += 1
             continue
         name = case["scenario"]["name"]
-        for line in family.differences(case["expected"], found):
+        for line in family.differences(case["expected"], answer):
             if len(report.differing) < DIFFERENCES_MAX:
                 report.differing.append(f"{name}: {line}")
     return report

@@ -12,26 +12,26 @@ _NAMES = {"error": "an error", "refused": "a scenario that is refused"}
 _TEXT_MAX = 300
 
 
-def agree(expected: Json, found: Json) -> bool:
+def agree(expected: Json, answer: Json) -> bool:
     """Equal; of an error only that there is one. A scenario that was refused agrees with nothing."""
-    if "refused" in found:
+    if "refused" in answer:
         return False
-    if "error" in expected or "error" in found:
-        return "error" in expected and "error" in found
-    return bool(expected["rounds"] == found["rounds"])
+    if "error" in expected or "error" in answer:
+        return "error" in expected and "error" in answer
+    return bool(expected["rounds"] == answer["rounds"])
 
 
-def differences_by_round(expected: Json, found: Json, of_round: RoundDifferences) -> Iterator[str]:
+def differences_by_round(expected: Json, answer: Json, of_round: RoundDifferences) -> Iterator[str]:
     """Each difference in a line."""
-    if {"error", "refused"} & {*expected, *found}:
-        yield f"expected {_short(expected)}, found {_short(found)}"
+    if {"error", "refused"} & {*expected, *answer}:
+        yield f"expected {_short(expected)}, found {_short(answer)}"
         return
-    for number, (want, got) in enumerate(zip(expected["rounds"], found["rounds"], strict=True)):
+    for number, (want, got) in enumerate(zip(expected["rounds"], answer["rounds"], strict=True)):
         yield from of_round(number, want, got)
 
 
 def _short(result: Json) -> str:
-    for found in ("error", "refused"):
-        if found in result:
-            return f"{_NAMES[found]} ({result[found][:_TEXT_MAX]})"
+    for kind in ("error", "refused"):
+        if kind in result:
+            return f"{_NAMES[kind]} ({result[kind][:_TEXT_MAX]})"
     return "an answer"

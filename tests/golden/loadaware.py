@@ -43,9 +43,9 @@ def policy_of(args: Json) -> Policy:
     return Policy(compat="koordinator", load_aware=load_aware_args(ours), plugins=_PLUGINS)
 
 
-def differences(expected: Json, found: Json) -> Iterator[str]:
+def differences(expected: Json, answer: Json) -> Iterator[str]:
     """Each difference in a line."""
-    return differences_by_round(expected, found, _of_round)
+    return differences_by_round(expected, answer, _of_round)
 
 
 def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:

@@ -48,9 +48,9 @@ def policy_of(args: Json) -> Policy:
     return Policy(compat="koordinator", rebalance=args_read, descheduling=shortest)
 
 
-def differences(expected: Json, found: Json) -> Iterator[str]:
+def differences(expected: Json, answer: Json) -> Iterator[str]:
     """Each round and part of it that differs, in a line."""
-    return differences_by_round(expected, found, _of_round)
+    return differences_by_round(expected, answer, _of_round)
 
 
 def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
@@ -119,8 +119,8 @@ class World:
                 self.inventory.apply_metric(gone)
         for item in metrics:
             metric = objects.metric(item)
-            left = tuple(pod for pod in metric.pods if (pod.namespace, pod.name) not in self._gone)
-            self.inventory.apply_metric(metric.model_copy(update={"pods": left}))
+            pods = tuple(pod for pod in metric.pods if (pod.namespace, pod.name) not in self._gone)
+            self.inventory.apply_metric(metric.model_copy(update={"pods": pods}))
 
 
 def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:

@@ -22,5 +22,5 @@ def test_there_are_golden_cases() -> None:
 
 @pytest.mark.parametrize(("family", "case"), _CASES)
 def test_a_scenario_comes_to_what_koordinator_made_of_it(family: Family, case: Any) -> None:
-    found = family.answer(case["scenario"])
-    assert agree(case["expected"], found), "\n".join(family.differences(case["expected"], found))
+    answer = family.answer(case["scenario"])
+    assert agree(case["expected"], answer), "\n".join(family.differences(case["expected"], answer))

@@ -21,7 +21,7 @@ from tests.golden.lownodeload import answer
 _HERE = Path(__file__).parent
 _LISTED = _HERE / "own_rules.json"
 _RULES = {
-    **{each.name: replace(KOORDINATOR, **{each.name: True}) for each in fields(Differences)},
+    **{field.name: replace(KOORDINATOR, **{field.name: True}) for field in fields(Differences)},
     "all": LOADSTREAM,
 }
 
@@ -54,5 +54,5 @@ def test_a_rule_of_ours_changes_only_the_cases_that_are_listed(
 
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
-        found = {rule: _changed(patch, rule) for rule in _RULES}
-    _LISTED.write_text(json.dumps(found, indent=1).replace(",\n  ", ", ") + "\n")
+        changed_cases = {rule: _changed(patch, rule) for rule in _RULES}
+    _LISTED.write_text(json.dumps(changed_cases, indent=1).replace(",\n  ", ", ") + "\n")

@@ -11,16 +11,16 @@ from tests.connectors.agent.trees import UID_A, UID_B, UID_STATIC, Driver, NodeF
 
 def test_v2_has_all_in_one_tree(tmp_path: Path) -> None:
     root = NodeFiles(tmp_path, "v2", "systemd").cgroup
-    found = find_hierarchies(root)
-    assert (found.cpu, found.memory, found.cpu_file) == (str(root), str(root), "cpu.stat")
-    assert found.roots == (str(root),)
+    paths = find_hierarchies(root)
+    assert (paths.cpu, paths.memory, paths.cpu_file) == (str(root), str(root), "cpu.stat")
+    assert paths.roots == (str(root),)
 
 
 def test_v1_has_a_tree_a_controller(tmp_path: Path) -> None:
     root = NodeFiles(tmp_path, "v1", "systemd").cgroup
-    found = find_hierarchies(root)
-    assert found.roots == (str(root / "cpuacct"), str(root / "memory"))
-    assert found.cpu_file == "cpuacct.usage"
+    paths = find_hierarchies(root)
+    assert paths.roots == (str(root / "cpuacct"), str(root / "memory"))
+    assert paths.cpu_file == "cpuacct.usage"
 
 
 def test_v1_without_the_link_is_found_by_its_long_name(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_a_hybrid_mount_uses_v1_controllers_that_exist(tmp_path: Path) -> None:
 def test_a_hybrid_mount_uses_v2_for_other_controllers(tmp_path: Path) -> None:
     root = NodeFiles(tmp_path, "hybrid", "systemd").cgroup
     (root / "memory" / "memory.stat").unlink()
-    found = find_hierarchies(root)
-    assert (found.cpu, found.memory) == (str(root / "cpuacct"), str(root / "unified"))
+    paths = find_hierarchies(root)
+    assert (paths.cpu, paths.memory) == (str(root / "cpuacct"), str(root / "unified"))
 
 
 def test_a_folder_without_cgroups_is_an_error_that_names_the_search(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def test_samples_arrive_in_order(embedded: RunningBroker) -> None:
     delivery.stop()
     assert delivered[-1] == _T0 + 119_000
     past = PastMessages(connect(embedded.settings), "node-usage", None, 1_000)
-    found = [message.sampled_at_ms for message in past.newest()]
-    assert found == [_T0 + second * 1_000 for second in range(119, -1, -1)]
+    times = [message.sampled_at_ms for message in past.newest()]
+    assert times == [_T0 + second * 1_000 for second in range(119, -1, -1)]
     assert delivery.dropped == 0
 
 
@@ -61,7 +61,7 @@ def test_without_a_broker_the_newest_wait_and_the_oldest_are_dropped() -> None:
     assert delivery.backlog == SAMPLES_MAX
     assert delivery.dropped == 100
     delivery.stop()
-    assert not any(each.name == "delivery" for each in threading.enumerate())
+    assert not any(thread.name == "delivery" for thread in threading.enumerate())
 
 
 @pytest.mark.broker
@@ -77,8 +77,8 @@ def test_samples_from_an_outage_arrive_when_the_broker_returns(cache: Path) -> N
         assert eventually(lambda: delivery.backlog == 0)
         delivery.stop()
         past = PastMessages(connect(server.settings), "node-usage", None, 10)
-        found = [message.sampled_at_ms for message in past.newest()]
-    assert found == [_T0 + 2_000, _T0 + 1_000]
+        times = [message.sampled_at_ms for message in past.newest()]
+    assert times == [_T0 + 2_000, _T0 + 1_000]
     assert delivery.dropped == 0
 
 
@@ -100,7 +100,7 @@ def test_a_broker_that_is_killed_and_comes_back_gets_what_was_measured_meanwhile
         assert eventually(lambda: delivery.backlog == 0)
         delivery.stop()
         past = PastMessages(connect(server.settings), "node-usage", None, 1_000)
-        found = [message.sampled_at_ms for message in past.newest()]
+        times = [message.sampled_at_ms for message in past.newest()]
     # One may come twice: the broker was killed before it acknowledged.
-    assert list(dict.fromkeys(found)) == [_T0 + second * 1_000 for second in range(59, 0, -1)]
+    assert list(dict.fromkeys(times)) == [_T0 + second * 1_000 for second in range(59, 0, -1)]
     assert delivery.dropped == 0

@@ -98,8 +98,8 @@ def test_a_cgroup_of_v2_has_its_lists() -> None:
 
 def test_a_cgroup_of_v1_has_those_of_all_below_it() -> None:
     total = "".join(f"total_{line}\n" for line in _V2.splitlines())
-    own = "inactive_anon 1\nactive_anon 1\ninactive_file 1\nactive_file 1\nunevictable 1\n"
-    readings = build_cgroup_readings(parse_pairs(own + total))
+    own_values = "inactive_anon 1\nactive_anon 1\ninactive_file 1\nactive_file 1\nunevictable 1\n"
+    readings = build_cgroup_readings(parse_pairs(own_values + total))
     assert readings is not None
     assert readings.usage_without_page_cache_bytes == 35
     assert readings.usage_with_page_cache_bytes == 735

@@ -79,12 +79,12 @@ def test_a_sample_has_the_node_and_its_pods(
         ("kube-system", "etcd-n", UID_STATIC),
         ("shop", "web-1", UID_A),
     ]
-    found = _pods(sample)
-    assert found[UID_A].usage == {"cpu": 250, "memory": 120 * MIB}
-    readings = found[UID_A].memory
+    usages = _pods(sample)
+    assert usages[UID_A].usage == {"cpu": 250, "memory": 120 * MIB}
+    readings = usages[UID_A].memory
     assert readings is not None
     assert readings.usage_with_page_cache_bytes == 180 * MIB
-    assert found[UID_STATIC].usage == {"cpu": 0, "memory": 10 * MIB}
+    assert usages[UID_STATIC].usage == {"cpu": 0, "memory": 10 * MIB}
     assert not agent.files.failures
 
 
@@ -177,12 +177,12 @@ def test_a_pod_has_cpu_only_between_two_looks_at_one_counter(
         for uid, spent_ns in counters.items():
             node.files.write(node.files.pod_path(uid, ""), spent_ns, 8 * MIB, 4 * MIB)
         node.clock.now_ns += _S
-        found = _pods(agent.sample())
-        assert set(found) == set(counters)
-        for uid, pod in found.items():
+        usages = _pods(agent.sample())
+        assert set(usages) == set(counters)
+        for uid, pod in usages.items():
             spent_ns = counters[uid] // 1_000 * 1_000
-            known = uid in before and before[uid] <= spent_ns
-            assert ("cpu" in pod.usage) == known
-            if known:
+            has_rate = uid in before and before[uid] <= spent_ns
+            assert ("cpu" in pod.usage) == has_rate
+            if has_rate:
                 assert abs(pod.usage["cpu"] - (spent_ns - before[uid]) / 1_000_000) <= 0.5
         before = {uid: spent_ns // 1_000 * 1_000 for uid, spent_ns in counters.items()}

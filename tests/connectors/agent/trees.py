@@ -81,10 +81,10 @@ class NodeFiles:
             (folder / "memory.stat").write_text(_lines({"anon": 1, **memory, "slab": 5}))
             return
         (self._made(self.cgroup / "cpu,cpuacct" / path) / "cpuacct.usage").write_text(f"{cpu_ns}\n")
-        own = dict.fromkeys(memory, 0)
+        own_values = dict.fromkeys(memory, 0)
         total = {f"total_{name}": value for name, value in memory.items()}
         (self._made(self.cgroup / "memory" / path) / "memory.stat").write_text(
-            _lines({"cache": 0, **own, "hierarchical_memory_limit": 2**63 - 4096, **total})
+            _lines({"cache": 0, **own_values, "hierarchical_memory_limit": 2**63 - 4096, **total})
         )
 
     def name(self, uid: str, namespace: str, name: str) -> None:

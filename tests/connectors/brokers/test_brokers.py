@@ -41,12 +41,12 @@ def _read(settings: KafkaSettings, topic: str, partition: int, count: int) -> li
     consumer = Consumer({**settings.librdkafka_options(), "group.id": "reader", "log_level": 0})
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
-        found: list[bytes] = []
-        while len(found) < count:
-            messages = consumer.consume(count - len(found), timeout=60)
-            assert messages, f"found {len(found)} of {count} records"
-            found += [message.value() for message in messages]
-        return found
+        values: list[bytes] = []
+        while len(values) < count:
+            messages = consumer.consume(count - len(values), timeout=60)
+            assert messages, f"found {len(values)} of {count} records"
+            values += [message.value() for message in messages]
+        return values
     finally:
         consumer.close()
 
@@ -62,10 +62,10 @@ def _alive(pid: int) -> bool:
 
 def test_a_broker_starts_with_all_topics_and_nothing_in_them(broker: RunningBroker) -> None:
     connection = connect(broker.settings)
-    found = find_topics(connection, expected_names())
-    assert sorted(found) == sorted(expected_names())
-    assert {topic.partitions for topic in found.values()} == {4}
-    extents = read_extents(connection, found.values())
+    topics = find_topics(connection, expected_names())
+    assert sorted(topics) == sorted(expected_names())
+    assert {topic.partitions for topic in topics.values()} == {4}
+    extents = read_extents(connection, topics.values())
     assert all(e.first_offset == e.next_offset == 0 for es in extents.values() for e in es)
     assert connection.embedded == (broker.kind == "embedded")
 
@@ -86,15 +86,15 @@ def _programs(directory: Path, *names: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("present", "named"), [(["java"], "`mvn` (Maven)"), (["mvn"], "`java` (a Java runtime")]
+    ("present", "program"), [(["java"], "`mvn` (Maven)"), (["mvn"], "`java` (a Java runtime")]
 )
 def test_a_missing_program_is_named(
-    present: list[str], named: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    present: list[str], program: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", _programs(tmp_path / "bin", *present))
     with pytest.raises(KafkaUnavailable) as caught:
         KafkaServer(tmp_path / "kafka").start()
-    assert named in str(caught.value)
+    assert program in str(caught.value)
 
 
 _SLOW_MAVEN = """#!/bin/sh
@@ -184,8 +184,8 @@ def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
     wrong = KafkaServer(tmp_path / "wrong", properties={"log.cleaner.threads": "many"})
     with pytest.raises(KafkaUnavailable, match=r"many.*log\.cleaner\.threads"), wrong:
         pass
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        twice = KafkaServer(tmp_path / "twice", port=taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        twice = KafkaServer(tmp_path / "twice", port=listener.getsockname()[1])
         with pytest.raises(KafkaUnavailable, match="Address already in use"), twice:
             pass
 

@@ -57,9 +57,9 @@ def _letters(offset: int, refused: str) -> tuple[OutputRecord, ...]:
 @pytest.fixture
 def writer(embedded: RunningBroker) -> Writer:
     """It has opened its epoch, which is 0."""
-    found = Writer(embedded)
-    found.append(journal.encode_opening(_PARTITION))
-    return found
+    writer = Writer(embedded)
+    writer.append(journal.encode_opening(_PARTITION))
+    return writer
 
 
 def _states(broker: RunningBroker, count: int) -> list[bool]:
@@ -116,7 +116,7 @@ def test_a_record_is_refused_before_its_dead_letter_is_written(
 ) -> None:
     applied = AppliedRecords(connect(embedded.settings), _TOPIC)
     writer.append(*writer.batch(0, long, refused="it is wrong"), *writer.batch(1))
-    for each in (applied, AppliedRecords(connect(embedded.settings), _TOPIC)):
-        each.refresh()
-        assert each.state(_PARTITION, 0) == "refused: it is wrong"
-        assert each.state(_PARTITION, 1) == APPLIED
+    for records in (applied, AppliedRecords(connect(embedded.settings), _TOPIC)):
+        records.refresh()
+        assert records.state(_PARTITION, 0) == "refused: it is wrong"
+        assert records.state(_PARTITION, 1) == APPLIED

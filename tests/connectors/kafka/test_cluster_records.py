@@ -46,5 +46,5 @@ def test_a_search_reads_from_the_end_and_only_as_far_as_it_may(embedded: Running
     assert list(newest) == states[-2::-1]
     assert looked.whole
     bounded = SearchProgress()
-    found = list(PastMessages(connection, "node-state", "blue", 150).newest(bounded))
-    assert (len(found), bounded.records, bounded.whole) == (150, 150, False)
+    messages = list(PastMessages(connection, "node-state", "blue", 150).newest(bounded))
+    assert (len(messages), bounded.records, bounded.whole) == (150, 150, False)

@@ -9,9 +9,9 @@ from schemas.settings.connection import KafkaSettings
 def test_a_broker_that_accepts_connections_and_does_not_answer_may_be_suspended() -> None:
     """As one whose process was stopped does, or that waits for a full disk."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        found = diagnose(KafkaSettings.local(f"127.0.0.1:{silent.getsockname()[1]}"), [])
-    assert found.cause == "no answer"
-    assert found.remedy == (
+        diagnosis = diagnose(KafkaSettings.local(f"127.0.0.1:{silent.getsockname()[1]}"), [])
+    assert diagnosis.cause == "no answer"
+    assert diagnosis.remedy == (
         "Check in the broker's log whether it works. If it does, check "
         "LOADSTREAM_KAFKA_SECURITY_PROTOCOL and, on the broker, the addresses that it advertises."
     )

@@ -30,13 +30,13 @@ def test_a_suspended_broker_is_not_reported_as_empty(
         assert server.stdout is not None
         settings = KafkaSettings.local(server.stdout.readline().strip())
         connection = connect(settings)
-        found = find_topics(connection, ["clock"]).values()
-        assert len(read_extents(connection, found)["clock"]) == 4
+        topics = find_topics(connection, ["clock"]).values()
+        assert len(read_extents(connection, topics)["clock"]) == 4
         os.kill(server.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, server.pid, os.WSTOPPED)  # its threads may answer until then
         hasty = replace(connection, settings=settings.model_copy(update={"connect_timeout_s": 0.5}))
         with pytest.raises(BrokerUnavailable, match="no usable broker at"):
-            read_extents(hasty, found)
+            read_extents(hasty, topics)
     finally:
         server.kill()
         server.communicate()

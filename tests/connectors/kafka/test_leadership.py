@@ -97,8 +97,8 @@ async def grown(log: list[str]) -> None:
 def assert_alone(log: list[str]) -> None:
     """Nobody begins before the other has ended."""
     for begun, ended in zip(log[::2], log[1::2], strict=False):
-        name, _, what = begun.partition(":")
-        assert (what, ended) == (" begins", f"{name}: ends"), log
+        name, _, event = begun.partition(":")
+        assert (event, ended) == (" begins", f"{name}: ends"), log
 
 
 async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: RunningBroker) -> None:

@@ -87,28 +87,28 @@ async def test_a_slowly_ending_term_keeps_its_member_in_the_group(
         await until(lambda: members["first"].term)
         # The member whose id comes first is active: give it away until it is the other's.
         async with joined(clean_kafka, lingers) as members["second"]:
-            while not any(each.term and each.term.over.is_set() for each in members.values()):
-                for each in members.values():
-                    coordinator = each._consumer._coordinator
-                    if each.term is not None and coordinator.generation > 0:
+            while not any(member.term and member.term.over.is_set() for member in members.values()):
+                for member in members.values():
+                    coordinator = member._consumer._coordinator
+                    if member.term is not None and coordinator.generation > 0:
                         await coordinator._maybe_leave_group()  # comes back under another id
                 await asyncio.sleep(1)
             generation = await _settled(members.values())
             settled.set()
             await asyncio.wait_for(ends.wait(), 60)
-            now = {each._consumer._coordinator.generation for each in members.values()}
+            now = {member._consumer._coordinator.generation for member in members.values()}
     assert now == {generation}
 
 
 async def _settled(members: Collection[Leadership]) -> int:
     """The group's generation, once all have it and none comes after it by itself."""
-    found: set[int] = set()
+    generations: set[int] = set()
     while True:
-        before = found
+        before = generations
         await asyncio.sleep(_SESSION_S / 3)
-        found = {each._consumer._coordinator.generation for each in members}
-        if found == before and len(found) == 1 and max(found) > 0:
-            return found.pop()
+        generations = {member._consumer._coordinator.generation for member in members}
+        if generations == before and len(generations) == 1 and max(generations) > 0:
+            return generations.pop()
 
 
 async def test_a_term_that_could_not_start_is_retried(broker: RunningBroker) -> None:
@@ -172,12 +172,12 @@ async def test_topics_with_different_numbers_of_partitions_end_the_process_with_
         if partition_for(name.encode(), count) >= (count + 1) // 2
     )
     members = [Leadership(clean_kafka.settings, cluster, "test", topics=[_TOPIC]) for _ in range(2)]
-    running = [asyncio.create_task(each.run(_Worker("w", []))) for each in members]
+    running = [asyncio.create_task(member.run(_Worker("w", []))) for member in members]
     await asyncio.wait(running, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-    for each in running:
-        each.cancel()
+    for task in running:
+        task.cancel()
     ended = await asyncio.gather(*running, return_exceptions=True)
-    (error,) = (each for each in ended if isinstance(each, Exception))
+    (error,) = (result for result in ended if isinstance(result, Exception))
     assert isinstance(error, BrokerUnavailable)
     assert f"of {_TOPIC} is assigned to another member" in str(error)
     assert f"of {LOCK} to this process" in str(error)

@@ -58,13 +58,13 @@ async def test_deleted_records_are_reported(
         for _ in range(20):
             last = await producer.send_and_wait(_TOPIC, b"x" * 500_000, partition=0)
     end = last.offset + 1
-    found = await read_range(kafka, _TOPIC, 0, 1, end)
-    assert 1 < found[0].offset < end
-    gone = f"the broker has deleted the records 1 to {found[0].offset - 1}"
-    assert [each.getMessage() for each in caplog.records if gone in each.getMessage()]
+    records = await read_range(kafka, _TOPIC, 0, 1, end)
+    assert 1 < records[0].offset < end
+    gone = f"the broker has deleted the records 1 to {records[0].offset - 1}"
+    assert [entry.getMessage() for entry in caplog.records if gone in entry.getMessage()]
     caplog.clear()
     # Who begins with a topic has missed nothing that was there for it.
-    assert await read_range(kafka, _TOPIC, 0, 0, end) == found
+    assert await read_range(kafka, _TOPIC, 0, 0, end) == records
     assert not caplog.records
 
 

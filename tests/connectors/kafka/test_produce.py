@@ -48,13 +48,13 @@ async def test_every_line_becomes_a_record_in_its_place(broker: RunningBroker) -
     summary = produce_lines(connect(broker.settings), USAGE, _stream(lines))
     assert (summary.lines, summary.produced, summary.rejected) == (200, 200, 0)
     assert summary.value_bytes == sum(map(len, lines))
-    found = {record.key: record for record in await _records(broker.settings, "node-usage", 200)}
+    records = {record.key: record for record in await _records(broker.settings, "node-usage", 200)}
     for sample, line in zip(samples, lines, strict=True):
-        record = found[f"blue/{sample.node}".encode()]
+        record = records[f"blue/{sample.node}".encode()]
         assert record.value == line
         assert record.timestamp == sample.sampled_at_ms
         assert record.partition == partition_for(record.key, 4)
-    assert len({record.partition for record in found.values()}) == 4
+    assert len({record.partition for record in records.values()}) == 4
 
 
 LINES = [

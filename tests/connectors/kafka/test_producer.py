@@ -40,8 +40,8 @@ def too_long() -> NodeState:
 async def ids(broker: RunningBroker) -> list[str]:
     partition = partition_for(b"c1", broker.settings.partitions)
     records = read_since(broker.settings, _TOPIC, partition, 0)
-    found = [decode(_TOPIC, record.value) async for record in records]
-    return [each.command_id for each in found if isinstance(each, CommandOutcome)]
+    messages = [decode(_TOPIC, record.value) async for record in records]
+    return [message.command_id for message in messages if isinstance(message, CommandOutcome)]
 
 
 async def test_a_record_that_no_reader_takes_is_refused_by_name_and_stops_nothing(
@@ -85,7 +85,7 @@ async def test_a_partition_that_has_no_leader_for_longer_than_a_request_takes_is
     async with Producer(embedded.settings) as producer:
         await producer.deliver(_TOPIC, [outcome(1)])
         metadata = producer._producer.client.cluster
-        metadata.leader_for_partition = lambda place: -1
+        metadata.leader_for_partition = lambda partition: -1
         waiting = asyncio.create_task(producer.deliver(_TOPIC, [outcome(2)]))
         await asyncio.sleep(3)
         assert not waiting.done()
@@ -142,11 +142,11 @@ def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_that_it_names(
     assert not out.has_failed
     out.close()
     places = [(topic, partition) for topic in ("node-state", "clock") for partition in range(4)]
-    found: list[Record] = []
+    received: list[Record] = []
     with Reader(connection, dict.fromkeys(places, 0)) as reader:
-        while len(found) < 12:
-            found += (each for each in reader.more(due=True) if isinstance(each, Record))
-    for record in found:
+        while len(received) < 12:
+            received += (record for record in reader.more(due=True) if isinstance(record, Record))
+    for record in received:
         decoded = decode(record.topic, record.value)
         if isinstance(decoded, ClockTick):
             assert (record.partition, record.timestamp_ms) == (decoded.partition, NOW_MS)

@@ -32,10 +32,10 @@ def test_each_record_comes_once_and_only_when_it_was_asked_for(broker: RunningBr
     cursor = Cursor(connection, "clock", 1)
     try:
         for first, last in ((0, 0), (1, 9), (10, 9), (10, 2_500), (2_501, 2_999), (3_000, 10_000)):
-            found = list(cursor.through(last))
-            assert [record.offset for record in found] == list(range(first, min(last, 2_999) + 1))
-            assert all(record.timestamp_ms == NOW_MS + record.offset for record in found)
-            assert all(record.key == b"1" for record in found)
+            records = list(cursor.through(last))
+            assert [record.offset for record in records] == list(range(first, min(last, 2_999) + 1))
+            assert all(record.timestamp_ms == NOW_MS + record.offset for record in records)
+            assert all(record.key == b"1" for record in records)
     finally:
         cursor.close()
 
@@ -54,8 +54,8 @@ def test_records_of_aborted_transactions_are_read_as_workers_read_them(
     cursor = Cursor(connect(clean_kafka.settings), "node-state", 2)
     assert [record.value for record in cursor.through(10)] == [b"taken back"]
     cursor.close()
-    found = asyncio.run(read_range(clean_kafka.settings, "node-state", 2, 0, 2))
-    assert [entry.value for entry in found] == [b"taken back"]
+    records = asyncio.run(read_range(clean_kafka.settings, "node-state", 2, 0, 2))
+    assert [entry.value for entry in records] == [b"taken back"]
 
 
 async def test_ends_of_transactions_are_offsets_without_a_record_and_no_loss(
@@ -69,12 +69,12 @@ async def test_ends_of_transactions_are_offsets_without_a_record_and_no_loss(
         producer.begin_transaction()
         producer.produce("node-state", value, partition=2)
         await asyncio.to_thread(producer.commit_transaction, 60)
-    found = await read_range(settings, "node-state", 2, 0, 4)
-    assert [(each.offset, each.value) for each in found] == [(0, b"first"), (2, b"second")]
+    records = await read_range(settings, "node-state", 2, 0, 4)
+    assert [(record.offset, record.value) for record in records] == [(0, b"first"), (2, b"second")]
     newest_record = await read_newest(settings, "node-state", 2)
     assert newest_record is not None
     assert newest_record.value == b"second"
-    assert [each.value async for each in read_since(settings, "node-state", 2, 0)] == [
+    assert [record.value async for record in read_since(settings, "node-state", 2, 0)] == [
         b"first",
         b"second",
     ]
@@ -101,10 +101,10 @@ PLACE = ("clock", 1)
 
 
 def _read(reader: Reader, end: int) -> list[Record | Gap]:
-    found: list[Record | Gap] = []
+    received: list[Record | Gap] = []
     while not reader.has_passed(PLACE, end):
-        found += reader.more(due=True)
-    return found
+        received += reader.more(due=True)
+    return received
 
 
 def _follow(reader: Reader, *, due: bool) -> None:
@@ -124,7 +124,7 @@ def test_records_that_were_deleted_are_one_gap_and_reading_goes_on(
     with Reader(connection, {PLACE: 0}) as reader:
         gap, *records = _read(reader, 100)
     assert gap == Gap("clock", 1, 0, 40)
-    assert [each.offset for each in records if isinstance(each, Record)] == list(range(40, 100))
+    assert [item.offset for item in records if isinstance(item, Record)] == list(range(40, 100))
 
 
 def test_an_offset_beyond_the_end_is_an_error_that_names_the_topic(broker: RunningBroker) -> None:
@@ -144,13 +144,13 @@ def test_several_partitions_are_read_at_once_and_each_in_order(broker: RunningBr
     lines = (b'{"partition": %d, "now_ms": %d}\n' % (n % 4, NOW_MS + n) for n in range(400))
     produce_lines(connection, TOPIC_BY_NAME["clock"], io.BytesIO(b"".join(lines)))
     places = [("clock", partition) for partition in range(4)]
-    found: list[Record | Gap] = []
+    received: list[Record | Gap] = []
     with Reader(connection, dict.fromkeys(places, 10), fetch_wait_ms=10) as reader:
-        while not all(reader.has_passed(place, 100) for place in places):
-            found += reader.poll(0.1)
-    for place in places:
-        own = [each for each in found if isinstance(each, Record) and each[:2] == place]
-        assert [each.offset for each in own] == list(range(10, 100))
+        while not all(reader.has_passed(where, 100) for where in places):
+            received += reader.poll(0.1)
+    for where in places:
+        items = [item for item in received if isinstance(item, Record) and item[:2] == where]
+        assert [item.offset for item in items] == list(range(10, 100))
 
 
 @pytest.mark.broker

@@ -29,8 +29,8 @@ def test_a_write_to_a_connection_that_has_just_been_lost_is_a_lost_connection(
 ) -> None:
     """uvloop raises where asyncio passes the write over, and aiokafka expects neither."""
     # Commands that other tests have run in this process may have mended it for good.
-    (own,) = [each for each in conn.AIOKafkaConnection.__mro__ if each.__module__ == conn.__name__]
-    monkeypatch.setattr(conn, "AIOKafkaConnection", own)
+    (base,) = [cls for cls in conn.AIOKafkaConnection.__mro__ if cls.__module__ == conn.__name__]
+    monkeypatch.setattr(conn, "AIOKafkaConnection", base)
     host, _, port = embedded.settings.bootstrap_servers.partition(":")
 
     async def written() -> None:
@@ -63,19 +63,19 @@ async def test_clients_wait_while_the_only_broker_is_unavailable(
         await publisher.append("journal", 0, [b"0"])
         server.kill_broker()
         written = [
-            asyncio.create_task(publisher.append("journal", 0, [each])) for each in (b"1", b"2")
+            asyncio.create_task(publisher.append("journal", 0, [text])) for text in (b"1", b"2")
         ]
         begun = asyncio.create_task(late.start())
         read = asyncio.create_task(read_range(kafka, "journal", 0, 0, 3))
         await asyncio.sleep(3 * _TIMEOUT_MS / 1000)
-        assert not any(each.done() for each in (*written, begun, read))
+        assert not any(task.done() for task in (*written, begun, read))
         await asyncio.to_thread(server.start_broker)
         await begun
         assert await asyncio.gather(*written) == [1, 2]
         assert [entry.value for entry in await read] == [b"0", b"1", b"2"]
         assert await late.append("journal", 0, [b"3"]) == 3
-        for each in (publisher, late):
-            await each.stop()
+        for client in (publisher, late):
+            await client.stop()
 
 
 async def test_writes_to_a_missing_topic_wait_for_it(
@@ -87,9 +87,9 @@ async def test_writes_to_a_missing_topic_wait_for_it(
     await publisher.start()
     await publisher.append("journal", 0, [b"0"])
     await asyncio.to_thread(delete_topic, connection, "journal")
-    written = [asyncio.create_task(publisher.append("journal", 0, [each])) for each in (b"1", b"2")]
+    written = [asyncio.create_task(publisher.append("journal", 0, [text])) for text in (b"1", b"2")]
     await asyncio.sleep(3 * _TIMEOUT_MS / 1000)
-    assert not any(each.done() for each in written)
+    assert not any(task.done() for task in written)
     await asyncio.to_thread(create_topics, connection, expected_topics(kafka))
     assert await asyncio.gather(*written) == [0, 1]
     await publisher.stop()

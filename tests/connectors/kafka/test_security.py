@@ -31,9 +31,9 @@ async def _send(settings: KafkaSettings, topic: str, value: bytes) -> int:
 
 async def _read(settings: KafkaSettings, topic: str, offset: int) -> bytes:
     async with AIOKafkaConsumer(**settings.aiokafka_options()) as consumer:
-        place = TopicPartition(topic, 0)
-        consumer.assign([place])
-        consumer.seek(place, offset)
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek(partition, offset)
         return bytes((await consumer.getone()).value)
 
 
@@ -223,9 +223,9 @@ def test_doctor_names_a_wrong_authority_and_a_certificate_that_ends_soon(
             monkeypatch.setenv(name, value)
         return CliRunner().invoke(app, ["doctor"]).stdout
 
-    found = examine(secured("scram-512", ca_file="other-ca.pem"))
-    assert found.startswith("error    brokers: no usable broker")
-    assert "LOADSTREAM_KAFKA_CA_FILE" in found
+    report = examine(secured("scram-512", ca_file="other-ca.pem"))
+    assert report.startswith("error    brokers: no usable broker")
+    assert "LOADSTREAM_KAFKA_CA_FILE" in report
     assert "warning  certificates: the certificate of 127.0.0.1:" in examine(secured("scram-512"))
     now_ms = wall_clock.now_ms()
     monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 20 * 86_400_000)

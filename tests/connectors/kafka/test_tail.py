@@ -38,9 +38,9 @@ def _ticks(connection: Connection, first: int, count: int, partition: int = 0) -
 
 
 def _entries(connection: Connection, start: Any = "beginning") -> list[Entry]:
-    found = list(read_entries(connection, CLOCK, start, follow=False))
-    assert [item for item in found if isinstance(item, Gap)] == []
-    return [item for item in found if isinstance(item, Entry)]
+    items = list(read_entries(connection, CLOCK, start, follow=False))
+    assert [item for item in items if isinstance(item, Gap)] == []
+    return [item for item in items if isinstance(item, Entry)]
 
 
 def _write_raw(settings: KafkaSettings, topic: str, key: bytes | None, value: bytes | None) -> None:
@@ -87,12 +87,12 @@ def test_an_unreadable_record_is_shown(broker: RunningBroker) -> None:
     connection = connect(broker.settings)
     _write_raw(broker.settings, "node-usage", b"blue/n1", b"\xff{")
     _write_raw(broker.settings, "node-usage", None, None)
-    found = list(read_entries(connection, USAGE, "beginning", follow=False))
-    assert [type(entry.message) for entry in found if isinstance(entry, Entry)] == [
+    items = list(read_entries(connection, USAGE, "beginning", follow=False))
+    assert [type(entry.message) for entry in items if isinstance(entry, Entry)] == [
         Refusal,
         Refusal,
     ]
-    assert [entry.cluster for entry in found if isinstance(entry, Entry)] == ["blue", None]
+    assert [entry.cluster for entry in items if isinstance(entry, Entry)] == ["blue", None]
 
 
 def test_records_dropped_by_the_embedded_broker_are_reported(embedded: RunningBroker) -> None:
@@ -163,7 +163,7 @@ def test_records_are_selected_by_their_pods() -> None:
     pods = tuple(
         PodUsage(namespace="web", name=name, uid=name, usage={"cpu": 1}) for name in ("a", "b")
     )
-    entries = [_entry(encode(usage(pods=each))) for each in (pods, pods[:1])]
+    entries = [_entry(encode(usage(pods=group))) for group in (pods, pods[:1])]
     for pod, matching in ((("web", "a"), 2), (("web", "b"), 1), (("shop", "a"), 0)):
         selection = Selection.of(USAGE, None, pod, None)
         assert sum(map(selection.matches, entries)) == matching

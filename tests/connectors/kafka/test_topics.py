@@ -93,8 +93,8 @@ def test_copies_are_compared_only_where_a_number_is_wanted() -> None:
 
 
 def test_unknown_settings_are_not_reported_as_correct() -> None:
-    found = _found(EXPECTED["clock"], config=None, reason="the broker does not say")
-    findings = compare(EXPECTED["clock"], found)
+    actual = _found(EXPECTED["clock"], config=None, reason="the broker does not say")
+    findings = compare(EXPECTED["clock"], actual)
     assert find_worst_grade(findings) == "unknown"
     assert "the broker does not say" in str(findings[0])
     partly = dict(EXPECTED["clock"].config)
@@ -121,9 +121,9 @@ def test_the_embedded_broker_refuses_a_partition_count_that_it_cannot_give(
     embedded: RunningBroker,
 ) -> None:
     connection = connect(embedded.settings)
-    wanted = expected_topics(embedded.settings.model_copy(update={"partitions": 8}))
+    resized = expected_topics(embedded.settings.model_copy(update={"partitions": 8}))
     with pytest.raises(TopicsRefused, match="expected 8, found 4"):
-        create_topics(connection, wanted)
+        create_topics(connection, resized)
     new = ExpectedTopic("brand-new", 8, None, {})
     with pytest.raises(TopicsRefused, match="Topics of the embedded broker have 4 partitions"):
         create_topics(connection, (new,))
@@ -156,11 +156,11 @@ def _setting(connection: Connection, topic: str, setting: str) -> str | None:
 @pytest.mark.kafka
 def test_only_what_is_missing_is_made(empty_kafka: Connection) -> None:
     expected = expected_topics(empty_kafka.settings)
-    made, report = create_topics(empty_kafka, expected[:5])
-    assert made == [topic.name for topic in expected[:5]]
+    created, report = create_topics(empty_kafka, expected[:5])
+    assert created == [topic.name for topic in expected[:5]]
     assert {find_worst_grade(findings) for findings in report.values()} == {"ok"}
-    made, report = create_topics(empty_kafka, expected)
-    assert made == [topic.name for topic in expected[5:]]
+    created, report = create_topics(empty_kafka, expected)
+    assert created == [topic.name for topic in expected[5:]]
     assert {find_worst_grade(findings) for findings in report.values()} == {"ok"}
 
 
@@ -204,9 +204,9 @@ def test_a_setting_that_takes_effect_later_is_awaited(
 @pytest.mark.kafka
 def test_a_changed_partition_count_is_refused_and_nothing_is_made(empty_kafka: Connection) -> None:
     create_topics(empty_kafka, (EXPECTED["clock"],))
-    wanted = expected_topics(empty_kafka.settings.model_copy(update={"partitions": 8}))
+    resized = expected_topics(empty_kafka.settings.model_copy(update={"partitions": 8}))
     with pytest.raises(TopicsRefused, match="clock: partitions: expected 8, found 4"):
-        create_topics(empty_kafka, wanted, mend=True)
+        create_topics(empty_kafka, resized, mend=True)
     assert set(find_topics(empty_kafka, expected_names())) == {"clock"}
     for answer in empty_kafka.admin.create_partitions([NewPartitions("clock", 5)]).values():
         answer.result()

@@ -115,21 +115,21 @@ class Faults:
                 return
             self._under_way.result()
             self._under_way = None
-        left = [each for each in self.faults if not each.done]
-        if left and left[0].due(snapshot, observed):
-            left[0].done = True
-            print(f"{time.strftime('%X')} fault: {left[0].name}")
-            self._under_way = asyncio.create_task(left[0].do())
+        pending = [fault for fault in self.faults if not fault.done]
+        if pending and pending[0].due(snapshot, observed):
+            pending[0].done = True
+            print(f"{time.strftime('%X')} fault: {pending[0].name}")
+            self._under_way = asyncio.create_task(pending[0].do())
 
     async def over(self) -> None:
         """The last one has ended; those that the story left no time for are done after it."""
         if self._under_way is not None:
             await self._under_way
-        for each in self.faults:
-            if not each.done:
-                each.done = True
-                print(f"{time.strftime('%X')} fault, after the demo: {each.name}")
-                await each.do()
+        for fault in self.faults:
+            if not fault.done:
+                fault.done = True
+                print(f"{time.strftime('%X')} fault, after the demo: {fault.name}")
+                await fault.do()
 
 
 async def _settled(server: ApiServer) -> list[load.DemoPod]:
@@ -137,10 +137,10 @@ async def _settled(server: ApiServer) -> list[load.DemoPod]:
     are made, so one may just have been evicted."""
     deadline_s = time.monotonic() + SETTLED_S
     while True:
-        left = await load.list_pods(server)
-        whole = len(left) == SIZE.pods and all(each.node for each in left)
+        pods = await load.list_pods(server)
+        whole = len(pods) == SIZE.pods and all(pod.node for pod in pods)
         if whole or time.monotonic() > deadline_s:
-            return left
+            return pods
         await asyncio.sleep(1)
 
 
@@ -178,13 +178,13 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
             demo_run = DemoRun(server, client, processes, SIZE, faults.snapshot)
             await demo_run.run()
             await faults.over()
-            left = await _settled(server)
+            pods = await _settled(server)
         log = read(plane.audit_log)
     summed = summarize(demo_run, log)
     print("\n".join([*summed.lines, *summed.problems]))
-    assert [each.name for each in faults.faults if not each.done] == []
+    assert [fault.name for fault in faults.faults if not fault.done] == []
     assert summed.problems == ()
     assert judge(log.pods) == []
-    assert (len(left), [each.name for each in left if not each.node]) == (SIZE.pods, [])
-    assert demo_run.protected <= {each.uid for each in left}
+    assert (len(pods), [pod.name for pod in pods if not pod.node]) == (SIZE.pods, [])
+    assert demo_run.protected <= {pod.uid for pod in pods}
     assert demo_run.observed.outcomes["evict", "done"] >= 2

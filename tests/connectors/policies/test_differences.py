@@ -14,7 +14,7 @@ rebalance:
 
 
 def _differ(before: str, after: str) -> list[str]:
-    return [str(each) for each in list_differences(read_policy(before), read_policy(after))]
+    return [str(line) for line in list_differences(read_policy(before), read_policy(after))]
 
 
 def test_a_default_that_is_written_out_is_no_difference() -> None:

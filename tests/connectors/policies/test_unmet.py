@@ -24,22 +24,22 @@ def warned(document: str, *objects: Any) -> list[str]:
 
 
 def pods(*schedulers: str) -> list[PodLifecycle]:
-    made = [
+    pods = [
         Pod(namespace="a", name=f"p{number}", uid=f"u{number}", scheduler=scheduler)
         for number, scheduler in enumerate(schedulers)
     ]
-    return [PodLifecycle(cluster="east", event="running", pod=each) for each in made]
+    return [PodLifecycle(cluster="east", event="running", pod=pod) for pod in pods]
 
 
 @pytest.mark.parametrize("document", ["", _BY_THRESHOLDS])
 def test_schedulers_that_rebalancing_does_not_reach_are_named(document: str) -> None:
     seen = pods("default-scheduler", "", "volcano")
-    (found,) = warned(document, *seen)
-    assert "none of 3 pods" in found
-    assert "default-scheduler (2), volcano (1)" in found
+    (warning,) = warned(document, *seen)
+    assert "none of 3 pods" in warning
+    assert "default-scheduler (2), volcano (1)" in warning
     gone = seen[2].model_copy(update={"event": "deleted"})
-    (found,) = warned(document, *seen, gone)
-    assert "none of 2 pods" in found
+    (warning,) = warned(document, *seen, gone)
+    assert "none of 2 pods" in warning
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_budgets_that_forbid_evictions_and_names_that_are_not_there_are_named() 
         ("{schedulerNames: [loadstream, volcano]}", "migration.schedulerNames", "volcano"),
         ("{namespaces: {include: [shop, shp]}}", "migration.namespaces.include", "shp"),
     ):
-        found = warned(f"{_REBALANCING}migration: {section}", *objects)
-        found.remove(budget)
-        (other,) = found
+        warnings = warned(f"{_REBALANCING}migration: {section}", *objects)
+        warnings.remove(budget)
+        (other,) = warnings
         assert other.startswith(f"{field} names {name}, ")

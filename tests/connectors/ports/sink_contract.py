@@ -151,8 +151,8 @@ class SinkContract:
         outcomes = await asyncio.gather(
             *(rules.carry_out(decision(pod, world.node)) for pod in pods * 2)
         )
-        said = [outcome.command_id for outcome in outcomes if outcome and outcome.result == "done"]
-        assert sorted(said) == sorted(f"bind-{pod.uid}" for pod in pods)
+        ids = [outcome.command_id for outcome in outcomes if outcome and outcome.result == "done"]
+        assert sorted(ids) == sorted(f"bind-{pod.uid}" for pod in pods)
         assert len([outcome for outcome in outcomes if outcome]) == len(pods)
 
     async def test_an_evicted_pod_terminates(self, world: SinkWorld) -> None:

@@ -37,9 +37,9 @@ class StateWatchContract:
     async def test_a_full_list_is_bracketed_on_every_topic_and_names_itself_in_every_record(
         self, world: StateWatchWorld
     ) -> None:
-        records: list[tuple[str, Any]] = [each async for each in world.watch.full_list("list")]
+        records: list[tuple[str, Any]] = [record async for record in world.watch.full_list("list")]
         for topic in LISTED_TOPICS:
-            first, *objects, last = [message for each, message in records if each == topic]
+            first, *objects, last = [message for topic_of, message in records if topic_of == topic]
             assert isinstance(first, ListBegin)
             assert isinstance(last, ListEnd)
             assert objects
@@ -48,7 +48,7 @@ class StateWatchContract:
         assert {topic for topic, _ in records} - {"scheduling-requests"} == set(LISTED_TOPICS)
 
     async def test_everything_that_it_reports_can_be_read(self, world: StateWatchWorld) -> None:
-        records = [each async for each in world.watch.full_list("list")]
+        records = [record async for record in world.watch.full_list("list")]
         await world.bind(await world.create_pod())
         for topic, message in records + await world.changes():
             assert not isinstance(decode(topic, encode(message)), Refusal)
@@ -61,11 +61,11 @@ class StateWatchContract:
         node = await world.bind(uid)
         changes = await world.changes()
         requests = [message for topic, message in changes if topic == "scheduling-requests"]
-        assert [(each.pod.uid, each.withdrawn) for each in requests] == [(uid, False)]
+        assert [(request.pod.uid, request.withdrawn) for request in requests] == [(uid, False)]
         bound = [m for topic, m in changes if topic == "pod-lifecycle" and hasattr(m, "pod")]
-        assert [(each.event, each.pod.uid, each.pod.node) for each in bound] == [
-            ("bound", uid, node)
-        ]
+        assert [
+            (lifecycle.event, lifecycle.pod.uid, lifecycle.pod.node) for lifecycle in bound
+        ] == [("bound", uid, node)]
 
     async def test_what_was_reported_is_not_reported_again(self, world: StateWatchWorld) -> None:
         await world.create_pod()

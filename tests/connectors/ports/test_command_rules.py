@@ -267,14 +267,14 @@ async def test_commands_of_one_pod_keep_their_order_and_other_pods_do_not_wait()
     sink.open.clear()
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     ids = ["command-1", "command-2", "command-3"]
-    commands = [eviction(_pod("a"), "n", command_id=each) for each in ids]
+    commands = [eviction(_pod("a"), "n", command_id=command_id) for command_id in ids]
     commands.append(eviction(_pod("b"), "n", command_id="of-another-pod"))
     tasks = [asyncio.create_task(rules.carry_out(command)) for command in commands]
     await asyncio.sleep(0)
     assert sink.asked == ["command-1", "of-another-pod"]
     sink.open.set()
     await asyncio.gather(*tasks)
-    assert [each for each in sink.asked if each in ids] == ids
+    assert [command_id for command_id in sink.asked if command_id in ids] == ids
 
 
 async def test_no_more_commands_are_under_way_than_the_limit_says() -> None:
@@ -296,8 +296,8 @@ async def test_after_stop_running_commands_are_reported_and_none_is_started() ->
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     ids = ["under-way", "its-turn-has-not-come"]
     tasks = [
-        asyncio.create_task(rules.carry_out(eviction(_pod("a"), "n", command_id=each)))
-        for each in ids
+        asyncio.create_task(rules.carry_out(eviction(_pod("a"), "n", command_id=command_id)))
+        for command_id in ids
     ]
     await asyncio.sleep(0)
     rules.stop()

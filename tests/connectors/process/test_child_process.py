@@ -10,10 +10,10 @@ from connectors.process.child_process import create_once
 
 
 def test_concurrent_callers_wait_for_one_creator(tmp_path: Path) -> None:
-    made: list[Path] = []
+    paths: list[Path] = []
 
     def make(path: Path) -> None:
-        made.append(path)
+        paths.append(path)
         time.sleep(0.05)
         path.write_text("whole")
 
@@ -26,7 +26,7 @@ def test_concurrent_callers_wait_for_one_creator(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert made == [kept]
+    assert paths == [kept]
     assert seen == ["whole"] * 4
 
 

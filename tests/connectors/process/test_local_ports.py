@@ -41,8 +41,8 @@ def test_a_port_that_another_process_was_given_is_free_again_when_that_has_ended
 
 
 def test_a_process_is_given_a_port_once() -> None:
-    given = [find_free_port(set()) for _ in range(200)]
-    assert len(set(given)) == len(given)
+    ports = [find_free_port(set()) for _ in range(200)]
+    assert len(set(ports)) == len(ports)
 
 
 def _unclaimed(monkeypatch: pytest.MonkeyPatch) -> int:

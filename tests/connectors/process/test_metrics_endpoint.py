@@ -72,14 +72,14 @@ def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
 ) -> None:
     running = serve(host, 0, CollectorRegistry(), {"/healthz": list})
     try:
-        found = [
-            each
-            for each in ("127.0.0.1", "[::1]")
-            if _get(running.port, "/healthz", each)[0] == 200
+        hosts = [
+            host
+            for host in ("127.0.0.1", "[::1]")
+            if _get(running.port, "/healthz", host)[0] == 200
         ]
     finally:
         running.close()
-    assert found == answers
+    assert hosts == answers
 
 
 def test_a_port_that_is_taken_is_named(server: tuple[Endpoint, list[str]]) -> None:

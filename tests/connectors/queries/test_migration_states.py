@@ -27,11 +27,11 @@ def test_the_newest_state_of_running_migrations_is_shown() -> None:
         status(1, "Pending"), status(2, "Pending", 1), drained("Draining", 2),
         status(1, "Running", 3, paused=True), status(2, "Succeeded", 4),
     ]  # fmt: skip
-    found = states(*messages)
-    assert found.list_statuses(everything=False) == messages[2:4]
-    assert found.list_statuses(everything=True) == messages[2:]
+    seen = states(*messages)
+    assert seen.list_statuses(everything=False) == messages[2:4]
+    assert seen.list_statuses(everything=True) == messages[2:]
     for part in ("1 under way (1 paused)", "within 1d: 1 Succeeded", "1 node takes no new pods"):
-        assert part in found.summarize()
+        assert part in seen.summarize()
     ended = states(*messages, drained("Undrained", 5), status(1, "Aborted", 6))
     assert ended.list_statuses(everything=False) == []
     assert ended.summarize() == "0 under way; ended within 1d: 1 Aborted, 1 Succeeded"
@@ -41,8 +41,8 @@ def test_ended_migrations_are_shown_back_to_the_requested_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     messages = status(1, "Failed"), status(2, "Failed", 3000), status(3, seconds=3601)
-    found = states(*messages, back_ms=3_600_000)
-    assert list(found.migrations) == ["migration-3", "migration-2"]
+    seen = states(*messages, back_ms=3_600_000)
+    assert list(seen.migrations) == ["migration-3", "migration-2"]
     monkeypatch.setattr(migration_states, "RECORDS_MAX", 3)
     assert not states(*messages).is_complete
     assert "only the newest 3 records" in states(*messages).summarize()
@@ -50,22 +50,22 @@ def test_ended_migrations_are_shown_back_to_the_requested_time(
 
 def test_old_unfinished_migrations_are_shown() -> None:
     old = status(1, "Pending"), drained("Drained", 1)
-    found = states(*old, status(2, "Failed", 2), status(3, seconds=3 * 86_400))
-    assert found.list_statuses(everything=False)[:2] == list(old)
-    assert list(found.migrations) == ["migration-3", "migration-1"]
+    seen = states(*old, status(2, "Failed", 2), status(3, seconds=3 * 86_400))
+    assert seen.list_statuses(everything=False)[:2] == list(old)
+    assert list(seen.migrations) == ["migration-3", "migration-1"]
 
 
 def test_an_action_that_has_no_effect_is_hindered() -> None:
-    found = states(status(1, paused=True), status(2), status(3, "Failed"), drained("Undrained"))
-    paused, running, failed = (found.migrations[f"migration-{number}"] for number in (1, 2, 3))
-    assert found.find_obstacle(paused, "pause") == "it is already paused"
-    assert found.find_obstacle(running, "resume") == "it is not paused"
-    assert found.find_obstacle(failed, "abort") == "it has ended, Failed"
-    assert found.find_obstacle(None, "abort") == "none is in progress"
-    assert not any((found.find_obstacle(paused, "resume"), found.find_obstacle(running, "pause")))
-    assert found.find_live("shop", "web-2") == running
-    assert found.find_live("shop", "web-3") is None
-    assert found.is_undrained("worker-9")
+    seen = states(status(1, paused=True), status(2), status(3, "Failed"), drained("Undrained"))
+    paused, running, failed = (seen.migrations[f"migration-{number}"] for number in (1, 2, 3))
+    assert seen.find_obstacle(paused, "pause") == "it is already paused"
+    assert seen.find_obstacle(running, "resume") == "it is not paused"
+    assert seen.find_obstacle(failed, "abort") == "it has ended, Failed"
+    assert seen.find_obstacle(None, "abort") == "none is in progress"
+    assert not any((seen.find_obstacle(paused, "resume"), seen.find_obstacle(running, "pause")))
+    assert seen.find_live("shop", "web-2") == running
+    assert seen.find_live("shop", "web-3") is None
+    assert seen.is_undrained("worker-9")
 
 
 REQUESTED = "request-2"
@@ -105,24 +105,24 @@ def test_a_request_is_followed_to_its_last_answer(
 ) -> None:
     request, begun = requested(**fields), False
     for message in answers[:-1]:
-        found = find_answer(request, message, begun=begun)
-        assert found is None or not found.done
-        begun = begun or found is not None
-    found = find_answer(request, answers[-1], begun=begun)
-    assert found is not None
-    assert (found.done, found.failed) == (True, failed)
-    assert last in found.text
+        answer = find_answer(request, message, begun=begun)
+        assert answer is None or not answer.done
+        begun = begun or answer is not None
+    answer = find_answer(request, answers[-1], begun=begun)
+    assert answer is not None
+    assert (answer.done, answer.failed) == (True, failed)
+    assert last in answer.text
 
 
 def test_a_refused_request_has_failed() -> None:
     request = requested(action="pause")
     why = Refusal("invalid", "no migration of web-1 is under way")
     letters = [
-        build_dead_letter("migration-requests", 0, 0, NOW_MS, b"blue", encode(each), why)
-        for each in (request, request.model_copy(update={"request_id": "request-3"}))
+        build_dead_letter("migration-requests", 0, 0, NOW_MS, b"blue", encode(refused), why)
+        for refused in (request, request.model_copy(update={"request_id": "request-3"}))
     ]
-    found = find_answer(request, letters[0])
-    assert found is not None
-    assert (found.done, found.failed) == (True, True)
-    assert why.reason in found.text
+    answer = find_answer(request, letters[0])
+    assert answer is not None
+    assert (answer.done, answer.failed) == (True, True)
+    assert why.reason in answer.text
     assert find_answer(request, letters[1]) is None

@@ -25,11 +25,11 @@ def metric(name: str, usage: dict[str, int], **more: Any) -> NodeMetric:
 
 
 def records(nodes: list[NodeState], metrics: list[NodeMetric], policy: str = "") -> ClusterRecords:
-    found = ClusterRecords("blue", NOW_MS)
-    found.nodes = {each.node: each for each in nodes}
-    found.metrics = {each.node: each for each in metrics}
-    found.policy = PolicyRecord(cluster="blue", document=policy, applied_at_ms=NOW_MS)
-    return found
+    cluster = ClusterRecords("blue", NOW_MS)
+    cluster.nodes = {state.node: state for state in nodes}
+    cluster.metrics = {usage.node: usage for usage in metrics}
+    cluster.policy = PolicyRecord(cluster="blue", document=policy, applied_at_ms=NOW_MS)
+    return cluster
 
 
 def test_percentages_are_of_allocatable() -> None:
@@ -60,14 +60,14 @@ def test_the_percentile_is_that_of_the_shortest_window_that_has_one() -> None:
         (300_000, {"p95": {"cpu": 2_000}}),
     ]
     aggregated = tuple(AggregatedUsage(duration_ms=ms, usage=usage) for ms, usage in windows)  # type: ignore[arg-type]
-    found = records([node("n1")], [metric("n1", {"cpu": 1}, aggregated=aggregated)])
-    (row,) = list_node_usage(found)
+    cluster = records([node("n1")], [metric("n1", {"cpu": 1}, aggregated=aggregated)])
+    (row,) = list_node_usage(cluster)
     assert (row.p95_duration_ms, row.p95_percent) == (300_000, {"cpu": 50.0})
 
 
 def test_a_metric_is_stale_at_the_limit_of_the_rounds() -> None:
-    found = records([node("n1")], [metric("n1", {"cpu": 1})])
-    assert list_node_usage(found)[0].state == ()
+    cluster = records([node("n1")], [metric("n1", {"cpu": 1})])
+    assert list_node_usage(cluster)[0].state == ()
     document = "rebalance:\n  nodeMetricExpirationSeconds: 20\n"
     assert list_node_usage(records([node("n1")], [metric("n1", {"cpu": 1})], document))[0].state == (
         "stale",
@@ -87,15 +87,15 @@ def test_the_busiest_node_is_first_and_none_is_missing() -> None:
 
 def test_the_definitions_name_the_window_of_the_policy_and_what_memory_counts() -> None:
     document = "collect:\n  metricAggregateDurationSeconds: 600\n"
-    found = records([node("n1")], [metric("n1", {"cpu": 1}, memory_is="anonymous")], document)
-    text = "\n".join(describe_columns(found, list_node_usage(found)))
+    cluster = records([node("n1")], [metric("n1", {"cpu": 1}, memory_is="anonymous")], document)
+    text = "\n".join(describe_columns(cluster, list_node_usage(cluster)))
     assert "mean over 10m" in text
     assert "anonymous" in text
     assert "aggregates" not in text
 
 
 def test_the_window_of_aggregates_of_another_program_is_not_claimed_to_be_known() -> None:
-    found = records([node("n1")], [metric("n1", {"cpu": 1}, samples=0)])
+    cluster = records([node("n1")], [metric("n1", {"cpu": 1}, samples=0)])
     assert "the program that computed them" in "\n".join(
-        describe_columns(found, list_node_usage(found))
+        describe_columns(cluster, list_node_usage(cluster))
     )

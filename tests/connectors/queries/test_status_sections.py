@@ -72,20 +72,20 @@ def migration(name: str, **more: Any) -> MigrationStatus:
 
 
 def section(name: str, of: ClusterRecords) -> Section:
-    (found,) = (each for each in cluster_sections(of) if each.name == name)
-    return found
+    (match,) = (entry for entry in cluster_sections(of) if entry.name == name)
+    return match
 
 
 def test_the_lag_of_usage_samples_is_that_of_all_partitions() -> None:
     group = Group((), {("node-usage", 1): 5})
     behind = {"groups": {"loadstream": group}, "extents": {"node-usage": (Extent(0, 0, 9), Extent(1, 0, 26))}}  # fmt: skip
-    found = section("workers", records(**behind))
-    assert found.data["samples_to_apply"] == 21
+    workers = section("workers", records(**behind))
+    assert workers.data["samples_to_apply"] == 21
 
 
 def test_the_copy_with_the_clusters_partition_is_the_active_one() -> None:
-    found = section("duties", records(groups={BINDER: Group((STANDBY, ACTIVE), {})}))
-    assert found.data["bind"] == {
+    duties = section("duties", records(groups={BINDER: Group((STANDBY, ACTIVE), {})}))
+    assert duties.data["bind"] == {
         "running": 2, "active_at": "10.0.0.1", "records_to_read": None, "newest_outcome_ms": None,
     }  # fmt: skip
 
@@ -93,8 +93,8 @@ def test_the_copy_with_the_clusters_partition_is_the_active_one() -> None:
 def test_a_stopped_duty_has_a_backlog() -> None:
     gone = Group((), {("placement-decisions", 0): 40})
     extents = {"placement-decisions": (Extent(0, 0, 47), Extent(1, 0, 900))}
-    found = section("duties", records(groups={BINDER: gone}, extents=extents))
-    assert found.data["bind"]["records_to_read"] == 7
+    duties = section("duties", records(groups={BINDER: gone}, extents=extents))
+    assert duties.data["bind"]["records_to_read"] == 7
 
 
 def test_nodes_that_nothing_measures_are_counted() -> None:
@@ -106,7 +106,7 @@ def test_nodes_that_nothing_measures_are_counted() -> None:
 def test_the_hottest_nodes_are_named_by_what_they_use_most() -> None:
     cpu = {f"n{number}": 100 * number for number in range(9)}
     hottest = section("nodes", records(**measured(cpu))).data["hottest"]
-    assert [each["node"] for each in hottest] == ["n8", "n7", "n6", "n5", "n4"]
+    assert [row["node"] for row in hottest] == ["n8", "n7", "n6", "n5", "n4"]
     assert hottest[0]["percent"] == {"cpu": 20.0}
 
 
@@ -116,9 +116,9 @@ def test_the_most_frequent_reason_is_that_of_waiting_pods() -> None:
         decision("c", "waiting", "taint"), decision("d", "placed"), decision("e", "refused", "taint"),
         decision("f", "withdrawn", "taint"),
     ]  # fmt: skip
-    found = section("pods", records(decisions={each.pod.uid: each for each in decisions}))
-    assert (found.data["waiting"], found.data["refused"]) == (3, 1)
-    assert found.data["reasons"] == {"Insufficient cpu": 2, "taint": 1}
+    pods = section("pods", records(decisions={pod.pod.uid: pod for pod in decisions}))
+    assert (pods.data["waiting"], pods.data["refused"]) == (3, 1)
+    assert pods.data["reasons"] == {"Insufficient cpu": 2, "taint": 1}
 
 
 def test_a_move_is_shown_with_what_became_of_it() -> None:
@@ -134,8 +134,8 @@ def test_a_move_is_shown_with_what_became_of_it() -> None:
 
 def test_a_dry_run_counts_as_no_move() -> None:
     dry, live = migration("a", dry_run=True), migration("b", phase="Running")
-    found = section("moves", records(migrations={each.migration_id: each for each in (dry, live)}))
-    assert (found.data["phases"], found.data["dry_runs"]) == ({"Running": 1}, 1)
+    moves = section("moves", records(migrations={move.migration_id: move for move in (dry, live)}))
+    assert (moves.data["phases"], moves.data["dry_runs"]) == ({"Running": 1}, 1)
 
 
 def policy(document: str, *, paused: bool = False) -> PolicyRecord:
@@ -146,16 +146,16 @@ def policy(document: str, *, paused: bool = False) -> PolicyRecord:
 
 def test_the_policy_names_who_sent_it_and_why() -> None:
     sent = policy("").model_copy(update={"applied_by": "ana@ops", "reason": "first week"})
-    found = section("policy", records(policy=sent))
-    assert found.lines[0].endswith("sent 1m ago by ana@ops: first week")
-    assert (found.data["applied_by"], found.data["reason"]) == ("ana@ops", "first week")
+    shown = section("policy", records(policy=sent))
+    assert shown.lines[0].endswith("sent 1m ago by ana@ops: first week")
+    assert (shown.data["applied_by"], shown.data["reason"]) == ("ana@ops", "first week")
 
 
 def test_a_pause_comes_first() -> None:
     paused = records(policy=policy("mode: enforce", paused=True))
-    found = section("policy", paused)
-    assert "PAUSED" in found.lines[0]
-    assert found.data["mode"] == "enforce"
+    shown = section("policy", paused)
+    assert "PAUSED" in shown.lines[0]
+    assert shown.data["mode"] == "enforce"
 
 
 def test_unreadable_topics_are_not_reported_as_missing() -> None:

@@ -18,32 +18,32 @@ from tests.connectors.kafka.messages import decision
     "message", [message for examples in EXAMPLES.values() for message in examples]
 )
 def test_every_class_of_message_has_a_sentence(message: Any) -> None:
-    said = sentence(message)
-    assert said.isprintable()
+    text = sentence(message)
+    assert text.isprintable()
     for field in {"node", "source_node", "reason"} & message.model_fields_set:
-        assert (getattr(message, field) or "") in said
+        assert (getattr(message, field) or "") in text
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "ending"),
     [
         ("2 nodes: Too many pods; 1 node: were unschedulable", ""),
         ("it waits with them", "; 2 nodes: Too many pods; 1 node: node(s) were unschedulable"),
     ],
 )
-def test_a_node_that_is_refused_counts_once(message: str, said: str) -> None:
+def test_a_node_that_is_refused_counts_once(message: str, ending: str) -> None:
     reasons = (
         ReasonCount(reason="Too many pods", nodes=2),
         ReasonCount(reason="node(s) were unschedulable", nodes=1),
     )
     text = sentence(decision(outcome="waiting", message=message, reasons=reasons, attempt=1))
-    assert text == f"pod web/front-1 waits for a node (attempt 1): {message}{said}"
+    assert text == f"pod web/front-1 waits for a node (attempt 1): {message}{ending}"
 
 
 @given(st.text())
 def test_foreign_text_stays_on_its_line_and_in_its_place(text: str) -> None:
-    said = sentence(Refusal("invalid", text))
-    assert said.isprintable()
+    refused = sentence(Refusal("invalid", text))
+    assert refused.isprintable()
     assert sentence(decision(message=text)).isprintable()
 
 

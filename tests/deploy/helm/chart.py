@@ -52,7 +52,7 @@ def build() -> Path:
 def run(*arguments: str) -> str:
     """Run Helm; returns its output. Raises HelmFailed with what it writes to standard error."""
     with tempfile.TemporaryDirectory() as home:
-        homes = {f"HELM_{each}_HOME": home for each in ("CACHE", "CONFIG", "DATA")}
+        homes = {f"HELM_{kind}_HOME": home for kind in ("CACHE", "CONFIG", "DATA")}
         done = subprocess.run(  # noqa: S603 - our own words and paths
             [build(), *arguments], env={**os.environ, **homes}, capture_output=True, text=True,
             check=False,
@@ -80,15 +80,15 @@ def render(values: Path, *arguments: str, release: str = "loadstream") -> list[d
 
 def find(objects: Iterable[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
     """The object of this kind and name."""
-    (found,) = (e for e in objects if (e["kind"], e["metadata"]["name"]) == (kind, name))
-    return found
+    (matching,) = (e for e in objects if (e["kind"], e["metadata"]["name"]) == (kind, name))
+    return matching
 
 
 def pods(objects: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The pod template of each object that has one, with the object's name."""
-    for each in objects:
-        if "template" in each.get("spec", {}):
-            yield each["metadata"]["name"], each["spec"]["template"]
+    for item in objects:
+        if "template" in item.get("spec", {}):
+            yield item["metadata"]["name"], item["spec"]["template"]
 
 
 def crd(resource: str) -> dict[str, Any]:

@@ -31,5 +31,5 @@ def test_message_classes_are_built_on_first_use() -> None:
 
 
 def test_every_message_and_row_can_be_built() -> None:
-    for each in [*(topic.message for topic in TOPICS), *ROW_CLASSES.values()]:
-        assert build_schema(each)
+    for model in [*(topic.message for topic in TOPICS), *ROW_CLASSES.values()]:
+        assert build_schema(model)

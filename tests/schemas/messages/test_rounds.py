@@ -16,7 +16,7 @@ from schemas.messages.rounds import (
 )
 from schemas.topics.codec import encode
 
-(ROUND,) = [each for each in EXAMPLES["status"] if isinstance(each, RebalanceRound)]
+(ROUND,) = [message for message in EXAMPLES["status"] if isinstance(message, RebalanceRound)]
 #: Most bytes that a record of Kafka's default size holds.
 RECORD_BYTES_MAX = 1_048_576
 

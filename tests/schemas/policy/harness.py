@@ -8,10 +8,10 @@ import pytest
 from schemas.policy import PolicyError, read_policy
 
 
-def refused(read: Callable[..., Any], *given: Any) -> PolicyError:
+def refused(read: Callable[..., Any], *arguments: Any) -> PolicyError:
     """The error of a reader that must refuse what it is given."""
     with pytest.raises(PolicyError) as caught:
-        read(*given)
+        read(*arguments)
     return caught.value
 
 
@@ -20,6 +20,6 @@ def lines(text: str) -> list[str]:
     return str(refused(read_policy, text)).splitlines()
 
 
-def problems(read: Callable[..., Any], *given: Any) -> dict[str, str]:
+def problems(read: Callable[..., Any], *arguments: Any) -> dict[str, str]:
     """The problems of arguments: messages by path."""
-    return {problem.path: problem.message for problem in refused(read, *given).problems}
+    return {problem.path: problem.message for problem in refused(read, *arguments).problems}

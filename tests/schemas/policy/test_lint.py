@@ -59,7 +59,7 @@ def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
     section: str, plugins: str
 ) -> None:
     warnings = read_policy(f"plugins: {{{plugins}}}\n{section}\n").warnings
-    assert (section.partition(":")[0], 2) in [(each.path, each.line) for each in warnings]
+    assert (section.partition(":")[0], 2) in [(warning.path, warning.line) for warning in warnings]
     enabled = "plugins: {score: [LoadAwareScheduling, NodeResourceLimitsAware, NodeResourcesFit, NodeResourcesBalancedAllocation]}\n"
     assert _warned(f"{enabled}{section}\n") == []
 

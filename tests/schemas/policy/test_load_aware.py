@@ -25,7 +25,7 @@ def test_defaults_equal_those_of_koordinator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "thresholds"),
+    ("configured", "thresholds"),
     [
         ({}, {"cpu": 65, "memory": 95}),
         (None, {"cpu": 65, "memory": 95}),
@@ -34,9 +34,9 @@ def test_defaults_equal_those_of_koordinator() -> None:
     ],
 )
 def test_a_threshold_map_that_is_given_replaces_the_default_whole(
-    given: dict[str, int] | None, thresholds: dict[str, int]
+    configured: dict[str, int] | None, thresholds: dict[str, int]
 ) -> None:
-    assert load_aware_args({"usageThresholds": given}).usage_thresholds == thresholds
+    assert load_aware_args({"usageThresholds": configured}).usage_thresholds == thresholds
 
 
 _UPSTREAMS, _OURS = {"cpu": 65, "memory": 95}, {"cpu": 75, "memory": 95}
@@ -55,7 +55,7 @@ _UPSTREAMS, _OURS = {"cpu": 65, "memory": 95}, {"cpu": 75, "memory": 95}
 def test_the_default_filter_threshold_follows_the_hot_percentage(text: str) -> None:
     policy = read_policy(text)
     assert policy.load_aware.usage_thresholds == _OURS
-    hot = {each.name: each.percent for each in policy.overutilization_risk.resources}
+    hot = {resource.name: resource.percent for resource in policy.overutilization_risk.resources}
     assert policy.load_aware.usage_thresholds["cpu"] == hot["cpu"]
     again = read_policy(effective_yaml(policy))
     assert (again, again.load_aware.usage_thresholds) == (policy, _OURS)
@@ -118,10 +118,10 @@ def test_scaling_factors_that_are_given_are_completed() -> None:
 
 def test_aggregated_filters_only_with_thresholds_and_a_type() -> None:
     whole = {"usageThresholds": {"cpu": 60}, "usageAggregationType": "p95"}
-    for given in (whole, *({name: whole[name]} for name in whole)):
-        read = load_aware_args({"aggregated": given}).aggregated
+    for fields in (whole, *({name: whole[name]} for name in whole)):
+        read = load_aware_args({"aggregated": fields}).aggregated
         assert read is not None
-        assert read.filters == (given is whole)
+        assert read.filters == (fields is whole)
 
 
 def test_thresholds_of_prod_pods_are_not_checked() -> None:
@@ -141,6 +141,6 @@ def test_thresholds_of_prod_pods_are_not_checked() -> None:
     ],
 )
 def test_fields_unknown_to_koordinator_are_refused(raw: Any, path: str, message: str) -> None:
-    found = problems(load_aware_args, raw)
-    assert list(found) == [path]
-    assert message in found[path]
+    messages = problems(load_aware_args, raw)
+    assert list(messages) == [path]
+    assert message in messages[path]

@@ -23,7 +23,7 @@ def test_the_longest_wait_is_not_below_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "field",
     [
         "coolingSeconds: 0",
         "coolingMetrics: -1",
@@ -32,6 +32,6 @@ def test_the_longest_wait_is_not_below_the_first() -> None:
         "freezeSeconds: 10",
     ],
 )
-def test_values_outside_the_bounds_are_refused(given: str) -> None:
+def test_values_outside_the_bounds_are_refused(field: str) -> None:
     with pytest.raises(PolicyError, match="moves"):
-        read_policy(f"moves: {{{given}}}")
+        read_policy(f"moves: {{{field}}}")

@@ -37,7 +37,7 @@ def test_scores_that_are_not_given_follow_compat(text: str, scores: list[str]) -
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "position"),
     [
         ("apiVersion: v1\nkind: ConfigMap\ndata: {}", "line 2: kind: found 'ConfigMap'"),
         ("mode: observe\n---\nkind: DeschedulerPolicy", "line 3: kind: found 'DeschedulerPolicy'"),
@@ -46,11 +46,11 @@ def test_scores_that_are_not_given_follow_compat(text: str, scores: list[str]) -
     ],
 )
 def test_a_document_of_another_system_is_refused_and_the_import_is_named(
-    text: str, place: str
+    text: str, position: str
 ) -> None:
-    (found,) = lines(text)
-    assert found.startswith(place)
-    assert "loadstream policy import FILE" in found
+    (problem,) = lines(text)
+    assert problem.startswith(position)
+    assert "loadstream policy import FILE" in problem
 
 
 def test_the_default_policy_observes_and_scores_by_risk_alone() -> None:
@@ -131,15 +131,15 @@ plugins:
     ],
 )
 def test_one_problem_is_one_line(text: str, expected: str) -> None:
-    found = lines(text)
-    assert len(found) == 1
-    assert expected in found[0]
+    problem_lines = lines(text)
+    assert len(problem_lines) == 1
+    assert expected in problem_lines[0]
 
 
 def test_at_most_a_named_number_of_problems_is_reported() -> None:
-    found = lines("\n".join(f"unknown{number}: 1" for number in range(2_000)))
-    assert len(found) == PROBLEMS_MAX + 1
-    assert found[-1] == f"there are more problems; only the first {PROBLEMS_MAX} are shown"
+    problem_lines = lines("\n".join(f"unknown{number}: 1" for number in range(2_000)))
+    assert len(problem_lines) == PROBLEMS_MAX + 1
+    assert problem_lines[-1] == f"there are more problems; only the first {PROBLEMS_MAX} are shown"
 
 
 def test_plugins_run_in_the_order_given_and_may_be_none() -> None:
@@ -189,7 +189,7 @@ def test_every_default_is_printed_and_changes_no_digest() -> None:
         policy = read_policy(text)
         printed = effective_yaml(policy)
         defaults = ("minSavedMinutes: 7", "recentMinutes: 30", "checkBoth: false")
-        assert [each for each in (*defaults, "type: LeastAllocated") if each not in printed] == []
+        assert [line for line in (*defaults, "type: LeastAllocated") if line not in printed] == []
         assert read_policy(printed).digest == policy.digest
 
 

@@ -53,7 +53,7 @@ def test_defaults_equal_those_of_koordinator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "compat", "expected"),
+    ("fields", "compat", "expected"),
     [
         ({"consecutiveAbnormalities": 2}, "koordinator", (2, 3, 60_000)),
         ({"consecutiveNormalities": 2}, "koordinator", (5, 2, 60_000)),
@@ -63,9 +63,9 @@ def test_defaults_equal_those_of_koordinator() -> None:
     ],
 )
 def test_missing_counts_of_rounds_get_defaults(
-    given: dict[str, Any], compat: Compat, expected: tuple[int, int, int]
+    fields: dict[str, Any], compat: Compat, expected: tuple[int, int, int]
 ) -> None:
-    assert anomaly(low_node_load_args({"anomalyCondition": given}, compat)) == expected
+    assert anomaly(low_node_load_args({"anomalyCondition": fields}, compat)) == expected
 
 
 def test_weights_are_completed_for_every_resource_with_a_threshold() -> None:

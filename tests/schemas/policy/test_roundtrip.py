@@ -46,10 +46,10 @@ def test_a_policy_that_is_read_and_printed_reads_back_equal(raw: Raw) -> None:
 def test_the_order_of_fields_does_not_matter(raw: Raw, random: Any) -> None:
     def shuffled(value: Any) -> Any:
         if isinstance(value, dict):
-            entries = [(key, shuffled(each)) for key, each in value.items()]
+            entries = [(key, shuffled(item)) for key, item in value.items()]
             random.shuffle(entries)
             return dict(entries)
-        return [shuffled(each) for each in value] if isinstance(value, list) else value
+        return [shuffled(item) for item in value] if isinstance(value, list) else value
 
     assert read_policy(json.dumps(shuffled(raw))).digest == read_policy(json.dumps(raw)).digest
 

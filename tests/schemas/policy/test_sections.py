@@ -29,7 +29,7 @@ def test_migration_has_the_defaults_of_koordinator() -> None:
     assert args.max_migrating_per_node == 2
     assert args.max_migrating_globally is None
     assert args.max_migrating_per_workload is None
-    assert {name: each.duration_ms for name, each in args.object_limiters.items()} == {
+    assert {name: limiter.duration_ms for name, limiter in args.object_limiters.items()} == {
         "workload": 300_000
     }
     assert args.arbitration_args.interval_ms == 500
@@ -145,7 +145,7 @@ def test_resource_limits_refuse_invalid_values(raw: dict[str, Any], path: str) -
 def test_scores_by_requests_weigh_cpu_and_memory_by_default() -> None:
     assert build_model(NodeResourcesFitArgs, {}).scoring_strategy.weights == {"cpu": 1, "memory": 1}
     evened = build_model(NodeResourcesBalancedAllocationArgs, {"resources": []}).resources
-    assert [(each.name, each.weight) for each in evened] == [("cpu", 1), ("memory", 1)]
+    assert [(resource.name, resource.weight) for resource in evened] == [("cpu", 1), ("memory", 1)]
 
 
 @pytest.mark.parametrize(
@@ -182,12 +182,12 @@ def test_scores_by_requests_refuse_invalid_values(
 
 def test_overutilization_is_of_cpu_and_memory_unless_said_otherwise() -> None:
     args = build_model(OverutilizationRiskArgs, {})
-    assert [(each.name, each.hot_share) for each in args.resources] == [
+    assert [(resource.name, resource.hot_share) for resource in args.resources] == [
         ("cpu", 0.75),
         ("memory", 0.8),
     ]
-    given = build_model(OverutilizationRiskArgs, {"resources": [{"name": "gpu", "hotPercent": 50}]})
-    assert given.resources[0].hot_share == 0.5
+    args = build_model(OverutilizationRiskArgs, {"resources": [{"name": "gpu", "hotPercent": 50}]})
+    assert args.resources[0].hot_share == 0.5
 
 
 def test_overutilization_names_a_resource_once() -> None:

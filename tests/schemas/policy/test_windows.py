@@ -80,8 +80,8 @@ def test_windows_agree_with_a_calendar(
     expected = False
     for back in range(2):
         midnight = local.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=back)
-        named = not days or DAYS[midnight.weekday()] in days
-        expected |= named and begin <= local - midnight < begin + length
+        is_listed_day = not days or DAYS[midnight.weekday()] in days
+        expected |= is_listed_day and begin <= local - midnight < begin + length
     assert weekly.contains(at) == expected
     wait = weekly.opens_after_ms(at)
     assert (wait == 0) == expected

@@ -27,10 +27,10 @@ def document(text: str) -> YamlDocument:
 def problems(text: str | bytes) -> list[Problem]:
     """What is wrong, whether reading got over it or not."""
     try:
-        _, found = read_documents(text)
+        _, messages = read_documents(text)
     except PolicyError as error:
         return list(error.problems)
-    return found
+    return messages
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_every_value_has_its_line() -> None:
 
 def test_several_documents_are_read_with_their_lines() -> None:
     documents, _ = read_documents("a: 1\n---\n# nothing\n---\nb: 2\n")
-    assert [each.value for each in documents] == [{"a": 1}, None, {"b": 2}]
+    assert [document.value for document in documents] == [{"a": 1}, None, {"b": 2}]
     assert documents[2].line_of(("b",)) == 5
 
 
 def test_duplicate_keys_are_reported_with_both_lines() -> None:
-    found = problems("a: 1\nb: {c: 1, c: 2}\na: 3\n")
-    assert [(each.path, each.line) for each in found] == [("b.c", 2), ("a", 3)]
-    assert "also in line 1" in found[1].message
+    found_problems = problems("a: 1\nb: {c: 1, c: 2}\na: 3\n")
+    assert [(problem.path, problem.line) for problem in found_problems] == [("b.c", 2), ("a", 3)]
+    assert "also in line 1" in found_problems[1].message
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_duplicate_keys_are_reported_with_both_lines() -> None:
 def test_invalid_yaml_is_refused_with_line_and_reason(
     text: str | bytes, line: int | None, message: str
 ) -> None:
-    found = problems(text)
-    assert len(found) == 1
-    assert found[0].line == line
-    assert message in found[0].message
+    found_problems = problems(text)
+    assert len(found_problems) == 1
+    assert found_problems[0].line == line
+    assert message in found_problems[0].message
 
 
 def test_aliases_share_a_value_and_count_with_its_size() -> None:

@@ -67,8 +67,8 @@ def fields_in(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]
 
 
 def alternatives(field: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = field.get("anyOf", [field])
-    return found
+    variants: list[dict[str, Any]] = field.get("anyOf", [field])
+    return variants
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -108,11 +108,11 @@ def test_a_password_file_is_read_when_it_is_needed_and_without_its_line_end(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is not UTF-8 text")],
 )
 def test_a_password_file_without_a_password_is_named(
-    content: bytes, said: str, tmp_path: Path
+    content: bytes, message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "password"
     file.write_bytes(content)
@@ -121,7 +121,7 @@ def test_a_password_file_without_a_password_is_named(
         sasl_password_file=file,
     )  # fmt: skip
     for use in (settings.aiokafka_options, settings.librdkafka_options, settings.secrets):
-        with pytest.raises(SettingsError, match=f"LOADSTREAM_KAFKA_SASL_PASSWORD_FILE=.*{said}"):
+        with pytest.raises(SettingsError, match=f"LOADSTREAM_KAFKA_SASL_PASSWORD_FILE=.*{message}"):
             use()
 
 

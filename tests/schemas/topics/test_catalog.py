@@ -19,13 +19,13 @@ _TIMES = (
     [(topic, message) for topic, examples in EXAMPLES.items() for message in examples],
 )
 def test_the_place_of_a_record_follows_from_its_message(topic: str, message: Any) -> None:
-    found = place_record(TOPIC_BY_NAME[topic], message)
-    assert found.key == key_of(topic, message).encode()
+    record = place_record(TOPIC_BY_NAME[topic], message)
+    assert record.key == key_of(topic, message).encode()
     times = [getattr(message, name) for name in _TIMES if name in message.model_fields_set]
     # A piece of a checkpoint has the log's time at which the checkpoint was taken, and lives longer.
-    assert found.timestamp_ms == (times[0] if times and topic != "checkpoints" else None)
+    assert record.timestamp_ms == (times[0] if times and topic != "checkpoints" else None)
     by_partition = TOPIC_BY_NAME[topic].key == "partition"
-    assert found.partition == (message.partition if by_partition else None)
+    assert record.partition == (message.partition if by_partition else None)
 
 
 def test_there_is_an_example_of_every_topic() -> None:

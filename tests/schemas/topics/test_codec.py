@@ -165,12 +165,12 @@ def test_invalid_or_negative_quantities_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "kind_text"),
     [({}, "missing"), ({"kind": "pod"}, '"pod"'), ({"kind": 3}, "3"), ({"kind": None}, "null")],
 )
-def test_an_unknown_kind_is_refused_with_the_known_ones(value: Any, found: str) -> None:
+def test_an_unknown_kind_is_refused_with_the_known_ones(value: Any, kind_text: str) -> None:
     assert refused("node-state", json.dumps(value).encode()).reason == (
-        f'kind is {found}; allowed is one of "list-begin", "list-end", "node"'
+        f'kind is {kind_text}; allowed is one of "list-begin", "list-end", "node"'
     )
     assert (
         refused("node-state", b"[]").reason

@@ -13,7 +13,7 @@ from schemas.topics.unknown_fields import UNKNOWN_MAX, find_unknown_fields
 
 
 def warnings(topic: str, record: Mapping[str, object]) -> list[str]:
-    return [str(each) for each in find_unknown_fields(topic, orjson.dumps(record))]
+    return [str(field) for field in find_unknown_fields(topic, orjson.dumps(record))]
 
 
 @pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])

@@ -60,8 +60,8 @@ async def test_a_watch_is_opened_with_a_token_that_was_replaced_on_disk(
 async def test_a_certificate_that_does_not_vouch_for_the_server_is_not_accepted(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    own = control_plane.certificate.read_text()
-    first = own.split("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----\n"
+    certificate = control_plane.certificate.read_text()
+    first = certificate.split("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----\n"
     other = tmp_path / "other.crt"
     other.write_text(first)
     kubeconfig = tmp_path / "kubeconfig"
@@ -113,16 +113,16 @@ async def test_several_kubeconfigs_are_merged_and_the_first_wins(
         for name, set_there in zip(names, current, strict=True)
     ]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "none"), *files]))
-    found = await access(None, context).configuration()
-    assert found.host == f"https://{expected}.example:6443"
-    assert found.api_key["BearerToken"] == f"Bearer {expected}"
+    configuration = await access(None, context).configuration()
+    assert configuration.host == f"https://{expected}.example:6443"
+    assert configuration.api_key["BearerToken"] == f"Bearer {expected}"
 
 
 _CLUSTERS = "clusters: [{name: a, cluster: {server: 'https://a.example'}}]\ncurrent-context: a\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "the file is empty; expected a map with clusters, contexts and users"),
         ("[1]", "found a list in .*; expected a map with clusters, contexts and users"),
@@ -140,11 +140,11 @@ _CLUSTERS = "clusters: [{name: a, cluster: {server: 'https://a.example'}}]\ncurr
     ],
 )
 async def test_missing_parts_of_a_kubeconfig_are_named(
-    text: str, said: str, tmp_path: Path
+    text: str, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)
-    with pytest.raises(AccessError, match=f"kubeconfig: {said}; set --kubeconfig") as caught:
+    with pytest.raises(AccessError, match=f"kubeconfig: {message}; set --kubeconfig") as caught:
         await access(path).configuration()
     assert "s3cr3t" not in str(caught.value)
 
@@ -160,13 +160,13 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 
 def _with_plugin(plugin: dict[str, Any]) -> str:
     """A kubeconfig whose credentials a plugin gives."""
-    found = {
+    kubeconfig = {
         "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
         "users": [{"name": "u", "user": {"exec": plugin}}],
     }
-    return yaml.safe_dump(found)
+    return yaml.safe_dump(kubeconfig)
 
 
 async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Path) -> None:
@@ -180,11 +180,11 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
     kubeconfig.write_text(_with_plugin(plugin))
     by_plugin = access(kubeconfig)
     for renewed in (False, True):
-        asked = [by_plugin.configuration(renewed=renewed) for _ in range(20)]
-        read = await asyncio.gather(*asked)
-        assert {await each.get_api_key_with_prefix("BearerToken") for each in read} == {
-            "Bearer secret"
-        }
+        configurations = [by_plugin.configuration(renewed=renewed) for _ in range(20)]
+        read = await asyncio.gather(*configurations)
+        assert {
+            await configuration.get_api_key_with_prefix("BearerToken") for configuration in read
+        } == {"Bearer secret"}
     assert runs.read_text() == 2 * "run\n"
 
     may_answer.unlink()
@@ -200,9 +200,9 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
     assert runs.read_text() == 3 * "run\n"
 
     broken.touch()
-    asked = [by_plugin.configuration(renewed=True) for _ in range(20)]
-    failed = await asyncio.gather(*asked, return_exceptions=True)
-    assert all(isinstance(each, AccessError) for each in failed)
+    configurations = [by_plugin.configuration(renewed=True) for _ in range(20)]
+    failed = await asyncio.gather(*configurations, return_exceptions=True)
+    assert all(isinstance(error, AccessError) for error in failed)
     assert runs.read_text() == 4 * "run\n"
     broken.unlink()
     await by_plugin.configuration(renewed=True)

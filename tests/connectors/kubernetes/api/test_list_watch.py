@@ -87,8 +87,8 @@ async def _until(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
 
 async def _versions(server: ApiServer, path: str) -> dict[str, str]:
     """What there is, as the server says."""
-    found = (await server.get(path))["items"]
-    return {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in found}
+    items = (await server.get(path))["items"]
+    return {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in items}
 
 
 def _pods(namespace: str) -> str:
@@ -108,17 +108,17 @@ async def test_restarted_watches_lose_and_repeat_nothing(
             await _until(lambda: watch.lists == 1)
             for number in range(60):  # for three seconds, in which watches of one second end
                 name = f"c{number}"
-                (made,) = await cluster.create(server, path, [{"metadata": {"name": name}}])
-                uid = made["metadata"]["uid"]
-                written.add(("Changed", uid, made["metadata"]["resourceVersion"]))
+                (created,) = await cluster.create(server, path, [{"metadata": {"name": name}}])
+                uid = created["metadata"]["uid"]
+                written.add(("Changed", uid, created["metadata"]["resourceVersion"]))
                 if number % 3 == 0:
                     await server.send("DELETE", f"{path}/{name}")
                 await asyncio.sleep(0.05)
-            wanted = await _versions(server, path)
-            await _until(lambda: reader.known == wanted)
+            versions = await _versions(server, path)
+            await _until(lambda: reader.known == versions)
     assert watch.lists == 1
     assert len(reader.seen) == len(set(reader.seen)) == 80
-    assert {each for each in reader.seen if each[0] == "Changed"} == written
+    assert {event for event in reader.seen if event[0] == "Changed"} == written
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -130,7 +130,7 @@ async def test_a_restart_of_the_server_loses_and_adds_nothing(
         watch = ListWatch(server, path, page_objects=7)
         async with _following(watch) as reader:
             for number in range(3):
-                names = [f"p{number}-{each}" for each in range(10)]
+                names = [f"p{number}-{index}" for index in range(10)]
                 await cluster.create_pods(server, namespace, [cluster.pod(n) for n in names])
                 await asyncio.to_thread(getattr(control_plane.api_server, end))
                 await _until(lambda: watch.failing_since_s is not None)
@@ -138,8 +138,8 @@ async def test_a_restart_of_the_server_loses_and_adds_nothing(
                 await asyncio.to_thread(control_plane.api_server.start)
                 query = {"gracePeriodSeconds": "0"}
                 await server.send("DELETE", f"{path}/p{number}-0", query=query)
-                wanted = await _versions(server, path)
-                await _until(lambda wanted=wanted: reader.known == wanted)  # type: ignore[misc]
+                versions = await _versions(server, path)
+                await _until(lambda versions=versions: reader.known == versions)  # type: ignore[misc]
                 assert watch.failing_since_s is None
     assert len(reader.known) == 27
     assert len(reader.seen) == len(set(reader.seen))
@@ -158,7 +158,7 @@ async def test_a_version_that_is_too_old_is_followed_by_a_list(
         watch._version = "1"
         async with _following(watch) as reader:
             await _until(lambda: reader.present() == {"one"})
-            assert [type(each) for each in reader.events] == [Begun, Listed, Ended]
+            assert [type(event) for event in reader.events] == [Begun, Listed, Ended]
             await cluster.create_pods(server, namespace, [cluster.pod("two")])
             await _until(lambda: reader.present() == {"one", "two"})
         assert watch.lists == 1
@@ -216,7 +216,7 @@ async def test_a_throttled_page_is_requested_again_without_earlier_pages() -> No
         async with _following(watch) as reader:
             await _until(lambda: watch.lists == 1)
             assert reader.present() == {"a", "b", "c"}
-    asked = [
-        each.query.get("continue", "") for each in fake_server.requests if "watch" not in each.query
+    tokens = [
+        call.query.get("continue", "") for call in fake_server.requests if "watch" not in call.query
     ]
-    assert asked[:6] == ["", "1", "1", "2", "2", "2"]
+    assert tokens[:6] == ["", "1", "1", "2", "2", "2"]

@@ -38,7 +38,7 @@ async def test_all_pages_of_a_list_show_the_same_moment(
         await cluster.create_pods(server, namespace, [cluster.pod(name) for name in before])
         names, versions, sizes = [], set(), []
         async for page in server.pages(path, 10):
-            names += [each["metadata"]["name"] for each in page["items"]]
+            names += [item["metadata"]["name"] for item in page["items"]]
             versions.add(page["metadata"]["resourceVersion"])
             sizes.append(len(page["items"]))
             await cluster.create_pods(server, namespace, [cluster.pod(f"p{len(sizes)}-later")])

@@ -56,9 +56,9 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 async def played() -> AsyncIterator[Played]:
-    found = Played()
-    async with found.server:
-        yield found
+    played = Played()
+    async with played.server:
+        yield played
 
 
 def access(host: str, certificate: Path | None = None) -> Access:
@@ -109,13 +109,13 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def kubeconfig(path: Path, server: str, user: Mapping[str, object], **cluster: object) -> Path:
     """A kubeconfig of one cluster and one user."""
-    found = {
+    kubeconfig = {
         "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
         "users": [{"name": "u", "user": dict(user)}],
     }
-    path.write_text(yaml.safe_dump(found))
+    path.write_text(yaml.safe_dump(kubeconfig))
     return path
 
 

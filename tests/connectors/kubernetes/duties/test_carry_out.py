@@ -87,20 +87,20 @@ async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Lead
 async def outcomes(broker: RunningBroker) -> list[tuple[str, str]]:
     """Id and result of all that was reported."""
     partition = partition_for(CLUSTER.encode(), broker.settings.partitions)
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     async for record in read_since(broker.settings, OUTCOMES, partition, 0):
         outcome = decode(OUTCOMES, record.value)
         assert isinstance(outcome, CommandOutcome)
-        found.append((outcome.command_id, outcome.result))
-    return found
+        results.append((outcome.command_id, outcome.result))
+    return results
 
 
 async def reported(broker: RunningBroker, count: int) -> list[tuple[str, str]]:
     """So many outcomes, once they are there."""
     async with asyncio.timeout(120):
-        while len(found := await outcomes(broker)) < count:
+        while len(results := await outcomes(broker)) < count:
             await asyncio.sleep(0.2)
-    return found
+    return results
 
 
 async def send(broker: RunningBroker, decisions: Sequence[PlacementDecision]) -> None:
@@ -130,9 +130,9 @@ async def test_each_placement_is_bound_and_reported_once_over_restarts(
         await reported(broker, 200)
     await send(broker, [placed(number, at_ms) for number in range(150, 220)])
     async with binder(broker, cluster):
-        found = await reported(broker, 220)
+        results = await reported(broker, 220)
     assert sorted(cluster.bound) == ids(0, 220)
-    assert sorted(found) == [(each, "done") for each in ids(0, 220)]
+    assert sorted(results) == [(command_id, "done") for command_id in ids(0, 220)]
 
 
 async def test_commands_that_expire_while_the_cluster_is_silent_are_not_executed(
@@ -162,9 +162,9 @@ async def test_commands_that_expire_while_the_cluster_is_silent_are_not_executed
             while late_ms not in times:
                 await asyncio.sleep(0.05)
         cluster.open.set()
-        found = await reported(broker, count)
+        results = await reported(broker, count)
     assert len(cluster.bound) == 64
-    assert sum(result == "expired" for _, result in found) == count - 64
+    assert sum(result == "expired" for _, result in results) == count - 64
 
 
 async def test_a_killed_binder_leaves_unfinished_commands_to_the_next(

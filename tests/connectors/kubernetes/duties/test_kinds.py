@@ -27,8 +27,8 @@ _CLUSTER = "c1"
 async def _served() -> AsyncIterator[Served]:
     """A node, and a pod that waits."""
     api = FakeApi()
-    for path, found in OTHERS.items():
-        api.put(path, found)
+    for path, document in OTHERS.items():
+        api.put(path, document)
     api.put("/api/v1/nodes", node("node-1"))
     api.put(PODS, pod("waiting"))
     served = Served(api)
@@ -43,7 +43,7 @@ async def _count(broker: RunningBroker, topic: str, kind: type) -> int:
     """How many messages of a kind there are."""
     home = partition_for(_CLUSTER.encode(), broker.settings.partitions)
     records = read_since(broker.settings, topic, home, 0)
-    return sum([isinstance(decode(topic, each.value), kind) async for each in records])
+    return sum([isinstance(decode(topic, record.value), kind) async for record in records])
 
 
 async def test_a_tick_after_lost_state_makes_the_watch_list_again(

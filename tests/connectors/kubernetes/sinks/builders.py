@@ -44,7 +44,7 @@ def pod(
         metadata["deletionTimestamp"] = "2026-03-02T00:00:00Z"
     spec: dict[str, Any] = {"nodeName": node} if node else {}
     if gates:
-        spec["schedulingGates"] = [{"name": each} for each in gates]
+        spec["schedulingGates"] = [{"name": gate} for gate in gates]
     status: dict[str, Any] = {"phase": phase}
     if conditions is not None:
         status["conditions"] = conditions

@@ -74,8 +74,8 @@ class FakeServer:
         self._answers[method, path] = deque(answers)
 
     def list_requests(self, method: str, path: str | None = None) -> list[ReceivedRequest]:
-        requests = [each for each in self.requests if each.method == method]
-        return [each for each in requests if path in (None, each.path)]
+        requests = [request for request in self.requests if request.method == method]
+        return [request for request in requests if path in (None, request.path)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

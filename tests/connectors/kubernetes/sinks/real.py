@@ -14,7 +14,7 @@ WAIT_S = 60.0
 _numbers = itertools.count(1)
 
 
-class Place:
+class Environment:
     """A namespace with a node that kwok plays."""
 
     def __init__(self, server: ApiServer, namespace: str) -> None:
@@ -22,7 +22,7 @@ class Place:
         self.namespace = namespace
         self.node = f"node-of-{namespace}"
 
-    async def prepared(self) -> "Place":
+    async def prepared(self) -> "Environment":
         """With its node."""
         allocatable = {"cpu": "1000", "memory": "4000Gi", "pods": "1000"}
         await cluster.create_nodes(self.server, [cluster.node(self.node, allocatable=allocatable)])
@@ -78,15 +78,15 @@ class Place:
         path = f"/api/v1/namespaces/{self.namespace}/events"
         items = (await self.server.get(path))["items"]
         return sorted(
-            (each["reason"], each["message"])
-            for each in items
-            if each["involvedObject"].get("uid") == uid
-            and each["source"].get("component") == "loadstream"
+            (item["reason"], item["message"])
+            for item in items
+            if item["involvedObject"].get("uid") == uid
+            and item["source"].get("component") == "loadstream"
         )
 
     async def _created(self, body: dict[str, Any]) -> PodRef:
-        (made,) = await cluster.create_pods(self.server, self.namespace, [body])
-        metadata = made["metadata"]
+        (created,) = await cluster.create_pods(self.server, self.namespace, [body])
+        metadata = created["metadata"]
         return PodRef(namespace=self.namespace, name=metadata["name"], uid=metadata["uid"])
 
 

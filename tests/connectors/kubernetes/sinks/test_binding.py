@@ -40,8 +40,8 @@ async def test_a_binding_holds_the_node_the_precondition_and_the_decision(
 ) -> None:
     fake_server.set_answers("POST", BINDING, CREATED)
     assert await binder.bind(decision(POD, NODE)) == DONE
-    (asked,) = fake_server.list_requests("POST")
-    assert asked.body == {
+    (request,) = fake_server.list_requests("POST")
+    assert request.body == {
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {
@@ -81,10 +81,10 @@ async def test_the_result_of_an_unclear_binding_is_read_from_the_pod(
 ) -> None:
     fake_server.set_answers("POST", BINDING, answer)
     fake_server.set_answers("GET", POD_PATH, seen)
-    found = await binder.bind(decision(POD, NODE))
-    assert (found.result, found.again_in_s) == (result, None)
-    assert reason in found.reason
-    assert found.pod_gone == (" is gone" in reason)
+    outcome = await binder.bind(decision(POD, NODE))
+    assert (outcome.result, outcome.again_in_s) == (result, None)
+    assert reason in outcome.reason
+    assert outcome.pod_gone == (" is gone" in reason)
     assert len(fake_server.list_requests("POST")) == 1
 
 
@@ -93,9 +93,9 @@ async def test_a_binding_with_an_unknown_result_can_be_retried(
 ) -> None:
     fake_server.set_answers("POST", BINDING, LOST)
     fake_server.set_answers("GET", POD_PATH, LOST)
-    found = await binder.bind(decision(POD, NODE))
-    assert (found.result, found.again_in_s) == ("failed", 0.0)
-    assert "whether the pod was bound is unknown" in found.reason
+    outcome = await binder.bind(decision(POD, NODE))
+    assert (outcome.result, outcome.again_in_s) == ("failed", 0.0)
+    assert "whether the pod was bound is unknown" in outcome.reason
 
 
 async def test_an_overloaded_server_is_retried_after_its_retry_after(
@@ -129,8 +129,8 @@ async def test_a_404_of_a_proxy_does_not_mean_that_the_pod_is_gone(
 ) -> None:
     fake_server.set_answers("POST", BINDING, LOST)
     fake_server.set_answers("GET", POD_PATH, Answer(404))
-    found = await binder.bind(decision(POD, NODE))
-    assert (found.pod_gone, found.again_in_s) == (False, 0.0)
+    outcome = await binder.bind(decision(POD, NODE))
+    assert (outcome.pod_gone, outcome.again_in_s) == (False, 0.0)
 
 
 @pytest.mark.parametrize("name", ["../nodes", "web?x", "a b", "%2e%2e", ".."])

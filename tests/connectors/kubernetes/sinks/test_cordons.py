@@ -6,7 +6,7 @@ from connectors.kubernetes.sinks.cordons import CORDON_ANNOTATION, Cordons
 from schemas.messages.decisions import AsOf
 from schemas.messages.migrations import DrainStatus
 from simulation.control_plane.server import ControlPlane
-from tests.connectors.kubernetes.sinks.real import Place
+from tests.connectors.kubernetes.sinks.real import Environment
 from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS
 
 
@@ -21,8 +21,8 @@ async def test_the_end_of_a_drain_uncordons_only_nodes_that_it_cordoned(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     async with control_plane.api() as admin, control_plane.api("loadstream-evict") as server:
-        place = await Place(admin, namespace).prepared()
-        path = f"/api/v1/nodes/{place.node}"
+        env = await Environment(admin, namespace).prepared()
+        path = f"/api/v1/nodes/{env.node}"
         cordons = Cordons(server)
 
         async def state() -> tuple[bool, str | None]:
@@ -35,15 +35,15 @@ async def test_the_end_of_a_drain_uncordons_only_nodes_that_it_cordoned(
             response = await admin.send("PATCH", path, body={"spec": body}, content_type=kind)
             assert response.ok
 
-        await cordons.apply(drain(place.node, "Draining", dry_run=True))
+        await cordons.apply(drain(env.node, "Draining", dry_run=True))
         assert await state() == (False, None)
         for _ in range(2):
-            await cordons.apply(drain(place.node, "Draining"))
+            await cordons.apply(drain(env.node, "Draining"))
             assert await state() == (True, "request-1")
-        await cordons.apply(drain(place.node, "Undrained"))
+        await cordons.apply(drain(env.node, "Undrained"))
         assert await state() == (False, None)
         await close({"unschedulable": True})
         for phase in ("Draining", "Drained", "Undrained"):
-            await cordons.apply(drain(place.node, phase))
+            await cordons.apply(drain(env.node, phase))
             assert await state() == (True, None)
         await cordons.apply(drain("node-that-is-gone", "Undrained"))

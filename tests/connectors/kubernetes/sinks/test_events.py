@@ -26,10 +26,10 @@ async def test_the_first_time_an_event_is_created(fake_server: FakeServer, event
     fake_server.set_answers("POST", EVENTS, CREATED)
     events.record(ABOUT, "Evicted", "it was hot", type="Warning")
     await written(events.background)
-    (asked,) = fake_server.requests
-    name = asked.body["metadata"].pop("name")
+    (request,) = fake_server.requests
+    name = request.body["metadata"].pop("name")
     assert name.startswith("web-1.")
-    assert asked.body == {
+    assert request.body == {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"namespace": "shop"},
@@ -77,7 +77,7 @@ async def test_counts_of_events_continue_after_a_restart(
     for _ in range(2):
         events.record(ABOUT, "Evicted", "again")
         await written(events.background)
-    assert [each.body["count"] for each in fake_server.list_requests("PATCH")] == [8, 9]
+    assert [request.body["count"] for request in fake_server.list_requests("PATCH")] == [8, 9]
     assert len(fake_server.list_requests("GET")) == 1
 
 
@@ -88,7 +88,7 @@ async def test_an_event_that_kubernetes_has_forgotten_is_created_anew(
     for _ in range(2):
         events.record(ABOUT, "Evicted", "again")
         await written(events.background)
-    assert [each.body["count"] for each in fake_server.list_requests("POST")] == [1, 1]
+    assert [request.body["count"] for request in fake_server.list_requests("POST")] == [1, 1]
 
 
 async def test_beyond_the_limit_events_are_dropped_and_minor_ones_earlier(
@@ -102,7 +102,7 @@ async def test_beyond_the_limit_events_are_dropped_and_minor_ones_earlier(
     for number in range(4):
         events.record(replace(ABOUT, uid=f"other-{number}"), "Evicted", "text")
     await written(events.background)
-    uids = [each.body["involvedObject"]["uid"] for each in fake_server.list_requests("POST")]
+    uids = [request.body["involvedObject"]["uid"] for request in fake_server.list_requests("POST")]
     assert sorted(uids) == ["minor-0", "minor-1", "other-0"]
     assert events.background.dropped == 5
 

@@ -61,8 +61,8 @@ async def test_an_eviction_has_the_uid_as_precondition_and_its_grace_period(
     fake_server.set_answers("GET", POD_PATH, RUNNING)
     fake_server.set_answers("POST", EVICTION, CREATED)
     assert await _answer(evictor, grace_period_s=5) == DONE
-    (asked,) = fake_server.list_requests("POST")
-    assert asked.body == {
+    (request,) = fake_server.list_requests("POST")
+    assert request.body == {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": "web-1", "namespace": "shop"},
@@ -93,7 +93,7 @@ async def test_a_pod_that_must_stay_is_not_evicted_and_uses_no_budget(
     answer = await _answer(evictor)
     assert (answer.result, answer.again_in_s) == ("refused", None)
     assert reason in answer.reason
-    assert [each.method for each in fake_server.requests] == ["GET"]
+    assert [request.method for request in fake_server.requests] == ["GET"]
 
 
 @pytest.mark.parametrize(("budget", "retry_after_s"), [(BUDGET, 0.0), (FRESH_BUDGET, 10.0)])
@@ -111,7 +111,7 @@ async def test_a_refusal_by_a_budget_is_retried_unless_the_migration_retries(
 
 
 @pytest.mark.parametrize(
-    ("said", "result", "reason", "again_in_s"),
+    ("refusal", "result", "reason", "again_in_s"),
     [
         (TWO_BUDGETS, "refused", "more than one PodDisruptionBudget", None),
         (KUBEVIRT, "done", "the eviction of pod web-1 continues in the background", None),
@@ -124,13 +124,13 @@ async def test_a_refusal_by_a_budget_is_retried_unless_the_migration_retries(
 async def test_each_refusal_is_reported_with_its_reason(
     fake_server: FakeServer,
     evictor: Evictor,
-    said: Answer,
+    refusal: Answer,
     result: str,
     reason: str,
     again_in_s: float | None,
 ) -> None:
     fake_server.set_answers("GET", POD_PATH, RUNNING)
-    fake_server.set_answers("POST", EVICTION, said)
+    fake_server.set_answers("POST", EVICTION, refusal)
     answer = await _answer(evictor)
     assert (answer.result, answer.again_in_s) == (result, again_in_s)
     assert reason in answer.reason
@@ -178,8 +178,8 @@ async def test_a_deletion_has_the_uid_as_precondition(
     fake_server.set_answers("GET", POD_PATH, RUNNING)
     fake_server.set_answers("DELETE", POD_PATH, Answer())
     assert await _answer(evictor, policy="Delete") == DONE
-    (asked,) = fake_server.list_requests("DELETE")
-    assert asked.body["preconditions"] == {"uid": "uid-1"}
+    (request,) = fake_server.list_requests("DELETE")
+    assert request.body["preconditions"] == {"uid": "uid-1"}
 
 
 async def test_a_soft_eviction_has_the_uid_as_precondition(
@@ -190,6 +190,6 @@ async def test_a_soft_eviction_has_the_uid_as_precondition(
         "PATCH", POD_PATH, failure(409, "Conflict", "the object has been modified")
     )
     answer = await _answer(evictor, policy="SoftEviction")
-    (asked,) = fake_server.list_requests("PATCH")
-    assert asked.body["metadata"] == {"uid": "uid-1", "annotations": {}}
+    (request,) = fake_server.list_requests("PATCH")
+    assert request.body["metadata"] == {"uid": "uid-1", "annotations": {}}
     assert (answer.result, answer.again_in_s) == ("refused", 0.0), "the next look says it"

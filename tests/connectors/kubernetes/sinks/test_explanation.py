@@ -113,7 +113,7 @@ async def test_an_unchanged_condition_is_not_written_after_a_restart(
     fake_server.set_answers("GET", POD_PATH, pod(conditions=[condition()]))
     explanations.explain(waiting())
     await written(explanations.background, explanations._events.background)
-    assert [each.method for each in fake_server.requests] == ["GET"]
+    assert [request.method for request in fake_server.requests] == ["GET"]
 
 
 async def test_another_text_keeps_the_time_at_which_the_pod_became_unschedulable(
@@ -136,7 +136,7 @@ async def test_a_pod_without_need_for_an_explanation_is_not_changed(
     fake_server.set_answers("GET", POD_PATH, seen)
     explanations.explain(waiting())
     await written(explanations.background, explanations._events.background)
-    assert [each.method for each in fake_server.requests] == ["GET"]
+    assert [request.method for request in fake_server.requests] == ["GET"]
 
 
 @pytest.mark.parametrize("lost", [LOST, failure(500, "", "broken")])

@@ -41,9 +41,9 @@ def status(**more: Any) -> MigrationStatus:
 
 
 def test_a_job_is_a_request_to_migrate_its_pod() -> None:
-    found = job_object()
-    found["metadata"]["annotations"] = {"koordinator.sh/evict-reason": "maintenance"}
-    request = build_request(read_job(found), CLUSTER, POD)
+    job = job_object()
+    job["metadata"]["annotations"] = {"koordinator.sh/evict-reason": "maintenance"}
+    request = build_request(read_job(job), CLUSTER, POD)
     assert request.payload() == {
         "schema_version": 1,
         "request_id": "pmj-job-move-web",
@@ -90,8 +90,8 @@ def test_a_status_uses_the_words_of_koordinator() -> None:
             changed_at_ms=NOW_MS + 1000,
         ),
     )  # fmt: skip
-    found = status(conditions=conditions, replacement=replacement, happened_at_ms=NOW_MS + 2000)
-    assert build_status(found, read_job(job_object())) == {
+    message = status(conditions=conditions, replacement=replacement, happened_at_ms=NOW_MS + 2000)
+    assert build_status(message, read_job(job_object())) == {
         "phase": "Running",
         "status": "Eviction",
         "reason": "Evicting",

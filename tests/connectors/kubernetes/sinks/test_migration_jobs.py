@@ -44,15 +44,15 @@ def jobs(fake_server: FakeServer, client: ApiServer) -> MigrationJobs:
     return jobs
 
 
-async def said(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
+async def handle(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
     """Actions and ids of the requests that events cause."""
-    requests = [each for event in events for each in await jobs._handle_event(event)]
-    return [(each.action, each.request_id) for each in requests]
+    requests = [request for event in events for request in await jobs._handle_event(event)]
+    return [(request.action, request.request_id) for request in requests]
 
 
-def with_(found: dict[str, Any], phase: str = "", generation: int = 1, **spec: Any) -> Any:
-    more = {**found, "metadata": {**found["metadata"], "generation": generation}}
-    return {**more, "spec": {**found["spec"], **spec}, "status": {"phase": phase}}
+def with_(job: dict[str, Any], phase: str = "", generation: int = 1, **spec: Any) -> Any:
+    more = {**job, "metadata": {**job["metadata"], "generation": generation}}
+    return {**more, "spec": {**job["spec"], **spec}, "status": {"phase": phase}}
 
 
 @asynccontextmanager
@@ -75,14 +75,14 @@ MIGRATE = ("migrate", "pmj-job-move-web")
 
 async def test_a_job_is_requested_once(jobs: MigrationJobs) -> None:
     job = job_object()
-    assert await said(jobs, Begun(), Present(job), Ended(), Changed(job)) == [MIGRATE]
-    assert await said(jobs, Begun(), Present(job), Ended()) == []
+    assert await handle(jobs, Begun(), Present(job), Ended(), Changed(job)) == [MIGRATE]
+    assert await handle(jobs, Begun(), Present(job), Ended()) == []
 
 
 async def test_the_uid_of_the_pod_is_kept_in_the_job(
     fake_server: FakeServer, jobs: MigrationJobs
 ) -> None:
-    await said(jobs, Changed(job_object()))
+    await handle(jobs, Changed(job_object()))
     (patched,) = fake_server.list_requests("PATCH")
     assert (patched.path, patched.body["spec"]) == (JOB, {"podRef": {"uid": "uid-1"}})
 
@@ -96,7 +96,7 @@ async def test_a_job_is_paused_resumed_and_aborted(jobs: MigrationJobs) -> None:
         Changed(with_(job, "Running", 3, paused=False)),
         Deleted(with_(job, "Running", 3)),
     )
-    assert await said(jobs, *events) == [
+    assert await handle(jobs, *events) == [
         MIGRATE,
         ("pause", "pmj-job-move-web-pause-2"),
         ("resume", "pmj-job-move-web-resume-3"),
@@ -108,13 +108,13 @@ async def test_a_job_created_paused_starts_when_resumed(
     jobs: MigrationJobs,
 ) -> None:
     job = job_object(paused=True)
-    assert await said(jobs, Present(job)) == []
-    assert await said(jobs, Changed(with_(job, "", 2, paused=False))) == [MIGRATE]
+    assert await handle(jobs, Present(job)) == []
+    assert await handle(jobs, Changed(with_(job, "", 2, paused=False))) == [MIGRATE]
 
 
 async def test_a_job_missing_from_a_later_list_is_aborted(jobs: MigrationJobs) -> None:
-    await said(jobs, Begun(), Present(job_object()), Ended())
-    assert await said(jobs, Begun(), Ended()) == [("abort", "pmj-job-move-web-abort-1")]
+    await handle(jobs, Begun(), Present(job_object()), Ended())
+    assert await handle(jobs, Begun(), Ended()) == [("abort", "pmj-job-move-web-abort-1")]
 
 
 async def test_a_requested_job_is_only_followed_after_a_restart(
@@ -122,7 +122,7 @@ async def test_a_requested_job_is_only_followed_after_a_restart(
 ) -> None:
     fake_server.set_answers("GET", POD_PATH, GONE)
     job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
-    assert await said(jobs, Begun(), Present(job), Ended()) == []
+    assert await handle(jobs, Begun(), Present(job), Ended()) == []
     assert await jobs.report(status(phase="Succeeded"))
     assert fake_server.list_requests("PATCH", JOB_STATUS)[0].body["status"]["phase"] == "Succeeded"
 
@@ -157,7 +157,7 @@ async def test_a_job_that_cannot_be_requested_has_failed(
     message: str,
 ) -> None:
     fake_server.set_answers("GET", POD_PATH, seen)
-    assert await said(jobs, Present(job_object(**spec))) == []
+    assert await handle(jobs, Present(job_object(**spec))) == []
     (patched,) = fake_server.list_requests("PATCH", JOB_STATUS)
     assert (patched.body["status"]["phase"], patched.body["status"]["reason"]) == ("Failed", reason)
     assert message in patched.body["status"]["message"]
@@ -168,13 +168,13 @@ async def test_reports_go_to_the_job_of_their_pod(
     fake_server: FakeServer, jobs: MigrationJobs
 ) -> None:
     assert not await jobs.report(status())
-    await said(jobs, Present(job_object()))
+    await handle(jobs, Present(job_object()))
     assert not await jobs.report(status(cluster="another"))
     assert await jobs.report(status())
     assert await jobs.report(status(phase="Succeeded", reason="EvictComplete"))
     assert not await jobs.report(status(phase="Succeeded")), "it is over"
     phases = [
-        each.body["status"]["phase"] for each in fake_server.list_requests("PATCH", JOB_STATUS)
+        call.body["status"]["phase"] for call in fake_server.list_requests("PATCH", JOB_STATUS)
     ]
     assert phases == ["Running", "Succeeded"]
 
@@ -186,10 +186,10 @@ async def test_a_report_waits_for_the_first_list_of_jobs(
     jobs._list_done.clear()
     report = asyncio.create_task(jobs.report(status()))
     await asyncio.sleep(0)
-    taken = with_(job_object(), "Pending", podRef={**pod_ref(), "uid": "uid-1"})
-    await said(jobs, Begun(), Present(taken))
+    pending = with_(job_object(), "Pending", podRef={**pod_ref(), "uid": "uid-1"})
+    await handle(jobs, Begun(), Present(pending))
     assert not report.done()
-    await said(jobs, Ended())
+    await handle(jobs, Ended())
     assert await report
     assert len(fake_server.list_requests("PATCH", JOB_STATUS)) == 1
 
@@ -199,10 +199,10 @@ async def test_a_refused_request_fails_its_job_unless_it_is_running(
 ) -> None:
     assert not await jobs.report_refusal("pmj-of-another", "no")
     assert not await jobs.report_refusal("somebody-elses", "no")
-    await said(jobs, Present(job_object()))
+    await handle(jobs, Present(job_object()))
     await jobs.report(status())
     assert not await jobs.report_refusal("pmj-job-move-web", "it is under way")
-    await said(jobs, Deleted(job_object()), Present(job_object()))
+    await handle(jobs, Deleted(job_object()), Present(job_object()))
     assert await jobs.report_refusal("pmj-job-move-web", "the pod is protected")
     failed = fake_server.list_requests("PATCH", JOB_STATUS)[-1].body["status"]
     assert (failed["phase"], failed["message"]) == ("Failed", "the pod is protected")
@@ -212,7 +212,7 @@ async def test_a_status_is_written_again_after_a_failure_and_not_where_the_job_i
     fake_server: FakeServer, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_S", 0.0)
-    await said(jobs, Present(job_object()))
+    await handle(jobs, Present(job_object()))
     fake_server.set_answers("PATCH", JOB_STATUS, LOST, UNAVAILABLE, Answer())
     assert await jobs.report(status())
     fake_server.set_answers("PATCH", JOB_STATUS, failure(404, "NotFound", "gone"))
@@ -225,7 +225,7 @@ async def test_jobs_beyond_the_limit_are_ignored(
     jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "JOBS_MAX", 1)
-    assert await said(jobs, Present(job_object()), Present(job_object("other"))) == [MIGRATE]
+    assert await handle(jobs, Present(job_object()), Present(job_object("other"))) == [MIGRATE]
 
 
 async def test_a_missing_crd_is_no_error_and_is_checked_again(
@@ -247,7 +247,7 @@ async def test_a_missing_crd_is_no_error_and_is_checked_again(
     async with _followed(answer) as (_, requests):
         request = await asyncio.wait_for(anext(requests), 60)
     assert (request.action, looks) == ("migrate", 3)
-    assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
 async def test_jobs_are_found_once_readable_and_do_not_block_reports(

@@ -39,7 +39,7 @@ def exposition(lines: Iterable[Line]) -> bytes:
     """The text of an answer."""
     families: dict[str, list[str]] = {}
     for name, labels, value, at_ms in lines:
-        pairs = ",".join(f'{each}="{labels[each]}"' for each in sorted(labels))
+        pairs = ",".join(f'{name}="{labels[name]}"' for name in sorted(labels))
         series = f"{name}{{{pairs}}}" if pairs else name
         stamp = "" if at_ms is None else f" {at_ms}"
         families.setdefault(name, []).append(f"{series} {_number(value)}{stamp}\n")

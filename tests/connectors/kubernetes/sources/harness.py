@@ -78,9 +78,9 @@ def directory_of(nodes: dict[str, dict[str, str]], address: str = "127.0.0.1") -
 
 def set_pods(directory: Directory, node: str, pods: dict[str, str], created_at_ms: int = 0) -> None:
     """The uids by name of all pods on a node."""
-    known = directory._pods.setdefault(node, NodePods())
-    known.pods = {("shop", name): PodIdentity(uid, created_at_ms) for name, uid in pods.items()}
-    known.version += 1
+    node_pods = directory._pods.setdefault(node, NodePods())
+    node_pods.pods = {("shop", name): PodIdentity(uid, created_at_ms) for name, uid in pods.items()}
+    node_pods.version += 1
 
 
 async def until(true: Callable[[], object], limit_s: float = 60.0) -> None:

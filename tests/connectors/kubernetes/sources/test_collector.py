@@ -39,11 +39,11 @@ class _Source(KubernetesSource[_Settings]):
     needs_pods: ClassVar[bool] = False
 
     def __init__(
-        self, given: SourceContext, label: str, found: Callable[[], list[NodeUsage]]
+        self, setup: SourceContext, label: str, read_samples: Callable[[], list[NodeUsage]]
     ) -> None:
         settings = _Settings.model_validate({"source": "test", "name": label, "interval": "100ms"})
-        super().__init__(settings, given)
-        self.found, self.reads, self.runs = found, 0, 0
+        super().__init__(settings, setup)
+        self.found, self.reads, self.runs = read_samples, 0, 0
 
     async def run(self) -> None:
         self.runs += 1
@@ -65,7 +65,7 @@ def _context(directory: Directory | None = None) -> SourceContext:
 
 
 async def test_a_failing_source_is_reported_and_retried_without_affecting_others() -> None:
-    given = _context()
+    setup = _context()
 
     def fails() -> list[NodeUsage]:
         raise SourceFailed("forbidden", "no rights")
@@ -73,9 +73,9 @@ async def test_a_failing_source_is_reported_and_retried_without_affecting_others
     def breaks() -> list[NodeUsage]:
         raise RuntimeError("a mistake")
 
-    good = _Source(given, "good", lambda: [_sample("n1", now_ms())])
-    bad, broken = _Source(given, "bad", fails), _Source(given, "breaks", breaks)
-    async with given.server, Collector(given, [bad, broken, good]) as collector:
+    good = _Source(setup, "good", lambda: [_sample("n1", now_ms())])
+    bad, broken = _Source(setup, "bad", fails), _Source(setup, "breaks", breaks)
+    async with setup.server, Collector(setup, [bad, broken, good]) as collector:
         messages = collector.messages()
         for _ in range(3):
             topic, message = await anext(messages)
@@ -89,27 +89,27 @@ async def test_a_failing_source_is_reported_and_retried_without_affecting_others
 
 
 async def test_each_message_names_the_source_of_its_node() -> None:
-    given = _context(directory_of({"n1": {}, "n2": {}}))
-    first = _Source(given, "first", lambda: [_sample("n1", now_ms())])
-    second = _Source(given, "second", lambda: [_sample(name, now_ms()) for name in ("n1", "n2")])
-    named: dict[str, str | None] = {}
-    async with given.server, Collector(given, [first, second]) as collector:
+    setup = _context(directory_of({"n1": {}, "n2": {}}))
+    first = _Source(setup, "first", lambda: [_sample("n1", now_ms())])
+    second = _Source(setup, "second", lambda: [_sample(name, now_ms()) for name in ("n1", "n2")])
+    sources: dict[str, str | None] = {}
+    async with setup.server, Collector(setup, [first, second]) as collector:
         async for _, message in collector.messages():
-            named[message.node] = message.source
-            if len(named) == 2 and second.reads > 2:
+            sources[message.node] = message.source
+            if len(sources) == 2 and second.reads > 2:
                 break
-    assert named == {"n1": "first", "n2": "second"}
+    assert sources == {"n1": "first", "n2": "second"}
 
 
 async def test_samples_carry_capacity_and_impossible_ones_are_rejected() -> None:
-    given = _context()
+    setup = _context()
     labels = {"loadstream.io/pool": "batch"}
-    given.directory.set_nodes(
+    setup.directory.set_nodes(
         [KnownNode("n1", {}, 10250, labels, {"cpu": 8_000, "memory": 0, "pods": 110}, 7_000)]
     )
     used = iter(((154_000, 1), (8_401, 1), (100, 0), (8_400, 1)))
 
-    def found() -> list[NodeUsage]:
+    def read_samples() -> list[NodeUsage]:
         cpu, memory = next(used, (100, 1))
         pods = (
             PodUsage(namespace="a", name="fine", uid="fine", usage={"cpu": 50}),
@@ -118,8 +118,8 @@ async def test_samples_carry_capacity_and_impossible_ones_are_rejected() -> None
         sample = _sample("n1", now_ms())
         return [sample.model_copy(update={"usage": {"cpu": cpu, "memory": memory}, "pods": pods})]
 
-    source = _Source(given, "first", found)
-    async with given.server, Collector(given, [source]) as collector:
+    source = _Source(setup, "first", read_samples)
+    async with setup.server, Collector(setup, [source]) as collector:
         _, message = await anext(collector.messages())
         (report,) = collector.reports()
     assert isinstance(message, NodeUsage)
@@ -144,9 +144,9 @@ async def test_a_source_reports_why_it_knows_no_nodes(source: str) -> None:
         f"sources: [{{source: {source}, interval: 200ms}}]", list_settings_classes()
     )
     async with playing(refuse) as url, api_server(url) as api:
-        given = context(api, Directory())
+        setup = context(api, Directory())
         began_s = time.monotonic()
-        async with Collector(given, create_sources(settings, given)) as collector:
+        async with Collector(setup, create_sources(settings, setup)) as collector:
             await until(lambda: collector.reports()[0].failure is not None)
             await until(lambda: "Forbidden" in str(collector.reports()[0].failure))
             await asyncio.sleep(0.5)
@@ -159,11 +159,11 @@ async def test_a_source_reports_why_it_knows_no_nodes(source: str) -> None:
 
 
 async def test_a_slow_reader_slows_the_sources() -> None:
-    given = _context(directory_of({f"n{index}": {} for index in range(QUEUE_MAX)}))
+    setup = _context(directory_of({f"n{index}": {} for index in range(QUEUE_MAX)}))
     source = _Source(
-        given, "many", lambda: [_sample(f"n{index}", now_ms()) for index in range(QUEUE_MAX)]
+        setup, "many", lambda: [_sample(f"n{index}", now_ms()) for index in range(QUEUE_MAX)]
     )
-    async with given.server, Collector(given, [source]) as collector:
+    async with setup.server, Collector(setup, [source]) as collector:
         await until(lambda: source.reads == 2)
         await asyncio.sleep(0.5)
         assert source.reads == 2
@@ -200,18 +200,18 @@ async def test_configured_sources_measure_a_cluster() -> None:
           - {{source: kubelet_resource, via: apiServer, interval: 200ms}}
           - {{source: prometheus, url: "{url}", interval: 200ms, nodes: {{nvidia.com/gpu: gpus}}}}
         """
-        given = context(api, Directory())
-        sources = create_sources(read_sources(listed, list_settings_classes()), given)
-        found: dict[str, NodeUsage] = {}
-        async with Collector(given, sources) as collector:
+        setup = context(api, Directory())
+        sources = create_sources(read_sources(listed, list_settings_classes()), setup)
+        samples: dict[str, NodeUsage] = {}
+        async with Collector(setup, sources) as collector:
             async for topic, message in collector.messages():
                 assert topic == "node-usage"
                 assert isinstance(message, NodeUsage)
-                found[message.node] = message
-                done = {"n1", "n2"} <= found.keys() and "nvidia.com/gpu" in found["n1"].usage
-                if done and found["n1"].pods:
+                samples[message.node] = message
+                done = {"n1", "n2"} <= samples.keys() and "nvidia.com/gpu" in samples["n1"].usage
+                if done and samples["n1"].pods:
                     break
-    assert found["n1"].usage["nvidia.com/gpu"] == 4
-    assert "nvidia.com/gpu" not in found["n2"].usage
-    assert 800 <= found["n1"].usage["cpu"] <= 1_200
-    assert [(pod.uid, pod.usage["memory"]) for pod in found["n1"].pods] == [("u", 2**20)]
+    assert samples["n1"].usage["nvidia.com/gpu"] == 4
+    assert "nvidia.com/gpu" not in samples["n2"].usage
+    assert 800 <= samples["n1"].usage["cpu"] <= 1_200
+    assert [(pod.uid, pod.usage["memory"]) for pod in samples["n1"].pods] == [("u", 2**20)]

@@ -40,7 +40,7 @@ def test_the_parser_agrees_with_the_general_one(families: list[tuple[str, list[_
     for name, lines in families:
         text += f'# HELP {name} Some {name}{{x="y"}} 1\n# TYPE {name} gauge\n'
         for labels, value, at_ms in lines:
-            pairs = ",".join(f'{key}="{_escaped(each)}"' for key, each in labels.items())
+            pairs = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
             stamp = "" if at_ms is None else f" {at_ms}"
             text += f"{name}{{{pairs}}} {value!r}{stamp}\n"
     for name in _NAMES:
@@ -50,11 +50,11 @@ def test_the_parser_agrees_with_the_general_one(families: list[tuple[str, list[_
             for sample in family.samples
             if sample.name == name
         ]
-        found = parse_samples(text.encode(), name.encode())
-        assert [(parse_labels(labels), value) for labels, value, _ in found] == [
+        samples = parse_samples(text.encode(), name.encode())
+        assert [(parse_labels(labels), value) for labels, value, _ in samples] == [
             (labels, value) for labels, value, _ in expected
         ]
-        times = [None if at_ms == UNTIMED else at_ms / 1000 for _, _, at_ms in found]
+        times = [None if at_ms == UNTIMED else at_ms / 1000 for _, _, at_ms in samples]
         assert times == [None if at is None else float(at) for _, _, at in expected]
 
 
@@ -75,8 +75,8 @@ def test_an_incomplete_answer_is_an_error(body: bytes, complaint: str) -> None:
 def test_a_real_kubelets_answer_has_every_pod_once() -> None:
     body = busy_node(30, 2, 100.0, 1_770_000_000_000)
     check_complete(body)
-    found = parse_samples(body, b"pod_cpu_usage_seconds_total")
-    assert len({labels for labels, _, _ in found}) == len(found) == 30
+    samples = parse_samples(body, b"pod_cpu_usage_seconds_total")
+    assert len({labels for labels, _, _ in samples}) == len(samples) == 30
     assert len(parse_samples(body, b"container_memory_working_set_bytes")) == 60
 
 

@@ -51,7 +51,7 @@ def test_failures_of_nodes_are_logged_with_an_example(
         for node in ("n1", "n2"):
             health.record_failure(SourceFailed("certificate", "name its CA with caFile"), node)
     health.record_failure(SourceFailed("timeout", "no answer"), "n2")
-    assert [each.getMessage() for each in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "kubelets: node n1: name its CA with caFile; trying again",
         "kubelets: node n2: no answer; trying again",
     ]

@@ -41,13 +41,13 @@ class _ApiServer:
 
     def object(self, node: str, **spec: Any) -> dict[str, Any]:
         self.version += 1
-        found: dict[str, Any] = document("koordinator_node_metric")
-        found["metadata"] = {"name": node, "resourceVersion": str(self.version)}
-        found["spec"] = spec
-        return found
+        node_metric: dict[str, Any] = document("koordinator_node_metric")
+        node_metric["metadata"] = {"name": node, "resourceVersion": str(self.version)}
+        node_metric["spec"] = spec
+        return node_metric
 
-    def change(self, kind: str, found: dict[str, Any]) -> None:
-        self.changes.put_nowait(orjson.dumps({"type": kind, "object": found}) + b"\n")
+    def change(self, kind: str, node_metric: dict[str, Any]) -> None:
+        self.changes.put_nowait(orjson.dumps({"type": kind, "object": node_metric}) + b"\n")
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         if not self.installed:
@@ -75,11 +75,11 @@ async def _running(server: _ApiServer, *nodes: str) -> AsyncIterator[Koordinator
 
 
 async def _next(source: Koordinator, count: int = 1) -> list[NodeMetric]:
-    found: list[NodeMetric] = []
-    while len(found) < count:
-        found += await read_all(source)
+    metrics: list[NodeMetric] = []
+    while len(metrics) < count:
+        metrics += await read_all(source)
         await asyncio.sleep(0.01)
-    return found
+    return metrics
 
 
 async def test_present_changed_and_removed_objects_are_reported() -> None:
@@ -143,7 +143,7 @@ async def test_an_object_that_cannot_be_read_is_a_failure_of_its_node() -> None:
     server.objects = {"bad": bad, "good": server.object("good")}
     async with _running(server, "bad", "good") as source:
         assert [message.node for message in await _next(source)] == ["good"]
-        failures = {each.node: each.failure for each in source.health.report().nodes}
+        failures = {node.node: node.failure for node in source.health.report().nodes}
     assert failures["good"] is None
     assert failures["bad"] is not None
     assert "NodeMetric bad" in failures["bad"].why
@@ -175,9 +175,9 @@ class _World(UsageSourceWorld):
     async def pass_time(self) -> None:
         self.second += 1
         for node in self.nodes:
-            found = self.server.object(node)
-            found["status"]["updateTime"] = f"2026-03-01T12:00:{self.second:02}Z"
-            self.server.change("MODIFIED", found)
+            node_metric = self.server.object(node)
+            node_metric["status"]["updateTime"] = f"2026-03-01T12:00:{self.second:02}Z"
+            self.server.change("MODIFIED", node_metric)
         await until(lambda: len(self.source._newest._unread) == len(self.nodes))
 
 
@@ -214,11 +214,11 @@ _CRD = {
 }
 
 
-async def _create_served(server: ApiServer, found: dict[str, Any]) -> None:
+async def _create_served(server: ApiServer, node_metric: dict[str, Any]) -> None:
     """Create an object whose kind was defined a moment ago."""
     while True:
         try:
-            await cluster.create(server, NODE_METRICS, [found])
+            await cluster.create(server, NODE_METRICS, [node_metric])
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -241,10 +241,10 @@ async def test_the_crd_can_be_installed_and_removed_on_a_real_server(
                 await _next(source)
             await cluster.create(admin, _CRDS, [_CRD])
             for node in ("n1", "n2"):
-                found = document("koordinator_node_metric")
-                found["metadata"] = {"name": node}
-                found["spec"] = {"metricCollectPolicy": {"reportIntervalSeconds": 45}}
-                await _create_served(admin, found)
+                node_metric = document("koordinator_node_metric")
+                node_metric["metadata"] = {"name": node}
+                node_metric["spec"] = {"metricCollectPolicy": {"reportIntervalSeconds": 45}}
+                await _create_served(admin, node_metric)
             await until(lambda: source._metrics.lists, 60)
             messages = {message.node: message for message in await _next(source, 2)}
             assert messages["n1"].usage == {"cpu": 1_200, "memory": 4 * 2**30}

@@ -12,9 +12,9 @@ GIB = 2**30
 
 
 def _document(**status: Any) -> dict[str, Any]:
-    found: dict[str, Any] = document("koordinator_node_metric")
-    found["status"] |= status
-    return found
+    metric: dict[str, Any] = document("koordinator_node_metric")
+    metric["status"] |= status
+    return metric
 
 
 def test_koordinators_object_is_a_message() -> None:
@@ -48,8 +48,8 @@ def test_an_object_without_a_report_gives_no_metric() -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, "60", 2**31])
 def test_an_invalid_report_interval_is_unknown(seconds: object) -> None:
-    found = _document() | {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": seconds}}}
-    assert convert_node_metric("c", found).report_interval_ms is None
+    metric = _document() | {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": seconds}}}
+    assert convert_node_metric("c", metric).report_interval_ms is None
 
 
 def test_a_quantity_may_be_a_number() -> None:

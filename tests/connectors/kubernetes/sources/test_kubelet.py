@@ -19,8 +19,8 @@ from schemas.policy.validation import build_model
 from tests.connectors.kubernetes.sources.harness import TOKEN, api_server, context, playing, text
 
 
-def _settings(**given: object) -> KubeletSettings:
-    return build_model(KubeletSettings, {"source": "kubelet_resource", **given})
+def _settings(**fields: object) -> KubeletSettings:
+    return build_model(KubeletSettings, {"source": "kubelet_resource", **fields})
 
 
 def _directory(port: int = 10250, **addresses: str) -> Directory:
@@ -38,11 +38,11 @@ async def _kubelets(
     directory: Directory, server: str = "http://nowhere.invalid", **settings: object
 ) -> AsyncIterator[Kubelets]:
     async with api_server(server) as api:
-        asked = Kubelets(_settings(**settings), context(api, directory))
+        kubelets = Kubelets(_settings(**settings), context(api, directory))
         try:
-            yield asked
+            yield kubelets
         finally:
-            await asked.close()
+            await kubelets.close()
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +124,11 @@ async def test_refused_credentials_are_read_again_once(
     certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubelet, "RENEW_MIN_MS", 600_000)  # longer than this test may take
-    asked = 0
+    requests = 0
 
     async def answer(request: web.Request) -> web.Response:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         return web.Response(status=401, text="Unauthorized")
 
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -145,15 +145,15 @@ async def test_refused_credentials_are_read_again_once(
                 await kubelets.get("n1")
             assert failed.value.cause == "credentials"
         await kubelets.close()
-    assert (asked, len(loads)) == (4, 2)
+    assert (requests, len(loads)) == (4, 2)
 
 
 async def test_kubelets_can_be_queried_through_the_api_server() -> None:
-    asked = []
+    paths = []
 
     async def answer(request: web.Request) -> web.Response:
-        asked.append(request.path)
-        if len(asked) > 1:
+        paths.append(request.path)
+        if len(paths) > 1:
             return web.json_response(
                 {"kind": "Status", "reason": "ServiceUnavailable", "message": "dial: refused"},
                 status=503,
@@ -168,7 +168,7 @@ async def test_kubelets_can_be_queried_through_the_api_server() -> None:
         with pytest.raises(SourceFailed, match="dial: refused") as failed:
             await kubelets.get("n1")
     assert failed.value.cause == "server_error"
-    assert asked == ["/api/v1/nodes/n1/proxy/metrics/resource"] * 2
+    assert paths == ["/api/v1/nodes/n1/proxy/metrics/resource"] * 2
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ async def test_a_node_without_the_address_lists_those_that_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("fields", "complaint"),
     [
         ({"url": "kwok"}, "url: invalid URL template; allowed is http:// or https://"),
         ({"url": "http://x/{who}"}, "url: invalid URL template"),
@@ -208,6 +208,6 @@ async def test_a_node_without_the_address_lists_those_that_it_has() -> None:
         ({"timeout": 5}, "timeout: found 5; allowed is a duration"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(given: dict[str, object], complaint: str) -> None:
+def test_settings_that_cannot_work_are_refused(fields: dict[str, object], complaint: str) -> None:
     with pytest.raises(PolicyError, match=complaint):
-        _settings(**given)
+        _settings(**fields)

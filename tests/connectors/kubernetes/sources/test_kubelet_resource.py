@@ -44,8 +44,8 @@ GIB = 2**30
 
 
 def _source(directory: Directory, **settings: object) -> KubeletResource:
-    given = KubeletSettings.model_validate({"source": "kubelet_resource", **settings})
-    return KubeletResource(given, context(api_server("http://nowhere.invalid"), directory))
+    kubelet = KubeletSettings.model_validate({"source": "kubelet_resource", **settings})
+    return KubeletResource(kubelet, context(api_server("http://nowhere.invalid"), directory))
 
 
 def _answer(lines: list[Line], at_ms: int, date_ms: int | None = None) -> HttpAnswer:
@@ -64,8 +64,8 @@ class _Kubelet:
         self.at_ms += 10_000
         self.cpu_s += cpu_s
         all_lines = node_lines(self.cpu_s, 8 * GIB, self.at_ms)
-        for each in lines:
-            all_lines += each
+        for line in lines:
+            all_lines += line
         return self.source.build_sample("n1", _answer(all_lines, self.at_ms + 50))
 
 
@@ -238,19 +238,19 @@ async def test_a_failing_kubelet_does_not_affect_others() -> None:
     directory = directory_of({name: {} for name in (*causes, "good")})
     async with playing(handler) as url:
         source = _source(directory, url=f"{url}/{{node}}", interval="100ms", timeout="300ms")
-        found: set[str] = set()
+        names: set[str] = set()
         async with at_work(source):
 
             async def read() -> bool:
                 """Where this process stood still every node may have been given up once."""
-                found.update([message.node async for message in source.read()])
-                nodes = {each.node: each for each in source.health.report().nodes}
-                failed = {name: each.failure.cause for name, each in nodes.items() if each.failure}
+                names.update([message.node async for message in source.read()])
+                nodes = {node.node: node for node in source.health.report().nodes}
+                failed = {name: node.failure.cause for name, node in nodes.items() if node.failure}
                 return failed == causes and bool(source.health.counts["samples"])
 
             while not await read():
                 await asyncio.sleep(0.02)
-    assert found <= {"good"}
+    assert names <= {"good"}
 
 
 def _using(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
@@ -263,15 +263,15 @@ async def test_usage_of_real_nodes_equals_that_of_kwok(
 ) -> None:
     """From list and watch to messages, with the rights of the duty and nothing else."""
     url = f"{control_plane.kwok_url}/metrics/nodes/{{node}}/metrics/resource"
-    given = KubeletSettings.model_validate(
+    kubelet = KubeletSettings.model_validate(
         {"source": "kubelet_resource", "url": url, "interval": "500ms"}
     )
     async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
         await cluster.create_nodes(admin, [cluster.node(name) for name in ("n1", "n2")])
-        made = await cluster.create_pods(admin, namespace, [_using("a", "1500m"), _using("b", "2")])
-        uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in made}
+        both = await cluster.create_pods(admin, namespace, [_using("a", "1500m"), _using("b", "2")])
+        uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in both}
         shared = context(server, Directory())
-        async with Collector(shared, create_sources([given], shared)) as collector:
+        async with Collector(shared, create_sources([kubelet], shared)) as collector:
 
             async def until_n1(holds: Callable[[NodeUsage, dict[str, int]], bool]) -> NodeUsage:
                 last: NodeUsage | None = None
@@ -289,11 +289,11 @@ async def test_usage_of_real_nodes_equals_that_of_kwok(
                 except TimeoutError:
                     async with (
                         ClientSession() as session,
-                        session.get(url.format(node="n1")) as asked,
+                        session.get(url.format(node="n1")) as response,
                     ):
-                        said = await asked.text()
-                    known = shared.directory.pods_on("n1").pods
-                    pytest.fail(f"last: {last}; known: {known}; said by kwok: {said}")
+                        body = await response.text()
+                    identities = shared.directory.pods_on("n1").pods
+                    pytest.fail(f"last: {last}; known: {identities}; said by kwok: {body}")
                 raise AssertionError
 
             sample = await until_n1(lambda _, pods: _near(pods, {"a": 1_500, "b": 2_000}))
@@ -305,12 +305,12 @@ async def test_usage_of_real_nodes_equals_that_of_kwok(
             # A pod of the same name on the same node, as of a StatefulSet, inherits nothing.
             path = f"/api/v1/namespaces/{namespace}/pods/a"
             await cluster.delete_all(admin, path)
-            there = False
-            while not there:
+            is_served = False
+            while not is_served:
                 (again,) = await cluster.create_pods(admin, namespace, [_using("a", "250m")])
                 # kwok deletes by name what it is done with, and then it may be the new one.
                 await asyncio.sleep(1)
-                there = (await admin.send("GET", path)).ok
+                is_served = (await admin.send("GET", path)).ok
             uid = again["metadata"]["uid"]
             # kwok says no times: where an answer is late, two rates are wrong, one of them too large.
             await until_n1(
@@ -321,7 +321,7 @@ async def test_usage_of_real_nodes_equals_that_of_kwok(
             )
 
 
-def _near(found: dict[str, int], expected: dict[str, int]) -> bool:
-    return found.keys() == expected.keys() and all(
-        abs(found[name] - amount) <= 0.1 * amount for name, amount in expected.items()
+def _near(actual: dict[str, int], expected: dict[str, int]) -> bool:
+    return actual.keys() == expected.keys() and all(
+        abs(actual[name] - amount) <= 0.1 * amount for name, amount in expected.items()
     )

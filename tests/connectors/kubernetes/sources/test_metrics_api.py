@@ -90,8 +90,8 @@ async def test_a_node_that_the_list_lacks_is_a_failure_of_that_node() -> None:
     """As where metrics-server cannot read its kubelet: it leaves the node out."""
     async with _source(_MetricsServer(), directory_of({"node-1": {}, "lost": {}})) as source:
         assert [sample.node for sample in await read_all(source)] == ["node-1"]
-        lost, there = source.health.report().nodes
-    assert there.failure is None
+        lost, present = source.health.report().nodes
+    assert present.failure is None
     assert lost.failure is not None
     assert (lost.node, lost.failure.cause) == ("lost", "incomplete")
 

@@ -17,7 +17,7 @@ def _sample(at_ms: int, pods: dict[str, dict[str, int]] | None = None, **usage: 
     return NodeUsage(
         cluster="c", node="n", sampled_at_ms=T0 + at_ms,
         usage=usage or {"cpu": 1, "memory": 1},
-        pods=tuple(PodUsage(namespace="s", name=uid, uid=uid, usage=each) for uid, each in (pods or {}).items()),
+        pods=tuple(PodUsage(namespace="s", name=uid, uid=uid, usage=amounts) for uid, amounts in (pods or {}).items()),
     )  # fmt: skip
 
 
@@ -27,7 +27,7 @@ class _Three:
     def __init__(self) -> None:
         self.counts: list[Counter[str]] = [Counter(), Counter(), Counter()]
         self.precedence = Precedence(
-            [30_000] * 3, lambda index, what: self.counts[index].update((what,))
+            [30_000] * 3, lambda index, decision: self.counts[index].update((decision,))
         )
 
     def offer(
@@ -156,7 +156,7 @@ def test_an_old_aggregate_does_not_block_samples(left_behind: NodeMetric) -> Non
 
 
 def test_the_only_source_reports_missing_metrics() -> None:
-    alone = Precedence([30_000], lambda index, what: None)
+    alone = Precedence([30_000], lambda index, decision: None)
     assert alone.offer(0, NodeMetric(cluster="c", node="n"), T0) is not None
 
 

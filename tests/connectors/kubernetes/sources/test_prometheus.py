@@ -35,8 +35,8 @@ from tests.connectors.ports.usage_source_contract import UsageSourceContract, Us
 Series = list[tuple[dict[str, str], float | str]]
 
 
-def _settings(**given: object) -> PrometheusSettings:
-    return build_model(PrometheusSettings, {"source": "prometheus", **given})
+def _settings(**fields: object) -> PrometheusSettings:
+    return build_model(PrometheusSettings, {"source": "prometheus", **fields})
 
 
 class Played:
@@ -103,7 +103,7 @@ async def test_a_node_that_one_query_lacks_is_left_out_and_reported() -> None:
         server, directory_of({"n1": {}, "n2": {}, "n3": {}}), nodes=_NODES
     ) as source:
         assert [sample.node for sample in await read_all(source)] == ["n1"]
-        failures = {each.node: each.failure for each in source.health.report().nodes}
+        failures = {node.node: node.failure for node in source.health.report().nodes}
     assert failures["n1"] is None
     assert failures["n2"] is not None
     assert failures["n2"].why == "no query returned its cpu"
@@ -118,7 +118,7 @@ async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
         server, directory_of({"n1": {}, "n2": {}}), nodes={**_NODES, "nvidia.com/gpu": "gpu"}
     ) as source:
         n1, n2 = await read_all(source)
-        failures = [each.failure for each in source.health.report().nodes]
+        failures = [node.failure for node in source.health.report().nodes]
     assert n1.usage == {"cpu": 1_000, "memory": 1, "nvidia.com/gpu": 4}
     assert n2.usage == {"cpu": 1_000, "memory": 1}
     assert failures == [None, None]
@@ -197,14 +197,14 @@ async def test_a_server_that_does_not_answer_is_a_failure() -> None:
     assert failed.value.cause == "timeout"
 
 
-@pytest.mark.parametrize("place", ["127.0.0.1:{port}", "127.0.0.1:{port}/prom", "host:port"])
-async def test_a_password_in_the_url_is_in_no_failure(place: str) -> None:
-    url = f"http://reader:hush@{place.format(port=find_free_port(set()))}"
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "127.0.0.1:{port}/prom", "host:port"])
+async def test_a_password_in_the_url_is_in_no_failure(address: str) -> None:
+    url = f"http://reader:hush@{address.format(port=find_free_port(set()))}"
     async with api_server("http://nowhere.invalid") as api:
         settings = _settings(url=url, nodes=_NODES)
         source = Prometheus(settings, context(api, directory_of({"n1": {}})))
         async with at_work(source):
-            with pytest.raises(SourceFailed, match=place.partition(":")[0]) as failed:
+            with pytest.raises(SourceFailed, match=address.partition(":")[0]) as failed:
                 await read_all(source)
     assert "hush" not in str(failed.value)
 
@@ -220,9 +220,9 @@ def test_queries_of_settings_and_presets_are_merged() -> None:
     assert "[300000ms]" in queries.pods["cpu"]
     assert "by (node, namespace, pod)" in queries.pods["cpu"]
     assert not any(
-        place in text
+        placeholder in text
         for text in (*queries.nodes.values(), *queries.pods.values(), queries.node_times or "")
-        for place in ("{window}", "{node}", "{pod}", "{namespace}")
+        for placeholder in ("{window}", "{node}", "{pod}", "{namespace}")
     )
 
 
@@ -370,22 +370,22 @@ async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path
         _real_prometheus(target.removeprefix("http://"), tmp_path) as url,
         api_server("http://nowhere.invalid") as api,
     ):
-        found: dict[str, dict[str, NodeUsage]] = {}
+        figures: dict[str, dict[str, NodeUsage]] = {}
         at_ms = [now_ms()]
         for preset in ("nodeExporter", "cadvisor"):
-            given = _settings(url=url, presets=[preset], window="2s")
-            source = Prometheus(given, context(api, directory, lambda: at_ms[0]))
+            preset_settings = _settings(url=url, presets=[preset], window="2s")
+            source = Prometheus(preset_settings, context(api, directory, lambda: at_ms[0]))
             async with asyncio.timeout(60), at_work(source):
-                found[preset] = await _figures_of_a_window(source, at_ms)
+                figures[preset] = await _figures_of_a_window(source, at_ms)
                 if preset == "cadvisor":
                     await _until_silent(source, at_ms, exporters)
-    for samples in found.values():
+    for samples in figures.values():
         for sample in samples.values():
             # Counted twice it would be 4,000; a scrape on a busy machine is late by some of 2 s.
             assert sample.usage["cpu"] == pytest.approx(2_000, rel=0.3)
             assert sample.usage["memory"] == 6_144
             assert sample.interval_ms == 2_000
-    (pod,) = found["cadvisor"]["n1"].pods
+    (pod,) = figures["cadvisor"]["n1"].pods
     assert pod.usage["cpu"] == pytest.approx(750, rel=0.3)
     assert pod.usage["memory"] == 111
 
@@ -402,7 +402,7 @@ async def _figures_of_a_window(source: Prometheus, at_ms: list[int]) -> dict[str
         await asyncio.sleep(0.3)
         at_ms[0] = now_ms()
         scrapes = [value for _, value in await source.query("sum_over_time(up[2s])", at_ms[0])]
-        figures = {each.node: each for each in await read_all(source)}
+        figures = {sample.node: sample for sample in await read_all(source)}
     return figures
 
 
@@ -416,9 +416,9 @@ async def _until_silent(source: Prometheus, at_ms: list[int], exporters: _Export
     while causes != {"n1": None, "n2": "incomplete"}:
         await asyncio.sleep(0.3)
         at_ms[0] = now_ms()
-        nodes = {each.node for each in await read_all(source)}
+        nodes = {sample.node for sample in await read_all(source)}
         causes = {
-            each.node: each.failure.cause if each.failure else None
-            for each in source.health.report().nodes
+            node.node: node.failure.cause if node.failure else None
+            for node in source.health.report().nodes
         }
     assert "n2" not in nodes

@@ -17,7 +17,7 @@ _histories = st.lists(
 def test_rates_are_never_negative_and_add_up_to_at_most_what_was_used(
     start: float, history: list[tuple[int, float, bool]]
 ) -> None:
-    counter, at_ms, value, used, said = CpuCounter(start, 0), 0, start, 0.0, 0.0
+    counter, at_ms, value, used, reported = CpuCounter(start, 0), 0, start, 0.0, 0.0
     last_at_ms = 0
     for span_ms, seconds, anew in history:
         at_ms += span_ms
@@ -29,20 +29,20 @@ def test_rates_are_never_negative_and_add_up_to_at_most_what_was_used(
         last_at_ms = counter.at_ms
         if counter.millicores is not None:
             assert counter.millicores >= 0
-            said += counter.millicores * counter.span_ms / 1e6
+            reported += counter.millicores * counter.span_ms / 1e6
     rounding = 0.5 * at_ms / 1e6 + 1e-6 * (1 + start + used)
-    assert said <= used + rounding
+    assert reported <= used + rounding
 
 
 @given(st.floats(10.0, 1e6), st.lists(st.floats(0, 64), min_size=1, max_size=20))
 def test_without_a_reset_rates_add_up_to_all_that_was_used(start: float, used: list[float]) -> None:
-    counter, value, said = CpuCounter(start, 0), start, 0.0
+    counter, value, reported = CpuCounter(start, 0), start, 0.0
     for index, seconds in enumerate(used):
         value += seconds
         counter.take(value, (index + 1) * 10_000)
         assert counter.millicores is not None
-        said += counter.millicores * counter.span_ms / 1e6
-    assert said == pytest.approx(sum(used), abs=0.006 * len(used))
+        reported += counter.millicores * counter.span_ms / 1e6
+    assert reported == pytest.approx(sum(used), abs=0.006 * len(used))
 
 
 def test_a_rate_is_the_mean_between_two_readings() -> None:

@@ -178,7 +178,7 @@ def test_more_nodes_than_slots_are_scraped_in_rotation(
     async def ask() -> None:
         await asyncio.sleep(slow_s)
 
-    async def asked() -> None:
+    async def scrape() -> None:
         nonlocal slow_s
         async with _Beyond(100, ask, in_flight_max=5) as run:
             await until(lambda: len(run.answered) == 100)
@@ -197,7 +197,7 @@ def test_more_nodes_than_slots_are_scraped_in_rotation(
     with asyncio.Runner(loop_factory=_OwnTime) as runner:
         loop = runner.get_loop()
         monkeypatch.setattr(scraper, "time", SimpleNamespace(monotonic=loop.time))
-        runner.run(asked())
+        runner.run(scrape())
 
 
 async def test_nodes_that_come_and_go_are_followed() -> None:
@@ -205,9 +205,9 @@ async def test_nodes_that_come_and_go_are_followed() -> None:
         await until(lambda: run.asked["a"])
         run.changes.append(["b"])
         await until(lambda: run.asked["b"] >= 2)
-        asked = run.asked["a"]
+        count = run.asked["a"]
         await until(lambda: run.asked["b"] >= 5)
-        assert run.asked["a"] == asked
+        assert run.asked["a"] == count
 
 
 async def test_running_scrapes_end_with_the_scraper() -> None:

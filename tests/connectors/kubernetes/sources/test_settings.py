@@ -75,5 +75,5 @@ def test_unknown_fields_are_reported_in_the_order_of_the_file() -> None:
     lines = "".join(f"{name}: 1\n" for name in names)
     with pytest.raises(SourcesError) as error:
         read_sources(f"{lines}sources: [{{source: kubelet_resource}}]\n", _KNOWN)
-    said = [line.split(": ")[2] for line in str(error.value).splitlines()]
-    assert said == names
+    paths = [line.split(": ")[2] for line in str(error.value).splitlines()]
+    assert paths == names

@@ -25,8 +25,8 @@ async def api() -> FakeApi:
     api = FakeApi()
     for name in ("node-1", "node-2"):
         api.put("/api/v1/nodes", node(name))
-    for path, found in OTHERS.items():
-        api.put(path, found)
+    for path, document in OTHERS.items():
+        api.put(path, document)
     running = (("spec/nodeName", "node-1"), ("status/phase", "Running"))
     api.put(PODS, pod("running", *running))
     api.put(PODS, pod("theirs", ("spec/schedulerName", "default-scheduler"), *running))

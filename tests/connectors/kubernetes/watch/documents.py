@@ -203,19 +203,19 @@ OTHERS: dict[str, Object] = {
 }
 
 
-def changed(found: Object, *changes: tuple[str, Any]) -> Object:
+def changed(document: Object, *changes: tuple[str, Any]) -> Object:
     """A copy with values at paths as `spec/nodeName`; None takes a value away."""
-    made = deepcopy(found)
+    copy = deepcopy(document)
     for path, value in changes:
         *folders, last = path.split("/")
-        inner = made
+        inner = copy
         for folder in folders:
             inner = inner.setdefault(folder, {})
         if value is None:
             inner.pop(last, None)
         else:
             inner[last] = value
-    return made
+    return copy
 
 
 def pod(name: str, *changes: tuple[str, Any]) -> Object:

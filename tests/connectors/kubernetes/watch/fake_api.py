@@ -44,24 +44,24 @@ class FakeApi:
 
     # --- what is there --------------------------------------------------------------------------
 
-    def put(self, path: str, found: Object) -> None:
+    def put(self, path: str, document: Object) -> None:
         """An object is there, new or other than before."""
-        found = deepcopy(found)
-        meta = found["metadata"]
+        document = deepcopy(document)
+        meta = document["metadata"]
         meta.setdefault("uid", f"uid-{meta.get('namespace', '')}-{meta['name']}")
         self.version += 1
         meta["resourceVersion"] = str(self.version)
-        key = _key(found)
+        key = _key(document)
         kind = "MODIFIED" if key in self.objects[path] else "ADDED"
-        self.objects[path][key] = found
-        self._say(path, kind, found)
+        self.objects[path][key] = document
+        self._say(path, kind, document)
 
     def delete(self, path: str, key: str) -> None:
         """An object is there no more; `key` is namespace and name where it has one."""
-        found = deepcopy(self.objects[path].pop(key))
+        document = deepcopy(self.objects[path].pop(key))
         self.version += 1
-        found["metadata"]["resourceVersion"] = str(self.version)
-        self._say(path, "DELETED", found)
+        document["metadata"]["resourceVersion"] = str(self.version)
+        self._say(path, "DELETED", document)
 
     def compact(self) -> None:
         """Forget what happened: watches from before are too old."""
@@ -84,8 +84,8 @@ class FakeApi:
         self.version += 1
         self._say(path, "ERROR", _status(500, "InternalError", message))
 
-    def _say(self, path: str, kind: str, found: Object) -> None:
-        self._log.append((self.version, path, kind, found))
+    def _say(self, path: str, kind: str, document: Object) -> None:
+        self._log.append((self.version, path, kind, document))
         self._move()
 
     def _move(self) -> None:
@@ -118,8 +118,8 @@ class FakeApi:
         if token is None:
             # Objects of a list name neither their kind nor the version of the API.
             items = [
-                {k: v for k, v in each.items() if k not in ("kind", "apiVersion")}
-                for each in self.objects[path].values()
+                {k: v for k, v in item.items() if k not in ("kind", "apiVersion")}
+                for item in self.objects[path].values()
             ]
             version = self.version
         elif self.pages_expire:
@@ -147,25 +147,25 @@ class FakeApi:
         try:
             while request.transport is not None and not request.transport.is_closing():
                 moved = self._moved
-                for version, of, kind, found in () if self.silent else tuple(self._log):
+                for version, of, kind, document in () if self.silent else tuple(self._log):
                     if of == path and version > since:
-                        await _line(answer, kind, found)
+                        await _line(answer, kind, document)
                         since = version
                 await moved.wait()
         except ConnectionError:
             pass
         finally:
-            self._watching = [each for each in self._watching if each is not request]
+            self._watching = [watched for watched in self._watching if watched is not request]
         return answer
 
 
-def _key(found: Object) -> str:
-    meta = found["metadata"]
+def _key(document: Object) -> str:
+    meta = document["metadata"]
     return f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else str(meta["name"])
 
 
-async def _line(answer: web.StreamResponse, kind: str, found: Object) -> None:
-    await answer.write(orjson.dumps({"type": kind, "object": found}) + b"\n")
+async def _line(answer: web.StreamResponse, kind: str, document: Object) -> None:
+    await answer.write(orjson.dumps({"type": kind, "object": document}) + b"\n")
 
 
 def _status(code: int, reason: str, message: str, cause: str = "") -> Object:

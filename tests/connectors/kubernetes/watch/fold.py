@@ -68,41 +68,41 @@ class Fold:
     def _end(self, topic: str, end: ListEnd) -> None:
         listed = self._listed.pop(topic)
         if topic == "node-state":
-            self.nodes = {name: each for name, each in self.nodes.items() if name in listed}
+            self.nodes = {name: node for name, node in self.nodes.items() if name in listed}
             return
         self.full_lists += 1
-        self.pods = {uid: each for uid, each in self.pods.items() if uid in listed}
-        self.waiting = {uid: each for uid, each in self.waiting.items() if uid in listed}
+        self.pods = {uid: pod for uid, pod in self.pods.items() if uid in listed}
+        self.waiting = {uid: request for uid, request in self.waiting.items() if uid in listed}
         self.others = {
-            key: each
-            for key, each in self.others.items()
+            key: record
+            for key, record in self.others.items()
             if key[0] not in end.kinds or key in listed
         }
 
     def summary(self) -> dict[str, Any]:
         """What there is, to be compared with `expected`."""
         return {
-            "nodes": {name: (each.labels, each.allocatable) for name, each in self.nodes.items()},
-            "pods": {uid: (each.pod.node, each.pod.labels) for uid, each in self.pods.items()},
-            "waiting": {uid: each.pod.labels for uid, each in self.waiting.items()},
+            "nodes": {name: (node.labels, node.allocatable) for name, node in self.nodes.items()},
+            "pods": {uid: (pod.pod.node, pod.pod.labels) for uid, pod in self.pods.items()},
+            "waiting": {uid: request.pod.labels for uid, request in self.waiting.items()},
             "others": sorted(self.others),
         }
 
     def of(self, topic: str) -> list[Any]:
         """The messages of a topic."""
-        return [message for each, message in self.messages if each == topic]
+        return [message for name, message in self.messages if name == topic]
 
     def events(self, name: str) -> list[str]:
         """What was said of a pod: events of its lifecycle, `asked` and `withdrawn`."""
-        said = []
+        events = []
         for topic, message in self.messages:
             if getattr(getattr(message, "pod", None), "name", None) != name:
                 continue
             if topic == "pod-lifecycle":
-                said.append(message.event)
+                events.append(message.event)
             else:
-                said.append("withdrawn" if message.withdrawn else "asked")
-        return said
+                events.append("withdrawn" if message.withdrawn else "asked")
+        return events
 
 
 def _key(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -114,9 +114,9 @@ def _key(values: Mapping[str, Any]) -> tuple[str, ...]:
 def expected(objects: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """The summary of everything that an API server lists, by the path of each collection."""
     pods, waiting = {}, {}
-    for each in objects[PODS]:
-        meta, spec = each["metadata"], each["spec"]
-        if each["status"].get("phase") in ("Succeeded", "Failed"):
+    for pod in objects[PODS]:
+        meta, spec = pod["metadata"], pod["spec"]
+        if pod["status"].get("phase") in ("Succeeded", "Failed"):
             continue
         if spec.get("nodeName"):
             pods[meta["uid"]] = (spec["nodeName"], meta.get("labels", {}))
@@ -127,17 +127,17 @@ def expected(objects: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         ):
             waiting[meta["uid"]] = meta.get("labels", {})
     others = [
-        _key({"kind": kind.message.model_fields["kind"].default, **kind.identity(each)})
+        _key({"kind": kind.message.model_fields["kind"].default, **kind.identity(document)})
         for path, kind in KINDS.items()
-        for each in objects[path]
-        if kind.message is not NodeState and kind.values(each) is not None
+        for document in objects[path]
+        if kind.message is not NodeState and kind.values(document) is not None
     ]
     nodes = {
-        each["metadata"]["name"]: (
-            each["metadata"].get("labels", {}),
-            each["status"].get("allocatable", {}),
+        node["metadata"]["name"]: (
+            node["metadata"].get("labels", {}),
+            node["status"].get("allocatable", {}),
         )
-        for each in objects["/api/v1/nodes"]
+        for node in objects["/api/v1/nodes"]
     }
     return {"nodes": nodes, "pods": pods, "waiting": waiting, "others": sorted(others)}
 

@@ -17,8 +17,8 @@ async def agrees(reader: Reader, server: ApiServer) -> None:
     """Wait until what was reported is what the server lists, and stays so."""
     async with asyncio.timeout(90):
         while True:
-            there = {path: (await server.get(path))["items"] for path in (*KINDS, PODS)}
-            if reader.fold.summary() == expected(there):
+            listed = {path: (await server.get(path))["items"] for path in (*KINDS, PODS)}
+            if reader.fold.summary() == expected(listed):
                 return
             await reader.until(lambda: True)
             await asyncio.sleep(0.1)
@@ -89,7 +89,7 @@ async def test_reported_objects_equal_those_of_the_server(
             assert reader.fold.events("b-2") == ["asked"]
 
             await asyncio.to_thread(control_plane.api_server.stop)
-            await reader.until(lambda: all(each.failing_s for each in watch.health()))
+            await reader.until(lambda: all(health.failing_s for health in watch.health()))
             await asyncio.to_thread(control_plane.api_server.start)
             await meddle(server, namespace, "c")
             await agrees(reader, server)
@@ -109,5 +109,5 @@ async def test_reported_objects_equal_those_of_the_server(
             await agrees(again, server)
             budget = ("disruption-budget", namespace)  # the namespace of a test before may go late
             assert not [key for key in again.fold.others if key[:2] == budget]
-            assert all(each.failing_s is None for each in watch.health())
+            assert all(health.failing_s is None for health in watch.health())
         await watch.close()

@@ -67,19 +67,19 @@ RECORDS: dict[str, Any] = {
 FOUND = {"/api/v1/nodes": NODE, **OTHERS}
 
 
-def said(objects: Objects, event: Any) -> list[Any]:
+def read(objects: Objects, event: Any) -> list[Any]:
     return [message for _, message in objects.report(event, None)]
 
 
 @pytest.mark.parametrize("path", KINDS)
 def test_an_object_is_one_record_until_its_removal(path: str) -> None:
     objects = Objects("c", KINDS[path])
-    assert said(objects, Changed(FOUND[path])) == [RECORDS[path]]
-    assert said(objects, Changed(FOUND[path])) == []
-    (gone,) = said(objects, Deleted(FOUND[path]))
+    assert read(objects, Changed(FOUND[path])) == [RECORDS[path]]
+    assert read(objects, Changed(FOUND[path])) == []
+    (gone,) = read(objects, Deleted(FOUND[path]))
     assert getattr(gone, "removed", False) or gone.event == "removed"
     assert KINDS[path].identity(FOUND[path]).items() <= gone.model_dump().items()
-    assert said(objects, Deleted(FOUND[path])) == []
+    assert read(objects, Deleted(FOUND[path])) == []
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_replicas_are_the_desired_ones_and_finished_workloads_have_no_record(
     path: str, changes: list[tuple[str, Any]], replicas: int | None
 ) -> None:
     objects = Objects("c", KINDS[path])
-    made = said(objects, Changed(changed(FOUND[path], *changes)))
-    assert [each.replicas for each in made] == ([] if replicas is None else [replicas])
+    records = read(objects, Changed(changed(FOUND[path], *changes)))
+    assert [record.replicas for record in records] == ([] if replicas is None else [replicas])
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_a_budget_record_has_the_values_that_the_api_server_uses(
     changes: list[tuple[str, Any]], fields: dict[str, Any]
 ) -> None:
     path = "/apis/policy/v1/poddisruptionbudgets"
-    (made,) = said(Objects("c", KINDS[path]), Changed(changed(FOUND[path], *changes)))
-    assert {name: getattr(made, name) for name in fields} == fields
+    (record,) = read(Objects("c", KINDS[path]), Changed(changed(FOUND[path], *changes)))
+    assert {name: getattr(record, name) for name in fields} == fields
 
 
 IGNORED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
@@ -169,18 +169,18 @@ def test_a_job_record_has_the_number_of_tolerated_evictions(
     changes: list[tuple[str, Any]], allowed: int | None
 ) -> None:
     path = "/apis/batch/v1/jobs"
-    (made,) = said(Objects("c", KINDS[path]), Changed(changed(FOUND[path], *changes)))
-    assert made.evictions_allowed == allowed
+    (record,) = read(Objects("c", KINDS[path]), Changed(changed(FOUND[path], *changes)))
+    assert record.evictions_allowed == allowed
 
 
 def test_a_node_with_more_resources_than_a_record_takes_has_the_first_of_them() -> None:
     """Kubernetes' own come first, and devices that are gone last."""
     devices = {f"example.com/{number:03}": str(number % 2) for number in range(80)}
-    own = {"pods": "110", "memory": "1Gi", "hugepages-2Mi": "0", "cpu": "8"}
+    usual = {"pods": "110", "memory": "1Gi", "hugepages-2Mi": "0", "cpu": "8"}
     objects = Objects("c", KINDS["/api/v1/nodes"])
-    (made,) = said(objects, Changed(changed(NODE, ("status/allocatable", {**devices, **own}))))
-    assert isinstance(made, NodeState)
+    (record,) = read(objects, Changed(changed(NODE, ("status/allocatable", {**devices, **usual}))))
+    assert isinstance(record, NodeState)
     assert not objects.left_out
-    assert len(made.allocatable) == 64
-    assert made.allocatable.items() >= own.items()
-    assert {name for name, amount in devices.items() if amount == "1"} <= made.allocatable.keys()
+    assert len(record.allocatable) == 64
+    assert record.allocatable.items() >= usual.items()
+    assert {name for name, amount in devices.items() if amount == "1"} <= record.allocatable.keys()

@@ -35,7 +35,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def made(*changes: tuple[str, Any], claims: Claims | None = None) -> Pod:
+def build_pod(*changes: tuple[str, Any], claims: Claims | None = None) -> Pod:
     read = decode_as(Pod, orjson.dumps(values(changed(POD, *changes), claims or Claims())))
     assert isinstance(read, Pod), read
     return read
@@ -66,7 +66,7 @@ def test_every_field_of_a_pod_is_read() -> None:
         {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {}}},
         {"name": "cache", "emptyDir": {}},
     ]
-    pod = made(
+    pod = build_pod(
         ("metadata/deletionTimestamp", "2026-11-20T11:00:00Z"),
         ("spec/nodeName", "node-1"),
         ("spec/volumes", volumes),
@@ -168,12 +168,12 @@ def _claims() -> Claims:
 
 def _put(kept: Reporter, name: str, spec: Any, phase: str = "", labels: Any = None) -> None:
     namespace = {} if not phase else {"namespace": "shop"}
-    found = {
+    document = {
         "metadata": {"name": name, "labels": labels, **namespace},
         "spec": spec,
         "status": {"phase": phase},
     }
-    assert list(kept.report(Changed(found), None)) == []
+    assert list(kept.report(Changed(document), None)) == []
 
 
 @pytest.mark.parametrize(
@@ -200,12 +200,12 @@ def _put(kept: Reporter, name: str, spec: Any, phase: str = "", labels: Any = No
     ],
 )  # fmt: skip
 def test_unsupported_requirements_are_named(change: Any, names: list[str]) -> None:
-    assert list(made(change, claims=_claims()).unsupported) == names
+    assert list(build_pod(change, claims=_claims()).unsupported) == names
 
 
 def test_pod_level_requests_replace_the_sum_of_containers() -> None:
     whole = {"requests": {"cpu": "3", "hugepages-2Mi": "4Mi"}, "limits": {"cpu": "4"}}
-    demand = compute_demand(made(("spec/resources", whole)))
+    demand = compute_demand(build_pod(("spec/resources", whole)))
     assert demand.requests == {"cpu": 3_010, "memory": 512 * 2**20, "hugepages-2Mi": 4 * 2**20}
     assert demand.limits["cpu"] == 4_010
 
@@ -217,7 +217,7 @@ def test_pod_level_requests_replace_the_sum_of_containers() -> None:
 def test_a_pod_that_is_resized_as_a_whole_counts_with_the_largest_of_asked_given_and_used(
     conditions: list[Object], cpu: int
 ) -> None:
-    pod = made(
+    pod = build_pod(
         ("spec/overhead", None),
         ("spec/resources", {"requests": {"cpu": "4"}, "limits": {"cpu": "1"}}),
         ("status/resources", {"requests": {"cpu": "3"}, "limits": {"cpu": "2"}}),
@@ -242,7 +242,7 @@ def test_a_container_that_is_resized_counts_with_the_largest_of_asked_given_and_
             "allocatedResources": {"cpu": "0.6", "memory": "512Mi"},
         }
     ]
-    pod = made(
+    pod = build_pod(
         ("spec/initContainers", None),
         ("spec/overhead", None),
         ("spec/containers", [{"name": "web", "resources": {"requests": {"cpu": "900m"}}}]),
@@ -253,29 +253,29 @@ def test_a_container_that_is_resized_counts_with_the_largest_of_asked_given_and_
 
 
 @pytest.mark.parametrize(
-    ("found", "nearest_ms"),
+    ("written_time", "nearest_ms"),
     [("1970-01-01T00:00:09Z", EPOCH_MS_MIN), ("2218-05-01T00:00:00Z", EPOCH_MS_MAX)],
 )
 def test_a_time_that_no_record_takes_is_the_nearest_that_records_take(
-    found: str, nearest_ms: int
+    written_time: str, nearest_ms: int
 ) -> None:
     """A node that boots without a clock; a grace period that nobody lives to see the end of."""
     conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": found}
+        {"type": kind, "status": "True", "lastTransitionTime": written_time}
         for kind in ("PodScheduled", "Initialized")
     ]
-    pod = made(("status/conditions", conditions), ("metadata/deletionTimestamp", found))
+    pod = build_pod(("status/conditions", conditions), ("metadata/deletionTimestamp", written_time))
     times = (pod.scheduled_at_ms, pod.initialized_at_ms, pod.deleting_at_ms)
     assert times == (nearest_ms, nearest_ms, nearest_ms)
 
 
 def test_the_room_of_a_pod_that_takes_a_thousand_ports_of_its_node_is_counted() -> None:
     """As media servers do, which list every port on which they may be called."""
-    ports = [{"containerPort": each, "hostPort": each} for each in range(10_000, 11_000)]
+    ports = [{"containerPort": number, "hostPort": number} for number in range(10_000, 11_000)]
     one = {"name": "calls", "resources": {"requests": {"cpu": "7"}}, "ports": ports}
-    found = values(changed(POD, ("spec/containers", [one])), Claims())
-    assert isinstance(decode_as(Pod, orjson.dumps(found)), Refusal)
-    pod = decode_as(Pod, orjson.dumps(strip_pod(found)))
+    record = values(changed(POD, ("spec/containers", [one])), Claims())
+    assert isinstance(decode_as(Pod, orjson.dumps(record)), Refusal)
+    pod = decode_as(Pod, orjson.dumps(strip_pod(record)))
     assert isinstance(pod, Pod), pod
     assert compute_demand(pod).requests["cpu"] == 7_060
     assert len(compute_demand(pod).host_ports) == 256
@@ -344,12 +344,12 @@ _pods = st.fixed_dictionaries(
 
 
 @given(_pods)
-def test_every_created_record_can_be_decoded(found: Object) -> None:
-    read = decode_as(Pod, orjson.dumps(values(found, Claims())))
+def test_every_created_record_can_be_decoded(document: Object) -> None:
+    read = decode_as(Pod, orjson.dumps(values(document, Claims())))
     if isinstance(read, Refusal):
         assert read.reason
-        small = decode_as(Pod, orjson.dumps(strip_pod(values(found, Claims()))))
+        small = decode_as(Pod, orjson.dumps(strip_pod(values(document, Claims()))))
         assert isinstance(small, Refusal) or not small.labels
     else:
         assert Pod.model_validate_json(encode(read)) == read
-        assert list_claim_names(found) == []
+        assert list_claim_names(document) == []

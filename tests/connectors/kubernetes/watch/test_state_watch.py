@@ -42,35 +42,35 @@ class _World(StateWatchWorld):
         self._pods += 1
         name = f"last-{self._pods}"
         self.api.put(PODS, pod(name, ("spec/schedulerName", "x"), ("spec/nodeName", "node-2")))
-        made: list[tuple[str, Any]] = []
+        written: list[tuple[str, Any]] = []
         async with aclosing(self.watch.changes()) as changes:
             async for topic, message in changes:
                 if hasattr(message, "pod") and message.pod.name == name:
                     break
-                made.append((topic, message))
-        return made
+                written.append((topic, message))
+        return written
 
 
 class TestKubernetesWatch(StateWatchContract):
     @pytest.fixture
     async def world(self, api: FakeApi, watch: KubernetesWatch) -> StateWatchWorld:
-        assert [each async for each in watch.full_list("first")]
+        assert [record async for record in watch.full_list("first")]
         return _World(api, watch)
 
 
 def bound(name: str, *changes: tuple[str, Any], by_us: bool = False) -> dict[str, Any]:
     where = (("spec/nodeName", "node-1"),)
     if by_us:
-        named = pod(name)["metadata"]["annotations"]
+        notes = pod(name)["metadata"]["annotations"]
         return pod(
-            name, *where, ("metadata/annotations", {**named, DECISION_ANNOTATION: "d"}), *changes
+            name, *where, ("metadata/annotations", {**notes, DECISION_ANNOTATION: "d"}), *changes
         )
     return pod(name, *where, *changes)
 
 
 def agrees(api: FakeApi, fold: Fold) -> bool:
-    there = {path: list(objects.values()) for path, objects in api.objects.items()}
-    return fold.summary() == expected(there)
+    documents = {path: list(objects.values()) for path, objects in api.objects.items()}
+    return fold.summary() == expected(documents)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_the_life_of_a_pod_that_we_bind(api: FakeApi, reader: Reader) -> N
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "events"),
     [
         ([bound("a")], ["asked", "bound", "withdrawn"]),
         ([bound("a", by_us=True), None], ["asked", "bound", "deleted"]),
@@ -128,7 +128,7 @@ async def test_the_life_of_a_pod_that_we_bind(api: FakeApi, reader: Reader) -> N
     ],
 )  # fmt: skip
 async def test_a_request_ends_or_is_made_again(
-    api: FakeApi, reader: Reader, steps: list[Any], said: list[str]
+    api: FakeApi, reader: Reader, steps: list[Any], events: list[str]
 ) -> None:
     api.put(PODS, pod("a"))
     for step in steps:
@@ -138,7 +138,7 @@ async def test_a_request_ends_or_is_made_again(
             api.put(PODS, step)
     api.put(PODS, pod("last"))
     await reader.until(lambda: reader.fold.events("last") == ["asked"])
-    assert reader.fold.events("a") == said
+    assert reader.fold.events("a") == events
 
 
 async def test_no_requests_are_made_for_gated_pods_and_other_schedulers(
@@ -167,12 +167,12 @@ async def test_room_that_another_scheduler_has_nominated_is_reported_until_it_is
     await reader.until(lambda: len(reader.fold.events("gives-up")) == 2)
     assert reader.fold.events("preempts") == ["changed", "bound"]
     assert reader.fold.events("ours") == ["asked"]
-    said = [
+    nodes = [
         message.pod.nominated_node
         for topic, message in reader.fold.messages
         if topic == "pod-lifecycle" and message.kind == "pod" and message.pod.name == "gives-up"
     ]
-    assert said == ["node-1", None]
+    assert nodes == ["node-1", None]
 
 
 async def test_a_claim_that_is_bound_opens_a_pod_that_waits_for_it(
@@ -189,8 +189,8 @@ async def test_a_claim_that_is_bound_opens_a_pod_that_waits_for_it(
     await reader.until(lambda: reader.fold.events("a") == ["asked"])
     api.put(claims, changed(unbound, ("spec/volumeName", "pv-1"), ("status/phase", "Bound")))
     await reader.until(lambda: reader.fold.events("a") == ["asked", "asked"])
-    asked = [m.pod.unsupported for m in reader.fold.of("scheduling-requests") if m.pod.name == "a"]
-    assert asked == [("unbound volume",), ("zonal volume",)]
+    causes = [m.pod.unsupported for m in reader.fold.of("scheduling-requests") if m.pod.name == "a"]
+    assert causes == [("unbound volume",), ("zonal volume",)]
 
 
 async def test_irrelevant_changes_are_not_reported(api: FakeApi, reader: Reader) -> None:
@@ -216,13 +216,13 @@ async def test_an_object_that_fits_no_record_is_skipped_and_named(
     await reader.until(
         lambda: "uid-last" in reader.fold.waiting and "node-2" not in reader.fold.nodes
     )
-    assert {each.path for each in watch.health() if each.left_out} == {NODES, PODS}
+    assert {health.path for health in watch.health() if health.left_out} == {NODES, PODS}
     assert "node-2 is omitted: allocatable.cpu is" in caplog.text
     assert "pod shop/odd of uid uid-odd is omitted: unexpected JSON" in caplog.text
     api.put(NODES, node("node-2"))
     api.delete(PODS, "shop/odd")
     await reader.until(lambda: agrees(api, reader.fold))
-    assert not any(each.left_out for each in watch.health())
+    assert not any(health.left_out for health in watch.health())
 
 
 async def test_a_running_pod_too_large_for_a_record_keeps_its_room(
@@ -294,8 +294,8 @@ async def test_a_half_open_connection_is_closed(
         await reader.until(lambda: reader.fold.full_lists == 1)
         api.silent = True
         await meddle(api)
-        asked = len(api.watches)
-        await reader.until(lambda: len(api.watches) > asked + 11)
+        watches = len(api.watches)
+        await reader.until(lambda: len(api.watches) > watches + 11)
         assert not agrees(api, reader.fold)
         api.silent = False
         await reader.until(lambda: agrees(api, reader.fold))
@@ -306,8 +306,8 @@ async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
     api: FakeApi, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 1_000.0)
-    for each in reader.watch._collections.values():
-        each.list_watch._list_pause_s = 1_000.0
+    for collection in reader.watch._collections.values():
+        collection.list_watch._list_pause_s = 1_000.0
     api.send_error(PODS, "etcdserver: no leader")
     for number in range(20):
         name = f"later-{number}"
@@ -320,14 +320,14 @@ async def test_a_server_that_is_stopped_and_started_again_is_read_again(
     api: FakeApi, reader: Reader, served: Served, watch: KubernetesWatch
 ) -> None:
     await served.stop()
-    await reader.until(lambda: all(each.failing_s is not None for each in watch.health()))
-    assert all(each.why for each in watch.health())
+    await reader.until(lambda: all(health.failing_s is not None for health in watch.health()))
+    assert all(health.why for health in watch.health())
     await meddle(api)
     await served.start()
     await reader.until(lambda: agrees(api, reader.fold))
     api.put(PODS, pod("last"))
     await reader.until(lambda: agrees(api, reader.fold))
-    await reader.until(lambda: all(each.failing_s is None for each in watch.health()))
+    await reader.until(lambda: all(health.failing_s is None for health in watch.health()))
 
 
 async def test_expired_pages_restart_within_the_full_list(
@@ -339,8 +339,8 @@ async def test_expired_pages_restart_within_the_full_list(
     async with Reader(watch) as reader:
         await reader.until(lambda: reader.fold.full_lists == 1)
         assert agrees(api, reader.fold)
-        said = [event for number in range(1_200) for event in reader.fold.events(f"p{number}")]
-    assert said == ["seen"] * 1_200
+        events = [event for number in range(1_200) for event in reader.fold.events(f"p{number}")]
+    assert events == ["seen"] * 1_200
     assert api.lists.count(PODS) >= 3
 
 
@@ -373,7 +373,7 @@ async def test_a_collection_that_may_not_be_read_is_reported_and_stops_no_other(
         (ended,) = [m for m in reader.fold.of("pod-lifecycle") if m.kind == "list-end"]
         assert "disruption-budget" not in ended.kinds
         assert {"workload", "namespace", "priority-class"} < set(ended.kinds)
-        (health,) = [each for each in watch.health() if each.path == BUDGETS]
+        (health,) = [health for health in watch.health() if health.path == BUDGETS]
         assert str(status) in health.why
         assert health.failing_s is not None
         api.objects[BUDGETS].update(budget)

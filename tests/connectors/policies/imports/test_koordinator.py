@@ -123,12 +123,12 @@ def test_scheduler_and_descheduler_make_one_policy_with_the_effect_of_its_own_fo
         "score: {enabled: [LoadAwareScheduling]}}}]\n"
         f"---\n{KOORDINATOR}{_LOW_NODE_LOAD}{_ENABLED}"
     )
-    own = read_policy(
+    policy = read_policy(
         "compat: koordinator\n"
         "rebalance:\n  evictableNamespaces: {exclude: [kube-system]}\n"
         "  lowThresholds: {cpu: 45, memory: 55}\n  highThresholds: {cpu: 75, memory: 80}\n"
     )
-    assert effective_yaml(imported.policy) == effective_yaml(own)
+    assert effective_yaml(imported.policy) == effective_yaml(policy)
 
 
 def _slo(config: dict[str, object]) -> str:

@@ -95,10 +95,10 @@ def evidence(
 
     def newest(topic: str, looked: SearchProgress | None = None) -> Iterator[Message]:
         looked = looked or SearchProgress()
-        for each in reversed(messages):
-            if TOPIC_OF[type(each)] == topic:
+        for message in reversed(messages):
+            if TOPIC_OF[type(message)] == topic:
                 looked.records += 1
-                yield each
+                yield message
         looked.whole = True
 
     evidence = Evidence(BLUE, now_ms, ASKED_MS - 1_000)
@@ -112,14 +112,14 @@ def read(evidence: Evidence, answer: Answer) -> str:
     return "\n".join((*evidence.warnings(), *answer.sentences))
 
 
-def ask(*messages: Message, **given: Any) -> str:
-    found = evidence(*messages, **given)
-    return read(found, explain_cluster(found))
+def ask(*messages: Message, **fields: Any) -> str:
+    collected = evidence(*messages, **fields)
+    return read(collected, explain_cluster(collected))
 
 
-def ask_node(*messages: Message, **given: Any) -> str:
-    found = evidence(*messages, node="n1", **given)
-    return read(found, explain_node(found, "n1"))
+def ask_node(*messages: Message, **fields: Any) -> str:
+    collected = evidence(*messages, node="n1", **fields)
+    return read(collected, explain_node(collected, "n1"))
 
 
 def answer_pod(*messages: Message, name: str = "web-1") -> Answer:
@@ -127,19 +127,19 @@ def answer_pod(*messages: Message, name: str = "web-1") -> Answer:
 
 
 def ask_pod(*messages: Message) -> str:
-    found = evidence(*messages, pod=("shop", "web-1"))
-    return read(found, explain_pod(found, "shop", "web-1"))
+    collected = evidence(*messages, pod=("shop", "web-1"))
+    return read(collected, explain_pod(collected, "shop", "web-1"))
 
 
 def a_round(number: int, *hot: HotNode, cluster: str = BLUE, **more: Any) -> RebalanceRound:
     """Round `number` minutes after the first one."""
-    leaving = sum(each.leaving for each in hot)
+    leaving = sum(node.leaving for node in hot)
     pool = PoolRound(
         pool="web",
         nodes={"low": 2, "normal": 5, "high": len(hot), "skipped": 1},
         thresholds=ThresholdsInForce(low={"cpu": 45.0}, high={"cpu": 70.0}, source="policy"),
         rounds_needed=3,
-        wanted=sum(len(each.pods) for each in hot),
+        wanted=sum(len(node.pods) for node in hot),
         leaving=leaving,
         hot=hot,
         **more,
@@ -363,8 +363,8 @@ def test_the_answer_for_a_paused_cluster_says_so() -> None:
 
 
 def test_a_silent_worker_is_reported_first() -> None:
-    found = evidence(*story(), now_ms=ASKED_MS + 3 * 60 * MINUTE_MS)
-    first, second = read(found, explain_cluster(found)).splitlines()[:2]
+    collected = evidence(*story(), now_ms=ASKED_MS + 3 * 60 * MINUTE_MS)
+    first, second = read(collected, explain_cluster(collected)).splitlines()[:2]
     assert "No worker has written for 3h" in first
     assert "was at 2026-11-18 11:13:40.000 (3h ago)" in second
 
