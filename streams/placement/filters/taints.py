@@ -89,20 +89,27 @@ class TaintToleration(Filter):
         self._taints = Interned[Taints](())
         self._units: int | None = None
         """Units for all distinct lists; None if they have to be counted."""
+        self._untolerated: dict[int, Taint | None] = {}
+        """The first untolerated taint by identity of the list, for the last tolerations of `mask`."""
+        self._tolerations: Tolerations | None = None
+        """The last tolerations of `mask`; None after a change of nodes."""
 
     def relayout(self, source: IntArray) -> None:
         self._taints.relayout(source)
-        self._units = None
+        self._units = self._tolerations = None
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         self._taints.put(row, () if node.state is None else select_refusing(node.state.taints))
-        self._units = None
+        self._units = self._tolerations = None
 
     def prepare(self, kind: Kind) -> Tolerations:
         return Tolerations(kind.pod.tolerations)
 
     def mask(self, prepared: Tolerations) -> BoolArray | None:
-        return self._taints.where(lambda taints: prepared.find_untolerated(taints) is None)
+        find = prepared.find_untolerated
+        self._tolerations = prepared
+        self._untolerated = {id(taints): find(taints) for taints in self._taints}
+        return self._taints.where(lambda taints: self._untolerated[id(taints)] is None)
 
     def count_units(self, prepared: Tolerations) -> int:
         if self._units is None:
@@ -117,7 +124,10 @@ class TaintToleration(Filter):
     def reasons(self, prepared: Tolerations, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
         by_reason: dict[str, list[IntArray]] = {}
         for taints, of in self._taints.groups(rows):
-            taint = prepared.find_untolerated(taints)
+            if self._tolerations is prepared:
+                taint = self._untolerated[id(taints)]
+            else:
+                taint = prepared.find_untolerated(taints)
             if taint is not None:
                 by_reason.setdefault(_refusal(taint), []).append(of)
         return [(reason, np.concatenate(parts)) for reason, parts in by_reason.items()]
