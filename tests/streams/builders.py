@@ -100,12 +100,12 @@ def inventory_node(
     at_ms: int = 0,
 ) -> Node:
     """A node of the inventory, with pods that were assigned to it at a time and a metric."""
-    made = Node(state.node, estimator or Estimator(LoadAwareSchedulingArgs()))
-    made.describe(state)
-    hold(made, *held, at_ms=at_ms)
+    node = Node(state.node, estimator or Estimator(LoadAwareSchedulingArgs()))
+    node.describe(state)
+    hold(node, *held, at_ms=at_ms)
     if metric is not None and not metric.removed:
-        made.set_metric(metric)
-    return made
+        node.set_metric(metric)
+    return node
 
 
 def offering_node(allocatable: dict[str, str], *held: Pod) -> Node:
@@ -116,8 +116,8 @@ def offering_node(allocatable: dict[str, str], *held: Pod) -> Node:
 
 def hold(node: Node, *pods: Pod, at_ms: int = 0) -> None:
     """Let pods take room on a node."""
-    for each in pods:
-        node.hold(HeldPod(pod=each, kind=kind_of(each), assigned_at_ms=at_ms), at_ms)
+    for pod in pods:
+        node.hold(HeldPod(pod=pod, kind=kind_of(pod), assigned_at_ms=at_ms), at_ms)
 
 
 # --- pods ----------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def big_pod(uid: str, **fields: Any) -> Pod:
 
 def requesting_pod(*requests: dict[str, str]) -> Pod:
     """A pod with a container for each of these requests, without limits."""
-    return bare_pod("requesting", containers=tuple(container(each) for each in requests))
+    return bare_pod("requesting", containers=tuple(container(amounts) for amounts in requests))
 
 
 def replica(uid: str, owner: str = "web", *, kind: str = "ReplicaSet", **fields: Any) -> Pod:
@@ -176,8 +176,8 @@ def controlled_by(owner: str, kind: str = "ReplicaSet") -> tuple[OwnerReference,
 
 
 def ref(uid: str | Pod) -> PodRef:
-    named = bare_pod(uid) if isinstance(uid, str) else uid
-    return PodRef(namespace=named.namespace, name=named.name, uid=named.uid)
+    pod = bare_pod(uid) if isinstance(uid, str) else uid
+    return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
 def node_requirement(key: str, operator: str, *values: str) -> NodeRequirement:
@@ -199,8 +199,8 @@ def amounts(cpu: str, memory: str, **others: str) -> dict[str, str]:
 
 def lifecycle(event: Any, of: Pod, node: str | None = None, **fields: Any) -> PodLifecycle:
     """Something happened to a pod, on a node if one is given."""
-    there = of if node is None else of.model_copy(update={"node": node})
-    return PodLifecycle(cluster=CLUSTER, event=event, pod=there, **fields)
+    pod = of if node is None else of.model_copy(update={"node": node})
+    return PodLifecycle(cluster=CLUSTER, event=event, pod=pod, **fields)
 
 
 def numbered_pod(number: int, *, cpu: str = "500m", memory: str = "1Gi", **fields: Any) -> Pod:
@@ -348,7 +348,7 @@ def collect_policy(
     return NodeCollectPolicy(
         average_ms=average_s * SECOND,
         report_ms=report_s * SECOND,
-        durations_ms=tuple(each * SECOND for each in durations_s),
+        durations_ms=tuple(seconds * SECOND for seconds in durations_s),
         memory="usageWithoutPageCache",
     )
 
@@ -510,6 +510,6 @@ def followed_eviction(
 def recent_moves(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
     """Moves as source, target, when left, when arrived."""
     return [
-        RecentMove(source=source, target=target, left_at_ms=left, arrived_at_ms=arrived)
-        for source, target, left, arrived in steps
+        RecentMove(source=source, target=target, left_at_ms=left_s, arrived_at_ms=arrived)
+        for source, target, left_s, arrived in steps
     ]

@@ -28,16 +28,16 @@ class Topics:
         for record in records:
             self._all.setdefault(record.topic, []).append(record)
         following = following or {}
-        self._left = {
-            topic: [each for each in found if each.offset >= following.get(topic, 0)]
-            for topic, found in self._all.items()
+        self._remaining = {
+            topic: [record for record in records if record.offset >= following.get(topic, 0)]
+            for topic, records in self._all.items()
         }
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Records that were not given before, up to an offset."""
-        left = self._left.get(topic, [])
-        while left and left[0].offset <= last_offset:
-            yield left.pop(0)
+        remaining = self._remaining.get(topic, [])
+        while remaining and remaining[0].offset <= last_offset:
+            yield remaining.pop(0)
 
 
 class Journaled:
@@ -70,8 +70,8 @@ class Journaled:
     def write(self, records: Sequence[InputRecord], result: StageResult) -> None:
         """Journal a batch with this result."""
         self.journal += journal.encode_batch(0, self._place, records, result)
-        place, offset = self._place, len(self.journal) - 1
-        self._place = journal.JournalPosition(place.epoch, place.sequence + 1, offset)
+        position, offset = self._place, len(self.journal) - 1
+        self._place = journal.JournalPosition(position.epoch, position.sequence + 1, offset)
 
     def lost(self, records: Sequence[InputRecord], result: StageResult) -> None:
         """A batch of a writer that does not know that it has lost the partition, after its
@@ -121,12 +121,12 @@ def as_record(value: bytes) -> dict[str, Any]:
         "rows": [{"key": row.key, "value": row.value and row.value.decode()} for row in batch.rows],
         "outputs": [
             {
-                "topic": each.topic,
-                "key": each.key,
-                "value": each.value.decode(),
-                "timestamp_ms": each.timestamp_ms,
+                "topic": output.topic,
+                "key": output.key,
+                "value": output.value.decode(),
+                "timestamp_ms": output.timestamp_ms,
             }
-            for each in batch.outputs
+            for output in batch.outputs
         ],
     }
 
@@ -135,14 +135,14 @@ def from_record(record: dict[str, Any]) -> bytes:
     """The journal record of a batch as `as_record` gives it."""
     rows = [(row["key"], row["value"]) for row in record["rows"]]
     outputs = [
-        OutputRecord(each["topic"], each["key"], each["value"].encode(), each["timestamp_ms"])
-        for each in record["outputs"]
+        OutputRecord(item["topic"], item["key"], item["value"].encode(), item["timestamp_ms"])
+        for item in record["outputs"]
     ]
     result = StageResult(
         tuple(outputs), tuple(RowChange(key, value and value.encode()) for key, value in rows)
     )
-    place = journal.JournalPosition(record["epoch"], record["sequence"] - 1)
-    (value,) = journal.encode_batch(record["partition"], place, (), result)
+    position = journal.JournalPosition(record["epoch"], record["sequence"] - 1)
+    (value,) = journal.encode_batch(record["partition"], position, (), result)
     head, index, values = value.split(b"\n", 2)
     index = orjson.dumps({**orjson.loads(index), "inputs": record["inputs"]})
     return b"\n".join((head, index, values))

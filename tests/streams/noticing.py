@@ -29,5 +29,5 @@ def problems(port: int, path: str = "/readyz") -> str:
 def metric(port: int, line: str) -> float:
     """Value of a metric with its labels as it is printed; 0 where there is none, or no worker."""
     status, text = http_get(port, "/metrics")
-    found = (each for each in text.splitlines() if status and each.startswith(f"{line} "))
-    return sum(float(each.rpartition(" ")[2]) for each in found)
+    lines = (row for row in text.splitlines() if status and row.startswith(f"{line} "))
+    return sum(float(row.rpartition(" ")[2]) for row in lines)
