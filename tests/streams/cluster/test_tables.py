@@ -25,9 +25,9 @@ from tests.streams.world import World
 def test_a_known_node_has_one_row() -> None:
     world = World(node("a"), metric("a", seconds=3), metric("b"))
     assert world.keys("nodes") == ["0/test/nodes/a", "0/test/nodes/b"]
-    found = world.row("0/test/nodes/a")
-    assert (found.state.node, found.metric.usage["cpu"]) == ("a", 0)
-    assert found.metric_time_ms == at(3)
+    row = world.row("0/test/nodes/a")
+    assert (row.state.node, row.metric.usage["cpu"]) == ("a", 0)
+    assert row.metric_time_ms == at(3)
     world.send(removed_node("a"))
     assert world.keys("nodes") == ["0/test/nodes/b"]
     assert world.row("0/test/nodes/b").state is None
@@ -37,8 +37,8 @@ def test_a_known_node_has_one_row() -> None:
 
 def test_the_pods_of_a_node_have_one_row() -> None:
     world = World(tick(), node("a"), request("p"), lifecycle("running", pod("q"), "a"))
-    found = world.row("0/test/reserved_pods/a")
-    reserved, bound = found.pods
+    row = world.row("0/test/reserved_pods/a")
+    reserved, bound = row.pods
     assert (reserved.pod.uid, reserved.expires_at_ms) == ("p", at(300))
     assert (bound.pod.uid, bound.expires_at_ms, bound.decision_id) == ("q", None, None)
     world.send(lifecycle("deleted", pod("p")), lifecycle("deleted", pod("q")))
@@ -72,9 +72,9 @@ def test_only_changed_waiting_groups_are_written() -> None:
     world = World(tick(), *_many_kinds(300))
     assert len(world.keys("waiting_groups")) == 300
     rows = world.stage.apply([world.log.record(request(pod("late", cpu="7")))]).rows
-    (changed,) = [each for each in rows if kind_of_key(each.key) == "waiting_groups"]
+    (changed,) = [row for row in rows if kind_of_key(row.key) == "waiting_groups"]
     assert changed.value is not None
-    (cluster,) = [each for each in rows if kind_of_key(each.key) == "clusters"]
+    (cluster,) = [row for row in rows if kind_of_key(row.key) == "clusters"]
     assert len(cluster.value or b"") < 400, "it does not grow with the kinds that wait"
 
 
@@ -82,9 +82,9 @@ def test_only_changed_waiting_groups_are_written() -> None:
 def test_a_missing_row_of_the_partition_or_of_a_cluster_is_damage(kind: str) -> None:
     world = World(tick(), node("a"))
     (gone,) = world.keys(kind)
-    left = {key: value for key, value in world.rows.items() if key != gone}
+    rows = {key: value for key, value in world.rows.items() if key != gone}
     with pytest.raises(DamagedTable, match="loadstream partition reset 0"):
-        ClusterStage.restore(0, 1, left)
+        ClusterStage.restore(0, 1, rows)
 
 
 def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() -> None:
