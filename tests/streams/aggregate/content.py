@@ -31,10 +31,10 @@ def node_content(node: NodeWindows, collecting: PoolRules) -> Any:
     kept = node.find_lifetimes(collecting)
     lifetimes = None  # unless they are kept, the next sample of pods begins them
     if kept is not None:
-        usages = {resource: kept.pairs(resource) for resource in kept.resources}
-        usages = {name: each for name, each in usages.items() if any(mean >= 0 for mean, _ in each)}
-        minutes = [(names.get(number, number), each.minutes) for number, each in kept.of.items()]
-        lifetimes = kept.at_ms, minutes, usages
+        usage = {resource: kept.pairs(resource) for resource in kept.resources}
+        usage = {key: pairs for key, pairs in usage.items() if any(mean >= 0 for mean, _ in pairs)}
+        minutes = [(names.get(number, number), life.minutes) for number, life in kept.of.items()]
+        lifetimes = kept.at_ms, minutes, usage
     return node.since_offset, node.anchor_ms, samples, pods, lifetimes
 
 
@@ -45,5 +45,5 @@ def content(of: AggregateStage) -> Any:
     nodes = {
         name: node_content(node, policies.of(node.cluster)) for name, node in state.nodes.items()
     }
-    kept = {cluster: each.row for cluster, each in policies.all.items()}
+    kept = {cluster: policy.row for cluster, policy in policies.all.items()}
     return state.position, state.since_sweep, state.clock.newest_ms, nodes, kept

@@ -57,12 +57,12 @@ class Owner:
 @asynccontextmanager
 async def owners(kafka: KafkaSettings, count: int) -> AsyncIterator[list[Owner]]:
     """Owners one after the other, though the first ones do not know."""
-    found = [Owner(kafka) for _ in range(count)]
+    owners = [Owner(kafka) for _ in range(count)]
     try:
-        yield found
+        yield owners
     finally:
-        for each in found:
-            await each.publisher.stop()
+        for owner in owners:
+            await owner.publisher.stop()
 
 
 def nodes_of(subject: AggregateStage) -> Any:
