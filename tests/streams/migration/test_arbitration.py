@@ -22,13 +22,13 @@ from tests.streams.world import world_with_pods
 def order(*pods: Pod) -> list[str]:
     """uids in the order in which commands leave that are arbitrated at once."""
     world = world_with_pods(
-        migration_policy(defaultJobMode="EvictDirectly"), *((each, "node-1") for each in pods)
+        migration_policy(defaultJobMode="EvictDirectly"), *((pod, "node-1") for pod in pods)
     )
     world.send(workload("job-1", owner_kind="Job"), workload("job-2", owner_kind="Job"))
-    for each in pods:
-        world.propose(each.uid)
+    for pod in pods:
+        world.propose(pod.uid)
     world.later()
-    return [each.pod.uid for each in world.evictions]
+    return [command.pod.uid for command in world.evictions]
 
 
 def test_pods_of_lower_classes_and_cheaper_pods_leave_first() -> None:
@@ -73,7 +73,7 @@ def test_a_job_with_moving_pods_goes_first() -> None:
     world.propose("k2")
     world.send(policy_record(limits))
     world.later()
-    assert [each.pod.uid for each in world.evictions] == ["k1", "k2"]
+    assert [command.pod.uid for command in world.evictions] == ["k1", "k2"]
 
 
 def test_a_command_carries_how_and_under_what_conditions() -> None:
@@ -119,7 +119,7 @@ def test_the_migration_of_a_pod_that_becomes_protected_fails_at_once() -> None:
     )
     world.send(*(user_request("migrate", pod=replica(uid)) for uid in "abc"))
     world.later()
-    assert [each.pod.uid for each in world.evictions] == ["a"]
+    assert [command.pod.uid for command in world.evictions] == ["a"]
     static = replica("c", annotations={MIRROR_ANNOTATION: ""})
     world.send(lifecycle("changed", static, "node-1"))
     world.later()
