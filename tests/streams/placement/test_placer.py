@@ -78,9 +78,9 @@ kinds = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 @given(policies(), nodes_first, histories(), kinds)
 @settings(max_examples=100)
 def test_an_updated_ranking_equals_a_new_one(
-    by: Policy, nodes: list[NodeState], history: list[tuple[Event, bool]], asked: list[Kind]
+    by: Policy, nodes: list[NodeState], history: list[tuple[Event, bool]], wanted_kinds: list[Kind]
 ) -> None:
-    follow(CoreWorld(by), nodes, history, asked)
+    follow(CoreWorld(by), nodes, history, wanted_kinds)
 
 
 _NAMES = st.sampled_from("abcde")
@@ -124,10 +124,10 @@ def test_every_small_change_of_an_ordinary_cluster_is_followed(
     world = CoreWorld(by)
     for name, cpu in zip("abcde", usage, strict=True):
         world.send(node(name, cpu="32", memory="64Gi"), metric(name, cpu=cpu))
-    asked = [kind_of(pod(cpu="1")), kind_of(pod(cpu="6"))]
+    wanted_kinds = [kind_of(pod(cpu="1")), kind_of(pod(cpu="6"))]
     for event in history:
         apply(world, event)
-        check_rankings(world, asked)
+        check_rankings(world, wanted_kinds)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_small_memories_change_no_answer(
     amount: int,
     nodes: list[NodeState],
     history: list[tuple[Event, bool]],
-    asked: list[Kind],
+    wanted_kinds: list[Kind],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, limit, amount)
-        follow(CoreWorld(), nodes, history, asked)
+        follow(CoreWorld(), nodes, history, wanted_kinds)

@@ -22,8 +22,8 @@ def risk_world(document: str = _CPU) -> CoreWorld:
 def measure(world: CoreWorld, name: str, minute: int, **used: int | dict[str, int]) -> None:
     """Usage of pods of a node by uid: cpu, or several resources."""
     pods = tuple(
-        pod_metric(uid, "", **(each if isinstance(each, dict) else {"cpu": each}))
-        for uid, each in used.items()
+        pod_metric(uid, "", **(amount if isinstance(amount, dict) else {"cpu": amount}))
+        for uid, amount in used.items()
     )
     world.send(metric(name, cpu=1, seconds=60 * minute, pods=pods))
 
@@ -31,8 +31,8 @@ def measure(world: CoreWorld, name: str, minute: int, **used: int | dict[str, in
 def raw_scores(world: CoreWorld, of: Pod) -> dict[str, float]:
     """Scores of a new plugin by node."""
     plugin = OverutilizationRiskScore(world.policy.overutilization_risk)
-    found = scores(plugin, of, *world.nodes, now_ms=world.inventory.now_ms)
-    return dict(zip((each.name for each in world.nodes), found, strict=True))
+    raw = scores(plugin, of, *world.nodes, now_ms=world.inventory.now_ms)
+    return dict(zip((node.name for node in world.nodes), raw, strict=True))
 
 
 def best(world: CoreWorld, of: Pod) -> str:
@@ -164,9 +164,9 @@ def test_fleet_figures_are_renewed_every_five_minutes_and_all_nodes_follow() -> 
 
 def test_a_policy_that_comes_late_finds_the_pods_that_are_there() -> None:
     world, late = risk_world(), CoreWorld()
-    for each in (world, late):
-        each.send(node("a"))
-        each.hold("a", *(pod(f"a-{n}") for n in range(4)))
+    for target in (world, late):
+        target.send(node("a"))
+        target.hold("a", *(pod(f"a-{n}") for n in range(4)))
     late.send(world.policy)
     assert raw_scores(late, pod("new")) == raw_scores(world, pod("new"))
 
@@ -196,6 +196,6 @@ def test_scores_are_finite_and_the_same_for_one_node_and_for_all(
                     for n, (cpu, memory) in enumerate(pods)
                 },
             )
-    found = raw_scores(world, pod("new", cpu=request))
-    assert np.isfinite(list(found.values())).all()
-    assert all(score > 0 for score in found.values())
+    by_node = raw_scores(world, pod("new", cpu=request))
+    assert np.isfinite(list(by_node.values())).all()
+    assert all(score > 0 for score in by_node.values())
