@@ -27,11 +27,11 @@ def test_mean_and_deviation_are_those_of_all_minutes(stretches: list[tuple[int, 
     for minutes, used in stretches:
         lifetime = extend_lifetime(lifetime, minutes, [used])
     assert lifetime is not None
-    each = [used for minutes, used in stretches for _ in range(minutes)]
-    mean = math.fsum(each) / len(each)
-    deviation = math.sqrt(math.fsum((used - mean) ** 2 for used in each) / len(each))
+    usages = [used for minutes, used in stretches for _ in range(minutes)]
+    mean = math.fsum(usages) / len(usages)
+    deviation = math.sqrt(math.fsum((used - mean) ** 2 for used in usages) / len(usages))
     # Each stretch rounds down by less than a thousandth.
-    assert lifetime.minutes == len(each)
+    assert lifetime.minutes == len(usages)
     assert lifetime.usage[0] / PARTS == pytest.approx(mean, abs=len(stretches) / PARTS)
     assert lifetime.usage[1] / PARTS == pytest.approx(deviation, abs=0.1 + len(stretches) / PARTS)
 

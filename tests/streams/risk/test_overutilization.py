@@ -79,4 +79,4 @@ def test_the_plugins_of_all_clusters_share_one_table() -> None:
     finally:
         tracemalloc.stop()
     table = normal_table()
-    assert grown / 100 < sum(each.nbytes for each in table) / 10
+    assert grown / 100 < sum(column.nbytes for column in table) / 10

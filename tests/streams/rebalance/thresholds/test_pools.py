@@ -97,7 +97,7 @@ rebalance:
     world.pod("a", "hot", 20)
     add_targets(world, ["calm-a", "calm-b"], system=20)
     world.round()
-    assert [each.name for each in world.pool.hot] == hot
+    assert [node.name for node in world.pool.hot] == hot
     if hot:
         (move,) = world.outcome.moves
         assert move.reason.endswith("node cpu usage(50.00%)>threshold(40.00%)")

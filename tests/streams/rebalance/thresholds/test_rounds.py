@@ -78,7 +78,7 @@ def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -
     return RoundInputs(document, nodes, pods, loads)
 
 
-def made(cluster: RoundInputs, *, backwards: bool = False) -> RoundWorld:
+def build_world(cluster: RoundInputs, *, backwards: bool = False) -> RoundWorld:
     world = RoundWorld(cluster.document)
     for name, fields in cluster.nodes[:: -1 if backwards else 1]:
         world.node(name, system=5, **fields)
@@ -108,7 +108,7 @@ def content(outcome: RoundOutcome) -> list[Any]:
         pools.append((pool.name, pool.thresholds, pool.classes(), pool.ended, pool.targets))
         pools += [
             (hot.name, hot.phase, hot.rounds, hot.acting, hot.ended, hot.gates,
-             [(each.pod.uid, each.gate, each.message, each.target) for each in hot.pods])
+             [(pod.pod.uid, pod.gate, pod.message, pod.target) for pod in hot.pods])
             for hot in pool.hot
         ]  # fmt: skip
         pools += [(move.held.pod.uid, move.reason, move.target) for move in pool.moves]
@@ -117,7 +117,7 @@ def content(outcome: RoundOutcome) -> list[Any]:
 
 @given(clusters())
 def test_the_order_of_nodes_and_pods_does_not_matter(cluster: RoundInputs) -> None:
-    forwards, backwards = made(cluster), made(cluster, backwards=True)
+    forwards, backwards = build_world(cluster), build_world(cluster, backwards=True)
     for number in range(len(cluster.loads)):
         load(forwards, cluster, number)
         load(backwards, cluster, number, backwards=True)
@@ -128,7 +128,7 @@ def test_the_order_of_nodes_and_pods_does_not_matter(cluster: RoundInputs) -> No
 
 @given(clusters())
 def test_no_target_passes_a_high_threshold_by_the_plan(cluster: RoundInputs) -> None:
-    world = made(cluster)
+    world = build_world(cluster)
     for number in range(len(cluster.loads)):
         load(world, cluster, number)
         world.round(gate=every_third)
@@ -140,29 +140,29 @@ def test_no_target_passes_a_high_threshold_by_the_plan(cluster: RoundInputs) -> 
                     reading = pool.readings.find_readings(move.target, phase)
                     assert reading is not None
                     arriving = [
-                        each
-                        for each in pool.moves
-                        if each.target == move.target
-                        and (phase == "node" or each.held.pod.priority in (None, 9_500))
+                        other
+                        for other in pool.moves
+                        if other.target == move.target
+                        and (phase == "node" or other.held.pod.priority in (None, 9_500))
                     ]
                     for resource, limit in reading.limit.items():
-                        planned = sum(each.usage.get(resource, 0) for each in arriving)
+                        planned = sum(other.usage.get(resource, 0) for other in arriving)
                         assert reading.used[resource] + planned <= limit or not planned
 
 
 @given(clusters())
 def test_pods_leave_only_while_their_node_is_over(cluster: RoundInputs) -> None:
-    world = made(cluster)
+    world = build_world(cluster)
     for number in range(len(cluster.loads)):
         load(world, cluster, number)
         world.round()
-        left: dict[str, dict[str, int]] = {}
+        departed: dict[str, dict[str, int]] = {}
         for pool in world.outcome.pools:
             assert pool.readings is not None
             for move in pool.moves:
                 reading = pool.readings.find_readings(move.node, move.phase)
                 assert reading is not None
-                gone = left.setdefault(move.node, {})
+                gone = departed.setdefault(move.node, {})
                 assert any(
                     used - gone.get(resource, 0) > reading.limit[resource]
                     for resource, used in reading.used.items()
@@ -176,7 +176,7 @@ def test_pods_leave_only_while_their_node_is_over(cluster: RoundInputs) -> None:
 def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(
     cluster: RoundInputs, most: int
 ) -> None:
-    at_once, bit_by_bit = made(cluster), made(cluster)
+    at_once, bit_by_bit = build_world(cluster), build_world(cluster)
     for number in range(len(cluster.loads)):
         load(at_once, cluster, number)
         load(bit_by_bit, cluster, number)
@@ -190,7 +190,7 @@ def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.data())
 def test_updated_columns_equal_new_ones(cluster: RoundInputs, data: st.DataObject) -> None:
-    world = made(cluster)
+    world = build_world(cluster)
     for number in range(len(cluster.loads)):
         name, fields = data.draw(st.sampled_from(cluster.nodes))
         state = world.inventory.nodes[name].state
