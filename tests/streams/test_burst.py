@@ -59,9 +59,9 @@ async def _burst(kafka: KafkaSettings) -> None:
             requests = [_request(number) for number in range(first, min(first + 1_000, REQUESTS))]
             sent = [
                 await producer.send(
-                    "scheduling-requests", key=each.cluster.encode(), value=encode(each)
+                    "scheduling-requests", key=request.cluster.encode(), value=encode(request)
                 )
-                for each in requests
+                for request in requests
             ]
             await asyncio.gather(*sent)
 
@@ -82,7 +82,8 @@ async def _slow(server: KafkaServer) -> None:
 
 async def _decided(kafka: KafkaSettings) -> int:
     """How many decisions there are."""
-    places = [TopicPartition("placement-decisions", each) for each in range(kafka.partitions)]
+    topic = "placement-decisions"
+    places = [TopicPartition(topic, number) for number in range(kafka.partitions)]
     async with AIOKafkaConsumer(**kafka.aiokafka_options()) as consumer:
         return sum((await consumer.end_offsets(places)).values())
 
@@ -99,7 +100,7 @@ def _metric(port: int, name: str) -> float:
 @pytest.mark.kafka
 @pytest.mark.timeout(1_800)
 async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> None:
-    assert len({partition_for(f"c{each}".encode(), 4) for each in range(_CLUSTERS)}) > 1
+    assert len({partition_for(f"c{number}".encode(), 4) for number in range(_CLUSTERS)}) > 1
     with running(KafkaServer(tmp_path / "kafka")) as server:
         kafka = server.settings
         create_topics(connect(kafka), expected_topics(kafka))
@@ -133,7 +134,7 @@ async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> N
 
 async def _until(worker: Worker, port: int, kafka: KafkaSettings, decisions: int) -> float:
     """Wait for so many decisions; answers with the most memory that the worker was seen to take."""
-    memory, found, patience_s = 0.0, -1, PATIENCE_S
+    memory, count, patience_s = 0.0, -1, PATIENCE_S
     while patience_s > 0:
         worker.check()
         await asyncio.sleep(0.5)
@@ -145,6 +146,6 @@ async def _until(worker: Worker, port: int, kafka: KafkaSettings, decisions: int
         if (now := await _decided(kafka)) >= decisions:
             return memory
         # Patience is with standing still, not with slowness.
-        patience_s = PATIENCE_S if now > found else patience_s - 0.5
-        found = now
-    pytest.fail(f"{found} of {decisions} decisions; the worker:\n{worker.log()}")
+        patience_s = PATIENCE_S if now > count else patience_s - 0.5
+        count = now
+    pytest.fail(f"{count} of {decisions} decisions; the worker:\n{worker.log()}")

@@ -31,12 +31,12 @@ _SMALL = {"cpu": "100m", "memory": "64Mi"}
 
 def _placed(kafka: Client) -> dict[str, PlacementDecision]:
     decisions = kafka.of("placement-decisions")
-    return {each.pod.name: each for each in decisions if each.outcome == "placed"}
+    return {decision.pod.name: decision for decision in decisions if decision.outcome == "placed"}
 
 
 def _expired(kafka: Client) -> set[str]:
     decisions = kafka.of("placement-decisions")
-    return {each.pod.name for each in decisions if each.outcome == "expired"}
+    return {decision.pod.name for decision in decisions if decision.outcome == "expired"}
 
 
 async def _begin(kafka: Client) -> None:
@@ -68,8 +68,8 @@ async def test_reservations_that_were_confirmed_in_an_outage_do_not_end_after_it
     async with client(broker.settings, worker, "placement-decisions", JOURNAL) as kafka:
         others = [numbered_pod(_PODS + number, **_SMALL) for number in range(_OTHERS)]
         bound = [numbered_pod(number, node="n", **_SMALL) for number in range(_PODS)]
-        events = [PodLifecycle(cluster=CLUSTER, event="seen", pod=each) for each in others]
-        events += [PodLifecycle(cluster=CLUSTER, event="bound", pod=each) for each in bound]
+        events = [PodLifecycle(cluster=CLUSTER, event="seen", pod=member) for member in others]
+        events += [PodLifecycle(cluster=CLUSTER, event="bound", pod=member) for member in bound]
         await kafka.send("pod-lifecycle", events)
         usage = {"cpu": 100, "memory": 2**30}
         metric = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=now_ms(), usage=usage)
@@ -94,37 +94,38 @@ def _journal(kafka: Client) -> list[JournalBatch]:
     values = [value for topic, _, value in kafka.received if topic == JOURNAL]
     records = [read_record(value) for value in values]
     return [
-        join_parts([each])
-        for each in records
-        if not isinstance(each, Refusal) and each[0].partition == _PARTITION and not each[0].opens
+        join_parts([part])
+        for part in records
+        if not isinstance(part, Refusal) and part[0].partition == _PARTITION and not part[0].opens
     ]
 
 
 def _applied(kafka: Client) -> set[str]:
     """Topics of which something was applied."""
-    return {run.topic for each in _journal(kafka) for run in each.inputs}
+    return {run.topic for batch in _journal(kafka) for run in batch.inputs}
 
 
 def _ticks(kafka: Client) -> list[JournalBatch]:
     """Batches with ticks."""
-    return [each for each in _journal(kafka) if any(run.topic == "clock" for run in each.inputs)]
+    return [batch for batch in _journal(kafka) if any(run.topic == "clock" for run in batch.inputs)]
 
 
 def _is_told_again(kafka: Client) -> bool:
     """The second writer has applied a tick."""
-    return len({each.epoch for each in _ticks(kafka)}) == 2
+    return len({batch.epoch for batch in _ticks(kafka)}) == 2
 
 
 def _first_of_clock(kafka: Client) -> int:
     """The first batch of the second writer that has a tick in it."""
-    epoch = max(each.epoch for each in _ticks(kafka))
-    return min(each.sequence for each in _ticks(kafka) if each.epoch == epoch)
+    epoch = max(batch.epoch for batch in _ticks(kafka))
+    return min(batch.sequence for batch in _ticks(kafka) if batch.epoch == epoch)
 
 
 def _last_of_lifecycle(kafka: Client, count: int) -> int:
     """The batch in which all that happened in the outage was known."""
     return min(
-        each.sequence
-        for each in _journal(kafka)
-        if any(run.topic == "pod-lifecycle" and run.last_offset >= count - 1 for run in each.inputs)
+        batch.sequence
+        for batch in _journal(kafka)
+        for run in batch.inputs
+        if run.topic == "pod-lifecycle" and run.last_offset >= count - 1
     )

@@ -16,6 +16,7 @@ from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, numbered_request
 from tests.streams.noticing import SEEN_WITHIN_S
 from tests.streams.worker_process import PATIENCE_S, Client, Worker, client
+from tests.streams.world import placed_uids
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -35,7 +36,7 @@ def _create(connection: Connection) -> None:
 
 
 def _decided(seen: Client) -> set[str]:
-    return {each.pod.uid for each in seen.of("placement-decisions") if each.outcome == "placed"}
+    return set(placed_uids(seen.of("placement-decisions")))
 
 
 def _stops(worker: Worker, sentence: str) -> None:

@@ -51,7 +51,7 @@ async def test_a_worker_gets_ready_and_counts_what_it_does(
             for sample in _samples(port)
             if sample.name == "loadstream_clock_lag_seconds"
         ]
-        assert len([each for each in partitions if each["stage"] == "cluster"]) == 4
+        assert len([partition for partition in partitions if partition["stage"] == "cluster"]) == 4
 
 
 @pytest.mark.broker

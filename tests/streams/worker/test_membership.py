@@ -78,14 +78,14 @@ class _App:
 
     conf = SimpleNamespace(id=APP_ID)
 
-    def __init__(self, *said: GroupStatus) -> None:
-        self._said = list(said)
+    def __init__(self, *statuses: GroupStatus) -> None:
+        self._statuses = list(statuses)
         self.crashed: BaseException | None = None
 
     async def group_status(self) -> GroupStatus:
-        if not self._said:
+        if not self._statuses:
             raise asyncio.CancelledError
-        return self._said.pop(0)
+        return self._statuses.pop(0)
 
     async def crash(self, error: BaseException) -> None:
         self.crashed = error
@@ -138,9 +138,9 @@ def test_a_worker_reports_a_missing_group_permission_and_joins_once_granted(
         port = find_free_port(set())
         (tmp_path / "worker").mkdir()
         with Worker(kafka, tmp_path / "worker", metrics_port=str(port)) as worker:
-            said = "cannot join consumer group loadstream"
-            assert eventually(lambda: said in problems(port)), worker.log()
-            assert said in worker.whole_log()
+            problem = "cannot join consumer group loadstream"
+            assert eventually(lambda: problem in problems(port)), worker.log()
+            assert problem in worker.whole_log()
             assert not worker.ended
             for deleted in admin.delete_acls([_ANY]).values():
                 deleted.result()

@@ -62,8 +62,8 @@ async def test_undelivered_records_are_counted(
         _TOPIC, 0, 3, until_s, runner.partitions.generation, undelivered=undelivered
     )
     value = runner._metrics.registry.get_sample_value
-    found = {
+    counts = {
         name: value(f"loadstream_{name}_total", {"stage": "cluster", "topic": _TOPIC})
         for name in ("healed_records", "records_read_ahead")
     }
-    assert found == {"healed_records": 0, "records_read_ahead": 0, counted: 3}
+    assert counts == {"healed_records": 0, "records_read_ahead": 0, counted: 3}

@@ -101,6 +101,6 @@ def test_a_worker_that_has_failed_ends_soon_and_says_why_last(embedded: RunningB
         check=False,
     )
     assert ended.returncode == 1
-    *_, told, why = ended.stderr.splitlines()
-    assert "has not stopped within 1 s after its failure" in told
+    *_, first_line, why = ended.stderr.splitlines()
+    assert "has not stopped within 1 s after its failure" in first_line
     assert why == "the worker was stopped by LostOwnership: another worker has it"

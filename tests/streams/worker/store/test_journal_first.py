@@ -76,8 +76,8 @@ def _batch(offset: int, **output: Any) -> AppliedBatch:
 async def _published(kafka: KafkaSettings, publisher: Publisher, partition: int = 0) -> list[bytes]:
     """The decisions so far; a last record shows where they end."""
     end = await publisher.append(_DECISIONS, partition, [b"end"])
-    found = await read_range(kafka, _DECISIONS, partition, 0, end)
-    return [entry.value or b"" for entry in found if entry.value != b"end"]
+    entries = await read_range(kafka, _DECISIONS, partition, 0, end)
+    return [entry.value or b"" for entry in entries if entry.value != b"end"]
 
 
 async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing(
