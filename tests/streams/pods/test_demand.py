@@ -100,8 +100,8 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
 def test_no_part_of_a_pod_asks_for_more_than_the_whole(of: Pod) -> None:
     demand = compute_demand(of)
     for field, totals in (("requests", demand.requests), ("limits", demand.limits)):
-        for each in (*of.containers, *of.init_containers):
-            for resource, text in getattr(each, field).items():
+        for part in (*of.containers, *of.init_containers):
+            for resource, text in getattr(part, field).items():
                 assert totals[resource] >= round_amount(resource, parse_nanos(text))
 
 

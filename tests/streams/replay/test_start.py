@@ -56,8 +56,8 @@ def _history(minutes: int = 10, every: int = 3) -> tuple[Broker, list[int]]:
 
 
 def _begun_at(broker: Broker, from_ms: int | None = None) -> int | None:
-    found = find_beginning(broker, 0, from_ms)
-    return None if found is None else found.position.offset
+    beginning = find_beginning(broker, 0, from_ms)
+    return None if beginning is None else beginning.position.offset
 
 
 def test_a_complete_journal_is_replayed_from_its_first_batch() -> None:
@@ -79,9 +79,9 @@ def test_without_its_beginning_a_journal_is_replayed_from_the_first_checkpoint()
 def test_deleted_inputs_are_skipped_by_the_oldest_usable_checkpoint() -> None:
     broker, offsets = _history()
     broker.first["clock"] = 2
-    found = find_oldest_checkpoint(broker, 0)
-    assert found is not None
-    assert found.position.offset == offsets[0]
+    checkpoint = find_oldest_checkpoint(broker, 0)
+    assert checkpoint is not None
+    assert checkpoint.position.offset == offsets[0]
     broker.first["checkpoints"] = len(broker.topics["checkpoints"])
     assert find_oldest_checkpoint(broker, 0) is None
 

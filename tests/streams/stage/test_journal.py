@@ -49,18 +49,18 @@ class Log:
         self.values += values
         return len(self.values) - 1
 
-    def after(self, place: JournalPosition) -> list[tuple[int, bytes]]:
+    def after(self, position: JournalPosition) -> list[tuple[int, bytes]]:
         """Entries that follow a place."""
-        return list(enumerate(self.values))[place.offset + 1 :]
+        return list(enumerate(self.values))[position.offset + 1 :]
 
 
 class Writer:
     """Takes the partition over and appends, as a worker does."""
 
-    def __init__(self, log: Log, known: JournalPosition) -> None:
+    def __init__(self, log: Log, position: JournalPosition) -> None:
         self._log = log
         log.append([journal.encode_opening(0)])
-        self.tail = journal.read_tail(journal.JournalReader(known), log.after(known))
+        self.tail = journal.read_tail(journal.JournalReader(position), log.after(position))
         self.place = self.tail.position
 
     def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
@@ -97,9 +97,9 @@ def test_reading_on_from_any_batch_gives_what_is_left(
     for result in results:
         writer.write(result)
         places.append(writer.place)
-    known = data.draw(st.integers(0, len(results) - 1))
-    tail = Writer(log, places[known]).tail
-    assert tail.outputs == [o for result in results[known + 1 :] for o in result.outputs]
+    read = data.draw(st.integers(0, len(results) - 1))
+    tail = Writer(log, places[read]).tail
+    assert tail.outputs == [o for result in results[read + 1 :] for o in result.outputs]
 
 
 def test_records_of_a_replaced_writer_are_ignored() -> None:
@@ -190,12 +190,12 @@ def test_foreign_records_are_skipped_anywhere(
 ) -> None:
     mixed: list[bytes | None] = [journal.encode_opening(0)]
     before = data.draw(st.booleans())  # an opening has its offset for an epoch
-    place = JournalPosition(int(before), -1)
+    position = JournalPosition(int(before), -1)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 60)
         for result in results:
-            mixed += journal.encode_batch(0, place, (), result)
-            place = replace(place, sequence=place.sequence + 1)
+            mixed += journal.encode_batch(0, position, (), result)
+            position = replace(position, sequence=position.sequence + 1)
     for value in foreign:
         mixed.insert(data.draw(st.integers(1, len(mixed))), value)
     if before:

@@ -7,14 +7,14 @@ from streams.stage.packing import Changes
 from streams.stage.records import DamagedTable, RowChange
 
 
-def item(uid: str, place: int = 0) -> bytes:
+def item(uid: str, arrival: int = 0) -> bytes:
     """A pod as the journal has it."""
-    return orjson.dumps({"arrival": place, "pod": {"uid": uid}})
+    return orjson.dumps({"arrival": arrival, "pod": {"uid": uid}})
 
 
 def uids(row: bytes | None) -> list[str]:
     """Pods of a packed row, in its order."""
-    return [] if row is None else [each["pod"]["uid"] for each in orjson.loads(row)["pods"]]
+    return [] if row is None else [pod["pod"]["uid"] for pod in orjson.loads(row)["pods"]]
 
 
 def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
@@ -31,8 +31,8 @@ def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
 def test_a_row_is_packed_once_however_often_its_items_have_changed() -> None:
     changes = Changes()
     changes.add("0/c/nodes/n", b"1")
-    for place, uid in enumerate(("a", "b", "a")):
-        changes.add(f"0/c/reserved_pods/n/{uid}", item(uid, place))
+    for index, uid in enumerate(("a", "b", "a")):
+        changes.add(f"0/c/reserved_pods/n/{uid}", item(uid, index))
     changes.add("0/c/nodes/n", None)
     assert len(changes) == 2
     first, second = changes.packed_rows(lambda *_: None)
@@ -67,8 +67,8 @@ def test_repeating_changes_gives_the_same_row(
 
     def done(some: list[tuple[int, tuple[str, str, bool]]]) -> Changes:
         changes = Changes()
-        for place, (node, uid, there) in some:
-            changes.add(f"0/c/reserved_pods/{node}/{uid}", item(uid, place) if there else None)
+        for index, (node, uid, present) in some:
+            changes.add(f"0/c/reserved_pods/{node}/{uid}", item(uid, index) if present else None)
         return changes
 
     numbered = list(enumerate(history))
