@@ -1,4 +1,4 @@
-"""What counts of an aggregate stage's state, whatever numbers and columns it is kept under."""
+"""The relevant state of an aggregate stage, independent of row numbers and columns."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def node_content(node: NodeWindows, collecting: PoolRules) -> Any:
 
 
 def content(of: AggregateStage) -> Any:
-    """The state as far as it decides what comes next."""
+    """The state that later outputs depend on."""
     state = of.state
     policies = state.policies
     nodes = {

@@ -25,7 +25,7 @@ from tests.streams.world import Log
 
 NODES = ("n0", "n1")
 
-#: Amounts that sums must not overflow at, beside those that nodes have.
+#: Amounts far beyond those of real nodes: sums must not overflow.
 _LARGE = (2**40, 2**62, 2**63 - 1)
 _RESOURCES = ("cpu", "cpu", "memory", "memory", "gpu", "disk")
 _CLASSES = ("", "koord-prod", "koord-batch")

@@ -1,4 +1,4 @@
-"""Sees what goes into the aggregate stage and what comes out of it, record by record."""
+"""Records the inputs and outputs of the aggregate stage."""
 
 import asyncio
 import time
@@ -69,7 +69,7 @@ class Observer:
             await self.look()
 
     async def look(self, timeout_ms: int = 200) -> None:
-        """Collect what is there."""
+        """Collect the new records."""
         for records in (await self._consumer.getmany(timeout_ms=timeout_ms)).values():
             for record in records:
                 self.records[record.topic].append(record)
@@ -84,7 +84,7 @@ class Observer:
         return ends.total()
 
     def expected(self, partitions: int) -> list[OutputRecord]:
-        """What the pure stage makes of the input, partition by partition."""
+        """The outputs of the pure stage for the same input, partition by partition."""
         outputs: list[OutputRecord] = []
         for partition in range(partitions):
             subject = aggregate_stage(

@@ -23,7 +23,7 @@ def amounts(usage: Amounts, memory: MemoryReadings | None, policy: CollectRules)
 
 @dataclass
 class Point:
-    """What a sample comes to."""
+    """The figures of one sample."""
 
     at_ms: int
     usage: Amounts
@@ -77,7 +77,7 @@ class NaiveNode:
         return self._metric(sample, policy, newest_ms)
 
     def change(self, before: PoolRules) -> None:
-        """The windows change: what was too old until then is gone."""
+        """Apply new windows: drop points and pods that the old windows no longer contain."""
         newest_ms = max((point.at_ms for point in self.points), default=0)
         horizon_ms, average_ms = before.horizon_ms, before.average_horizon_ms
         self.points = [point for point in self.points if point.at_ms >= newest_ms - horizon_ms]
@@ -119,7 +119,7 @@ class NaiveNode:
 
 
 def _memory_is(sample: NodeUsage, policy: CollectRules) -> MemoryDefinition | None:
-    """What the memory of one sample counts; no history says what its plain figure does."""
+    """The memory definition of the newest sample; earlier samples do not matter."""
     picked = getattr(sample.memory, policy.memory_field) if sample.memory else None
     with_cache = policy.memory_field == "usage_with_page_cache_bytes"
     return "withPageCache" if picked is not None and with_cache else sample.memory_is

@@ -38,7 +38,7 @@ async def settled(kafka: Observer, *workers: AggregateWorker) -> None:
 
 
 def assert_complete(kafka: Observer, times_each: int | None = None) -> None:
-    """All that the pure stage says was published, and nothing else; copies are the same bytes."""
+    """Exactly the outputs of the pure stage were published; copies have the same bytes."""
     expected = Counter(
         (output.topic, output.key, output.value) for output in kafka.expected(PARTITIONS_DEFAULT)
     )

@@ -46,7 +46,7 @@ def known_values(table: list[list[int]]) -> list[list[int]]:
 
 
 @given(TABLES)
-def test_figures_are_those_of_the_known_values_alone(table: list[list[int]]) -> None:
+def test_figures_use_only_the_known_values(table: list[list[int]]) -> None:
     values = np.array(table, dtype=np.int64)
     columns = known_values(table)
     assert counts(values)[0] == [len(column) for column in columns]

@@ -21,7 +21,7 @@ from tests.streams.builders import (
 )
 from tests.streams.world import Log, SampleWorld, aggregate_stage, read_letter, read_metrics
 
-#: Windows of which the longest is the default's, a third of it, and four times as long.
+#: Policies whose longest window is that of the default, a third of it, and four times as long.
 SAME, SHORT, LONG = (
     collect_policy(),
     collect_policy(durations_s=(40,), average_s=30),
@@ -37,7 +37,7 @@ class PolicyRun(SampleWorld):
     """
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        """What a batch comes to, restarted or not."""
+        """Apply a batch to the running stage and to a restarted one."""
         restarted = self.restarted().apply(records)
         result = super().apply(records)
         assert result.outputs == restarted.outputs

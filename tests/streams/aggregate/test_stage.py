@@ -31,7 +31,7 @@ from tests.streams.builders import (
 )
 from tests.streams.world import Log, SampleWorld, aggregate_stage, read_letter, read_metrics
 
-#: A node is never forgotten or begun anew, which the oracle does not know of.
+#: Rules under which nodes are not forgotten or reset; the oracle does neither.
 FAITHFUL = PoolRules(
     QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,), "usage_with_page_cache_bytes")}
 )
@@ -41,7 +41,7 @@ LONG_MEMORY = AggregateLimits(forget_after_ms=10**12)
 
 
 def refusals(of: AggregateStage, *records: InputRecord) -> list[tuple[int, Category]]:
-    """Offsets and categories of what is refused."""
+    """Offsets and categories of the dead letters."""
     letters = [read_letter(output) for output in of.apply(records).dead_letters]
     return [(letter.offset, letter.category) for letter in letters]
 
@@ -225,7 +225,7 @@ def test_a_node_that_was_added_again_starts_without_samples() -> None:
 
 
 def test_old_samples_of_a_node_do_not_reset_other_nodes() -> None:
-    """A connector that was down for hours sends what it has kept, faster than live samples come."""
+    """A connector sends its backlog faster than live samples arrive."""
     world = SampleWorld()
     for at in range(0, 100, 10):
         world.send(sample(at, node="live"))
@@ -345,7 +345,7 @@ def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> Non
 
 
 def _without_lifetimes(metric: NodeMetric) -> NodeMetric:
-    """What `test_lifetimes` is about is left out."""
+    """`test_lifetimes` covers lifetimes."""
     return metric.model_copy(update={"lifetimes": None})
 
 
@@ -386,8 +386,7 @@ def test_any_bytes_end_in_dead_letters_and_do_not_stop_the_stage(
 
 
 def test_a_defect_affects_only_the_node_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in memory of the node may be half of what it should be: it begins anew, also after a
-    restart."""
+    """The failed node may be half updated, so it starts without samples, also after a restart."""
     take = NodeWindows.take
 
     def failing(self: NodeWindows, reading: SampleFigures, *rest: Any) -> Any:

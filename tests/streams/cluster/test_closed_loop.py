@@ -1,4 +1,4 @@
-"""Rounds whose commands are carried out: loops end, and what became of moves is reported."""
+"""Closed loop of rounds and their commands: moves end, and their outcomes are reported."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -38,7 +38,7 @@ migration:
   maxMigratingPerWorkload: 100%
   objectLimiters: {{}}
 """
-#: What each pod uses by its own figures.
+#: Reported usage of each pod.
 POD_CPU = 1_000
 
 
@@ -48,7 +48,7 @@ class ClosedLoop(World):
     def __init__(
         self, nodes: int, used: Callable[[str, list[str]], int], mode: str = "enforce"
     ) -> None:
-        """`used` says how many millicores a node uses with the pods of these names."""
+        """`used` returns the millicores that a node uses with the pods of these names."""
         super().__init__(tick(), policy_record(POLICY.format(mode=mode)))
         self.nodes = [f"node-{number + 1}" for number in range(nodes)]
         self.send(*(node(name, cpu="10") for name in self.nodes))

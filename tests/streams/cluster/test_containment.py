@@ -64,7 +64,7 @@ def fail_writing_row(patch: Patch) -> None:
 
 
 def fail_encoding_output(patch: Patch) -> None:
-    """What is said of it cannot be encoded."""
+    """Encoding an output for the pod fails."""
 
     def failing(fields: dict[str, Any]) -> bytes:
         if fields.get("pod", {}).get("uid") == POISON:
@@ -164,8 +164,8 @@ def test_an_old_failure_is_forgotten(monkeypatch: Patch) -> None:
 
 @pytest.fixture
 def inventories() -> Iterator[Callable[[], int]]:
-    """Counts the inventories in memory; Python does not look for cycles of objects meanwhile, so that
-    what is held by them stays."""
+    """Counts the inventories in memory. The garbage collector is off, so inventories in reference
+    cycles are counted as well."""
     gc.collect()
     gc.disable()
     try:
@@ -177,7 +177,7 @@ def inventories() -> Iterator[Callable[[], int]]:
 def test_occasional_failures_of_a_cluster_leak_no_memory(
     monkeypatch: Patch, inventories: Callable[[], int]
 ) -> None:
-    # What pytest keeps of the log holds on to the frames of the failures.
+    # Log records that pytest keeps refer to the frames of the failures.
     monkeypatch.setattr(logging.getLogger("streams.cluster.clusters"), "disabled", True)
     fail_after_half(monkeypatch)
     world = World(tick(), node("a"), metric("a"), request("p"))

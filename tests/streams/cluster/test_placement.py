@@ -1,5 +1,5 @@
-"""What a decision says, and what takes room and gives it back; `test_waiting` and `test_lists` hold
-the rest."""
+"""Content of decisions, and how room is reserved and released. `test_waiting` and `test_lists`
+cover the other cases."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ HOST = "kubernetes.io/hostname"
 WEB = PodSelector(match_labels={"app": "web"})
 NOT_DB = SelectorRequirement(key="app", operator="NotIn", values=("db",))
 
-# --- what a decision says -----------------------------------------------------------------------
+# --- content of decisions -----------------------------------------------------------------------
 
 
 def test_a_placement_names_node_expiry_and_scores() -> None:
@@ -257,7 +257,7 @@ def test_requests_from_before_the_first_tick_are_decided_in_order(
     monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 7)
     world = World(node(), *(request(name) for name in "abcdef"), request("a"))
     assert outcomes(world.send(tick(0))) == [("a", "placed"), ("b", "placed")]
-    # What comes meanwhile waits its turn, and takes the backlog two further.
+    # A new request joins the backlog, and two older requests are decided.
     assert outcomes(world.send(request("g"))) == [("c", "placed"), ("d", "placed")]
     world.restart()
     assert outcomes(world.send(tick(1))) == [("e", "placed"), ("f", "placed")]

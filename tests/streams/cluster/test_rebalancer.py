@@ -1,4 +1,4 @@
-"""When rounds are made, what they say, and that neither a restart nor the order of nodes matters."""
+"""Times and contents of rounds, independent of restarts and of the order of nodes."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -181,7 +181,7 @@ def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
 ) -> None:
     monkeypatch.setattr(rebalancer, "REFRESHED_PER_TICK_MAX", 2)
     world = cluster(hot=2, calm=6)
-    # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
+    # Nothing is prepared before the first of these ticks, and eight nodes take four ticks.
     rounds_at: list[int] = []
     packed: list[int] = []
     takes = count_calls(monkeypatch, node_arrays.NodeFigures, "take")
@@ -205,7 +205,7 @@ def test_a_batch_pod_is_evicted_at_the_peak_within_all_limits_without_reserved_r
         "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
     )
     world = cluster(calm=0, document=peak)
-    # Room would be held for what replaces them: of an owner, and of a scheduler that takes part.
+    # The pods have an owner and a participating scheduler, so replacements could have reservations.
     owner = controlled_by("batch")
     of_owner: dict[str, Any] = {"owners": owner, "scheduler": "koord-scheduler", "ready": True}
     batch = [pod(f"batch-{n}", priority=5_500, **of_owner) for n in range(2)]
@@ -229,7 +229,7 @@ migration: {schedulerNames: [loadstream]}
 
 
 def by_risk() -> World:
-    """A node whose pods make it hot for sure, and a calm one; an owner of four."""
+    """An overloaded node and a calm node; all four pods have the same owner."""
     world = World(tick(), policy_record(BY_RISK))
     world.send(node("calm", cpu="10"), node("risky", cpu="10"))
     owner = controlled_by("web")
@@ -335,8 +335,7 @@ def test_a_node_below_its_thresholds_stops_counting_as_hot(compat: str) -> None:
 
 
 def test_a_move_by_risk_fails_when_its_target_refuses_the_pod() -> None:
-    """Two pods are to go to the calm node, which has their host port once; the third node would be
-    as hot as those that they leave."""
+    """Both pods with the host port are to go to the calm node: the node `other` would become hot."""
     world = risky_nodes(
         {"risky-1": "abc", "risky-2": "def", "other": "gh", "calm": ""}, ported="ad"
     )
@@ -351,7 +350,7 @@ def test_a_move_by_risk_fails_when_its_target_refuses_the_pod() -> None:
 def test_a_node_at_risk_has_not_cooled_although_its_pods_were_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One of three nodes at risk has its turn in each round; nobody carries out the commands."""
+    """Each round compares the pods of one of three nodes at risk; no command is carried out."""
     monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
     world = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
     without_turn = 0

@@ -131,7 +131,7 @@ def test_a_far_future_clock_does_not_stop_decisions() -> None:
 
 
 def _refused(record: InputRecord, own_s: float) -> InputRecord:
-    """The record as a worker marks it whose clock shows this second."""
+    """The record, marked as refused by a worker with this clock."""
     return replace(record, refused_at_ms=at(own_s))
 
 
@@ -206,7 +206,7 @@ def test_a_row_with_a_wrong_key_is_refused(key: str, complaint: str) -> None:
 
 
 def messages() -> SearchStrategy[tuple[str, Any]]:
-    """Whatever the published schemas of the inputs allow."""
+    """Messages that the published input schemas allow."""
     return st.one_of(
         [
             st.tuples(st.just(topic), payloads(TOPIC_BY_NAME[topic].message))

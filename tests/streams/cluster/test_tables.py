@@ -45,7 +45,7 @@ def test_the_pods_of_a_node_have_one_row() -> None:
     assert world.keys("reserved_pods") == []
 
 
-def test_a_pod_keeps_the_labels_by_which_it_counts_beside_its_newest_ones() -> None:
+def test_a_pod_keeps_the_labels_it_is_counted_by_and_its_newest_labels() -> None:
     world = World()
     relabelled = pod("p", labels={"koordinator.sh/priority-class": "koord-batch"})
     world.send(
@@ -87,7 +87,7 @@ def test_a_missing_row_of_the_partition_or_of_a_cluster_is_damage(kind: str) -> 
         ClusterStage.restore(0, 1, rows)
 
 
-def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() -> None:
+def test_the_time_of_a_removed_metric_is_kept_for_a_metric_without_one() -> None:
     """It decides whether pods are estimated, so it must survive a restart as it does without one."""
     for restarts in (False, True):
         world = World(tick(), lifecycle("bound", pod("p"), "a"), metric("a", seconds=40))

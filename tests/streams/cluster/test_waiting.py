@@ -80,7 +80,7 @@ def test_the_higher_priority_goes_first_across_kinds_and_within_one() -> None:
     ]  # fmt: skip
 
 
-def test_the_back_off_doubles_up_to_its_limit_and_nothing_is_asked_in_between() -> None:
+def test_the_back_off_doubles_up_to_its_limit_without_attempts_in_between() -> None:
     world = World(tick(), node(cpu="500m"), policy_record("maxBackoffSeconds: 8"))
     world.send(request())
     answered = []
@@ -94,7 +94,7 @@ def test_the_back_off_doubles_up_to_its_limit_and_nothing_is_asked_in_between() 
     ]  # fmt: skip
 
 
-# --- back-off is ended by what may help ---------------------------------------------------------
+# --- events that end the back-off ---------------------------------------------------------------
 
 ZONE = {"zone": "a"}
 TAINT = Taint(key="gpu", effect="NoSchedule")
@@ -269,7 +269,7 @@ def test_more_requests_than_may_wait_are_refused() -> None:
     assert only(world.send(request("b"))).outcome == "waiting"
 
 
-def test_a_paused_cluster_keeps_requests_and_decides_when_it_goes_on() -> None:
+def test_a_paused_cluster_keeps_requests_and_decides_when_it_resumes() -> None:
     world = World(tick(), node(), policy_record(paused=True))
     decision = only(world.send(request()))
     assert (decision.outcome, decision.message) == (
