@@ -76,7 +76,7 @@ def test_a_job_with_moving_pods_goes_first() -> None:
     assert [command.pod.uid for command in world.evictions] == ["k1", "k2"]
 
 
-def test_a_command_carries_how_and_under_what_conditions() -> None:
+def test_a_command_contains_the_eviction_mode_and_its_conditions() -> None:
     options = {"gracePeriodSeconds": 7}
     world = world_with_pods(
         migration_policy(evictionPolicy="Delete", defaultDeleteOptions=options),
@@ -91,7 +91,7 @@ def test_a_command_carries_how_and_under_what_conditions() -> None:
 
 
 @pytest.mark.parametrize(("interval", "waits"), [("500ms", False), ("1m", True)])
-def test_arbitration_is_made_once_an_interval(interval: str, waits: bool) -> None:
+def test_arbitration_runs_once_per_interval(interval: str, waits: bool) -> None:
     policy = migration_policy(
         arbitrationArgs={"interval": interval}, defaultJobMode="EvictDirectly"
     )
@@ -103,7 +103,7 @@ def test_arbitration_is_made_once_an_interval(interval: str, waits: bool) -> Non
     assert [command.pod.name for command in world.evictions] == ["a"] + ["b"] * (not waits)
 
 
-def test_a_pods_label_says_how_it_is_evicted() -> None:
+def test_a_label_of_the_pod_sets_the_eviction_mode() -> None:
     labels = {"koordinator.sh/evict-policy": "SoftEviction"}
     world = world_with_pods(migration_policy(), (replica("a", labels=labels), "node-1"))
     world.propose("a")

@@ -132,7 +132,7 @@ def test_the_evict_annotation_lifts_every_protection_except_termination() -> Non
     assert Protections(read_policy("")).has_evict_annotation(replica("a", annotations=INSIST))
 
 
-def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
+def test_an_evict_annotation_with_the_value_false_lifts_no_protection() -> None:
     assert "local storage" in str(verdict(annotations={EVICT: "no"}, local_storage=True))
     assert verdict(annotations={EVICT: "true"}, local_storage=True) is None
 

@@ -1,4 +1,4 @@
-"""What limits count is kept as migrations come and go, and equals what a walk over all of them finds."""
+"""Running counts of migrations equal those of a walk over all migrations."""
 
 from typing import Any
 
@@ -109,7 +109,7 @@ def test_migrations_that_wait_for_a_budget_use_it_up() -> None:
     assert "and 6 migrations wait for it" in (of.propose("p-11") or "")
 
 
-def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:
+def test_migrations_with_a_sent_command_wait_for_no_budget() -> None:
     of = world_with_pods(NO_LIMITS, *((replica(f"p-{number}"), "node-1") for number in range(3)))
     of.send(budget(allowed=2))
     assert of.propose("p-0") is None

@@ -28,7 +28,7 @@ def commanded(policy: str = FIRST) -> World:
 
 
 def departures(world: World) -> list[RecentMove]:
-    """What is remembered of the owner's moves."""
+    """Remembered moves of the owner."""
     return [move for row in world.state.memory.moves.rows.values() for move in row.moves]
 
 
@@ -73,7 +73,7 @@ def test_a_pod_that_ends_after_its_migration_became_dry_was_not_moved() -> None:
     assert followed(world) == []
 
 
-def test_a_move_whose_command_is_carried_out_after_all_is_remembered_and_followed() -> None:
+def test_a_move_whose_command_is_still_carried_out_is_remembered_and_followed() -> None:
     world = commanded()
     world.send(user_request("abort", pod=A))
     assert world.last == ("Aborted", "Aborted")

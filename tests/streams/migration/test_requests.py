@@ -1,4 +1,4 @@
-"""What users ask for: migrations, pauses, aborts, drains."""
+"""User requests: migrations, pauses, aborts, drains."""
 
 from typing import Any
 
@@ -144,7 +144,7 @@ def test_a_paused_migration_keeps_its_reservation_until_its_first_deadline() -> 
     assert (row.reserved, row.paused, row.conditions[-1].reason) == (
         None, True, "ReservationExpired",
     )  # fmt: skip
-    # It is looked for anew, and held until the deadline as it is then.
+    # The reservation is made again and lasts until the new deadline.
     world.send(user_request("resume", pod=pod))
     world.later()
     row = world.migration(waiting)

@@ -1,4 +1,4 @@
-"""Waiting migrations: reported reasons, and what ends them."""
+"""Waiting migrations: reported reasons, and how waiting ends."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_after_an_outage_one_second_of_the_rate_is_available() -> None:
     assert len(world.evictions) == 10 * QPS_SPREAD_MS // 1_000
 
 
-# --- what is said -------------------------------------------------------------------------------
+# --- reported reasons ---------------------------------------------------------------------------
 
 
 def test_a_waiting_migration_reports_each_new_reason() -> None:
@@ -126,7 +126,7 @@ def test_switches_of_rounds_do_not_affect_requests_of_users(switch: str) -> None
     assert not any(command.dry_run for command in world.evictions)
 
 
-def test_a_round_is_dry_by_its_own_switch() -> None:
+def test_the_dry_run_switch_of_rounds_is_separate() -> None:
     world = world_with_pods(migration_policy("rebalance: {dryRun: true}"), (A, "node-1"))
     world.propose("a")
     world.later()

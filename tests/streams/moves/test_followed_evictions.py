@@ -28,7 +28,7 @@ def see(followed: FollowedEvictions, **hot: bool | None) -> None:
 
 
 def outcome(followed: FollowedEvictions, seconds: float = 600) -> MoveOutcome:
-    """The one outcome at a time."""
+    """The only outcome at this time."""
     (message,) = map(read_message, followed.tick(at(seconds), AS_OF))
     assert isinstance(message, MoveOutcome)
     return message

@@ -1,4 +1,4 @@
-"""Pods stay away from nodes that their owner left while hot, and nobody else does."""
+"""Pods avoid nodes that their owner left while hot; pods of other owners do not."""
 
 from collections.abc import Callable
 
@@ -27,23 +27,23 @@ from tests.streams.world import World, only, outcomes
 
 
 def owned(uid: str, owner: str = "web", of: Callable[..., Pod] = pod) -> Pod:
-    """A pod of a ReplicaSet; all of them are of one kind."""
+    """A pod of a ReplicaSet; all these pods are of one kind."""
     owners = controlled_by(owner)
     return of(uid, owners=owners)
 
 
 def record_departure(world: World, name: str, owner: str = "web", seconds: float = 0) -> None:
-    """A pod of the owner was commanded to leave a hot node."""
+    """A pod of the owner left this hot node."""
     world.state.memory.moves.record_departure(owner, name, at(seconds), "cpu 90 % over 70 %")
 
 
 def cooled(world: World, name: str, seconds: float) -> None:
-    """The node sends the two metrics that are waited for."""
+    """The node sends two metrics, which end its exclusion."""
     world.send(metric(name, seconds=seconds - 60), metric(name, seconds=seconds))
 
 
 def three_nodes() -> World:
-    """node-1 is the first among equals."""
+    """Three equal nodes; node-1 comes first."""
     return World(tick(), *(node(f"node-{i}") for i in (1, 2, 3)))
 
 

@@ -67,7 +67,7 @@ def events() -> SearchStrategy[Event]:
 
 
 def histories() -> SearchStrategy[list[tuple[Event, bool]]]:
-    """Events, and after which of them rankings are asked: those not asked fall behind."""
+    """Events, each with a flag whether rankings are computed after it."""
     return st.lists(st.tuples(events(), st.booleans()), min_size=8, max_size=25)
 
 
@@ -94,7 +94,7 @@ _SMALL_PODS = st.builds(
 
 
 def ordinary_events() -> SearchStrategy[Event]:
-    """What goes on all day: usage moves, pods come and go, now and then a node changes."""
+    """Frequent events: usage changes, pods come and go, and sometimes a node changes."""
     usage = st.builds(
         lambda name, cpu, memory: metric(name, cpu=cpu, memory=memory * GI),
         _NAMES,

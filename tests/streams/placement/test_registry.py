@@ -29,7 +29,7 @@ def test_the_policy_enables_orders_and_weighs() -> None:
 
 
 def test_a_new_plugin_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module that lies beside the others is found, may be named by a policy, and decides."""
+    """A module in the plugin folder is registered, can be named by a policy, and decides."""
     (tmp_path / "weekend.py").write_text(
         "from streams.placement.plugin import Filter\n"
         "class Weekend(Filter):\n"

@@ -37,7 +37,7 @@ def busy(nodes: int, document: str = BY_LOAD) -> World:
 
 
 def means(world: World) -> list[int]:
-    """Millicores that each node is going to use."""
+    """Expected millicores of each node."""
     result = []
     for _, host in sorted(world.state.inventory.nodes.items()):
         assert host.statistics is not None
@@ -45,14 +45,14 @@ def means(world: World) -> list[int]:
     return result
 
 
-def test_a_policy_that_asks_later_finds_the_same_as_one_that_asked_from_the_start() -> None:
+def test_enabling_the_score_later_gives_the_statistics_of_enabling_it_from_the_start() -> None:
     world = busy(4)
     assert [node.statistics for node in world.state.inventory.nodes.values()] == [None] * 4
     world.send(policy_record(BY_RISK))
     assert means(world) == means(busy(4, BY_RISK))
 
 
-def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:
+def test_the_order_of_resources_in_a_policy_does_not_matter() -> None:
     policies = [
         BY_RISK.replace("{name: cpu}", resources)
         for resources in (

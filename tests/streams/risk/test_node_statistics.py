@@ -75,7 +75,7 @@ def test_without_recent_minutes_recent_usage_is_forgotten() -> None:
     assert not statistics.set_fleet(without, None, [held])
 
 
-def test_a_pod_that_is_not_measured_is_expected_to_use_what_the_fleet_does() -> None:
+def test_a_pod_without_measurements_is_expected_to_use_the_fleet_mean() -> None:
     statistics = _statistics()
     statistics.add(_held("a"))
     assert statistics.figures() == [(500.0, 40_000.0 + 90_000.0)]
@@ -177,7 +177,7 @@ def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
     assert variance - variance_alone == pytest.approx(100**2)
 
 
-def test_a_system_part_that_the_metric_lacks_is_what_no_pod_has_used() -> None:
+def test_a_missing_system_part_is_the_usage_that_no_pod_has() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
     report = _metric(10, system=700, a=300)
@@ -212,7 +212,7 @@ def test_a_resource_that_a_metric_lacks_stays_as_it_was_known() -> None:
     assert statistics.lifetimes[SYSTEM].usage == (100 * PARTS, 0)
     after = statistics.figures()
     assert after[0][0] >= before[0][0]
-    # A pod that nobody measured counts by its request.
+    # A pod without measurements counts with its request.
     assert statistics.compute_figures(young)[0][0] == 500
 
 
@@ -227,7 +227,7 @@ def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     late = _held("late", seconds=15 * 60)
     statistics.add(late)
     assert statistics.figures()[0][0] == 3_500
-    # Then they are: what was the system part is so no more.
+    # Once pods are measured, the former system part is dropped.
     statistics.measure(_metric(20, system=10, a=3_000, late=0), [held, late], extend=True)
     assert statistics.lifetimes[SYSTEM][:2] == (5, (10 * PARTS, 0))
 
@@ -274,7 +274,7 @@ def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
     assert statistics.figures()[0][0] == 250 * 0.5
     free = bare.model_copy(update={"priority": 3_500})
     statistics.add(HeldPod(free, kind_of(free), at(0)))
-    assert statistics.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
+    assert statistics.figures()[0][0] == 250 * 0.5  # free pods add nothing
 
 
 def _asking(uid: str, *containers: Container) -> HeldPod:

@@ -178,7 +178,7 @@ def test_few_budgets_that_no_label_tells_apart_are_kept() -> None:
 
 
 class _Unread(dict[bytes, Any]):
-    """A mapping whose entries are looked up by key alone."""
+    """A mapping that must not be iterated."""
 
     def values(self) -> Any:
         raise AssertionError("all selectors of the namespace were read")

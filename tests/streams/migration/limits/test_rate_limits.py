@@ -19,7 +19,7 @@ RATES = st.one_of(
 )
 
 
-def test_a_bucket_says_when_it_has_its_next_token() -> None:
+def test_a_bucket_returns_the_time_of_its_next_token() -> None:
     rate = rate_over(3, 10_000, 1)
     empty = full_bucket(rate, 0).take_token()
     assert empty.wait_ms(rate) == 3_334

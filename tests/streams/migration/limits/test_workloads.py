@@ -1,4 +1,4 @@
-"""Workloads and disruption budgets as they are reported, in lists and alone, and what is charged to them."""
+"""Workloads and disruption budgets: full lists, single reports, and charged pods."""
 
 from typing import Any
 

@@ -39,7 +39,7 @@ def refused(allocatable: dict[str, str], requests: dict[str, str], *held: Pod) -
         ({"pods": "1"}, {"ephemeral-storage": "1"}, "Insufficient ephemeral-storage"),
         ({"pods": "1", "nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "1"}, None),
         ({"pods": "1"}, {"nvidia.com/gpu": "1"}, "Insufficient nvidia.com/gpu"),
-        # Every pod is one pod, whatever it says.
+        # A pod counts as one pod, even if it requests more.
         ({"pods": "1"}, {"pods": "7"}, None),
     ],
 )

@@ -103,7 +103,7 @@ def test_labels_and_resources_of_no_node_are_checked_once(
     terms = tuple(term(*(f"{one}-{two}" for two in range(6))) for one in range(10))
     decision = only(world.send(request(pod(required_node_affinity=terms))))
     assert decision.message == "50 nodes: didn't match Pod's node affinity/selector"
-    # One look a term, at what a node without the label has; none at any node.
+    # Each term is evaluated once for all nodes without the label, and for no single node.
     assert (looks.total(), columns.total()) == (10, 0)
     decision = only(world.send(request(resources(RESOURCES_PER_POD_MAX))))
     assert decision.message == "50 nodes: Insufficient r0"

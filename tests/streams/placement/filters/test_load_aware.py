@@ -52,7 +52,6 @@ def refused(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float 
 
 
 def scored(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float = 0) -> float:
-    """What the node scores."""
     estimator, here = in_world
     return scores(LoadAwareScore(estimator), of, here, now_ms=at(seconds))[0]
 
@@ -103,6 +102,6 @@ def test_a_pod_expected_to_use_less_than_nothing_scores_no_more_than_100() -> No
         annotations={"scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu":-9000}'}
     )
     assert scored(world(usage=metric()), lifting) == 100
-    # One that is there already takes nothing away from what is measured.
+    # A pod that already runs on the node does not lower its measured usage.
     held = world(None, metric(cpu=5000), lifting, resourceWeights={"cpu": 1})
     assert scored(held) == 50

@@ -91,7 +91,7 @@ def three_nodes() -> CoreWorld:
             ),
             "",
         ),
-        # ... and the terms beside it count.
+        # ... and the other terms count.
         (kind(term(), term(node_requirement("zone", "In", "b"))), "n2"),
         (
             kind(

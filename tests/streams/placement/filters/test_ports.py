@@ -20,12 +20,12 @@ def port(number: int, protocol: str = "TCP", host_ip: str = "") -> HostPort:
 
 
 def taking(*ports: HostPort, uid: str = "p") -> Pod:
-    """A pod that takes these ports of its node."""
+    """A pod with these host ports."""
     return bare_pod(uid, containers=(Container(host_ports=ports),))
 
 
 def nodes_with(**ports: HostPort) -> CoreWorld:
-    """Nodes a and b, where these ports are taken."""
+    """Nodes a and b with these ports in use."""
     world = filter_world("NodePorts", bare_node("a"), bare_node("b"))
     for name, port in ports.items():
         world.hold(name, taking(port, uid=f"on-{name}"))

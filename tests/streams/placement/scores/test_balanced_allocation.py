@@ -45,7 +45,7 @@ def offer(cpu: str, memory: str, *held: Pod) -> Node:
         (_CPU, [offer("6000", "10000", _CPU), offer("6000", "10000", _BOTH)], [62, 62]),
     ],
 )
-def test_scores_are_those_of_kube_schedulers_own_cases(
+def test_scores_equal_the_test_cases_of_kube_scheduler(
     asks: Pod, nodes: list[Node], expected: list[int]
 ) -> None:
     """TestNodeResourcesBalancedAllocation, in its order, without resource claims."""

@@ -47,7 +47,7 @@ def offer(cpu: str, memory: str, *held: Pod) -> Node:
         (_NONE, [offering_node({}, _CPU), offering_node({}, _BOTH)], [0, 0]),
     ],
 )
-def test_scores_are_those_of_kube_schedulers_own_cases(
+def test_scores_equal_the_test_cases_of_kube_scheduler(
     asks: Pod, nodes: list[Node], expected: list[int]
 ) -> None:
     """TestLeastAllocatedScoringStrategy, in its order."""

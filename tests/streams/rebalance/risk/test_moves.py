@@ -30,7 +30,7 @@ def risky(document: str = BY_RISK, **fields: Any) -> RoundWorld:
 
 
 def costs(world: RoundWorld) -> list[float]:
-    """What each node costs."""
+    """The cost of each node."""
     nodes = [world.inventory.nodes[name] for name in sorted(world.inventory.nodes)]
     costs: list[float] = RiskNodes(world.policy.overutilization_risk, nodes).costs.tolist()
     return costs

@@ -88,7 +88,7 @@ def build_world(cluster: RoundInputs, *, backwards: bool = False) -> RoundWorld:
 
 
 def load(world: RoundWorld, cluster: RoundInputs, number: int, *, backwards: bool = False) -> None:
-    """Pods that are still there use what the round says."""
+    """Set the usage of the remaining pods to that of this round."""
     for uid, (cpu, memory) in list(cluster.loads[number].items())[:: -1 if backwards else 1]:
         name = world.inventory.node_of_pod[uid]
         usage = {"cpu": cpu * PERCENT, "memory": memory * _MEMORY // 100}
@@ -102,7 +102,7 @@ def every_third(candidate: Any) -> str | None:
 
 
 def content(outcome: RoundOutcome) -> list[Any]:
-    """Everything that a round says."""
+    """The content of a round's outcome."""
     pools: list[Any] = []
     for pool in outcome.pools:
         pools.append((pool.name, pool.thresholds, pool.classes(), pool.ended, pool.targets))
@@ -222,7 +222,7 @@ _PARTS: list[tuple[dict[str, Any], str]] = [
     ({"usage": {}, "system_usage": {}}, "skipped"),
     # Of a pod without a record.
     ({"usage": {"cpu": 8_000}, "system_usage": {"cpu": 100}, "pods": (_used("x", 6_900),)}, "high"),
-    # Of pods that nobody names.
+    # The usage belongs to pods that the metric does not name.
     ({"usage": {"cpu": 8_000}, "system_usage": {"cpu": 100}, "pods": (_used("a", 100),)}, "high"),
 ]
 
@@ -265,7 +265,7 @@ def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while
     world.round()
     assert world.pool.classes()["n"] == "normal"
     world.now_ms += 300_000
-    # Now another pod uses it, of which nothing is known.
+    # Now an unknown pod has this usage.
     send(8_000, _used("b", 2_500), _used("c", 2_000))
     world.round()
     assert world.pool.classes()["n"] == "high"
