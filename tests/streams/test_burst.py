@@ -32,17 +32,17 @@ _CLUSTERS = 8
 #: Makes a request so large, in bytes, that all of them would show in memory.
 _FILLING = 6_000
 _BATCH_RECORDS = 200
-#: For how long the broker stands still, and answers, in seconds.
+#: Seconds for which the broker is paused, and for which it answers.
 _STILL_S, _ANSWERS_S = 0.3, 0.7
 #: Copies of a record in memory: in Kafka's answer, as bytes, read, in the journal's record, on its
 #: way. What stays of each request when it is decided about would be far above.
 _COPIES = 5
-#: What clients fetch ahead: as much for each partition of each input.
+#: Bytes that clients prefetch per partition of an input.
 _FETCHED_BYTES = 1024 * 1024
 
 
 def _request(number: int) -> SchedulingRequest:
-    """One that is refused, since it wants what is not supported: it is decided about and kept nowhere."""
+    """A request that is refused and not kept, because it has an unsupported requirement."""
     return numbered_request(
         number,
         at_ms=1_800_000_000_000,
@@ -81,7 +81,7 @@ async def _slow(server: KafkaServer) -> None:
 
 
 async def _decided(kafka: KafkaSettings) -> int:
-    """How many decisions there are."""
+    """Number of decisions."""
     topic = "placement-decisions"
     places = [TopicPartition(topic, number) for number in range(kafka.partitions)]
     async with AIOKafkaConsumer(**kafka.aiokafka_options()) as consumer:
@@ -133,7 +133,7 @@ async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> N
 
 
 async def _until(worker: Worker, port: int, kafka: KafkaSettings, decisions: int) -> float:
-    """Wait for so many decisions; answers with the most memory that the worker was seen to take."""
+    """Wait for this many decisions; return the highest memory use of the worker."""
     memory, count, patience_s = 0.0, -1, PATIENCE_S
     while patience_s > 0:
         worker.check()

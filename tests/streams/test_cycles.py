@@ -21,7 +21,7 @@ from tests.histories.run import run
 
 @pytest.fixture
 def looking() -> Iterator[None]:
-    """What Python finds to be held by circles alone is kept, to be named."""
+    """Keep objects that only reference cycles hold, so that the test can name them."""
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
@@ -39,7 +39,7 @@ def aggregate_stage() -> Stage:
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_nothing_of_a_stage_is_held_by_a_circle(seed: int, request: pytest.FixtureRequest) -> None:
+def test_a_stage_has_no_reference_cycles(seed: int, request: pytest.FixtureRequest) -> None:
     records = run(draw_history(seed, 150)).records
     request.getfixturevalue("looking")
     for stage in (ClusterStage(PARTITION, PARTITIONS), aggregate_stage()):

@@ -1,4 +1,4 @@
-"""A topic of which too few replicas are in sync is named, and waited for."""
+"""The worker reports a topic with too few in-sync replicas and waits for it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tests.streams.worker_process import Worker
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 
-def test_a_worker_whose_journal_takes_no_writes_is_not_ready_names_it_and_lives(
+def test_a_worker_whose_journal_refuses_writes_is_alive_but_not_ready_and_names_it(
     tmp_path: Path,
 ) -> None:
     port = find_free_port(set())

@@ -21,7 +21,7 @@ from tests.streams.world import placed_uids
 pytestmark = pytest.mark.timeout(400)
 
 _PODS = 34
-#: What Kubernetes allows for all annotations of an object is 256 KiB; a quote doubles where JSON stands in JSON.
+#: Kubernetes allows 256 KiB of annotations per object; a quote takes two bytes in nested JSON.
 _ANNOTATION = '"' * 125_000
 
 

@@ -80,12 +80,12 @@ async def _work(broker: RunningBroker, directory: Path) -> None:
             return len(decided) == count
 
         def kept() -> bool:
-            """There is a checkpoint of a later time than all decisions."""
+            """A checkpoint is newer than all decisions."""
             last_ms = max(decision.decided_at_ms for decision in kafka.of("placement-decisions"))
             ours = (piece for piece in kafka.of("checkpoints") if piece.partition == HOME)
             return any(piece.end is not None and (piece.now_ms or 0) > last_ms for piece in ours)
 
-        # The first checkpoint has them already: what happened before a worker starts comes first.
+        # The first checkpoint contains the nodes: a worker applies earlier records first.
         await kafka.send("node-state", nodes(64))
         with worker:
             for number in range(4):
@@ -106,7 +106,7 @@ async def _work(broker: RunningBroker, directory: Path) -> None:
 def _with_a_time(
     broker: RunningBroker, checkpoints: list[FoundCheckpoint], whole: dict[str, Any]
 ) -> None:
-    """The newest checkpoint before it saves folding, and changes nothing in what is compared."""
+    """`--from` uses the newest earlier checkpoint; the verdict stays equal."""
     second = checkpoints[1]
     assert second.now_ms is not None
     code, after = _home(broker, "--from", str(second.now_ms + 1))

@@ -84,7 +84,7 @@ async def _place_pod(kafka: Client, number: int) -> None:
 
 
 def _ticks(kafka: Client) -> list[int]:
-    """The times of the cluster's partition so far."""
+    """Times of the ticks in this partition."""
     return sorted(tick.now_ms for tick in kafka.of("clock") if tick.partition == _HOME)
 
 

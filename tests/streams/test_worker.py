@@ -40,7 +40,7 @@ def _request(number: int) -> SchedulingRequest:
     return numbered_request(number, at_ms=now_ms(), cpu=_POD_CPU)
 
 
-async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
+async def test_a_killed_worker_continues_where_it_was_and_no_room_is_used_twice(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
     topics = ("placement-decisions", "dead-letters", POSITIONS)

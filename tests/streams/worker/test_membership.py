@@ -41,7 +41,7 @@ _ANY = AclBindingFilter(
 
 
 class _Coordinator:
-    """What `read_group_status` asks of aiokafka's."""
+    """The attributes of aiokafka's coordinator that `read_group_status` uses."""
 
     def __init__(self, generation: int = -1, error: KafkaError | None = None) -> None:
         self.generation = generation
@@ -74,7 +74,7 @@ async def test_a_client_reports_the_state_of_its_coordinator() -> None:
 
 
 class _App:
-    """Stands with its group as it is said to, one look after the other; then it is over."""
+    """Returns these group statuses one by one, then ends the watch."""
 
     conf = SimpleNamespace(id=APP_ID)
 
@@ -128,7 +128,7 @@ def test_a_worker_reports_a_missing_group_permission_and_joins_once_granted(
         kafka = server.settings
         create_topics(connect(kafka), expected_topics(kafka))
         admin = AdminClient(kafka.librdkafka_options())
-        # A group of which rights are listed is nobody else's.
+        # Once a group has ACLs, other users have no access to it.
         of_others = AclBinding(
             ResourceType.GROUP, APP_ID, ResourcePatternType.LITERAL, "User:other", "*",
             AclOperation.READ, AclPermissionType.ALLOW,

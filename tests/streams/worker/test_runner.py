@@ -32,7 +32,7 @@ def runner(tmp_path: Path) -> StageRunner:
 async def test_no_records_are_applied_for_an_old_generation(
     runner: StageRunner, *, closed: bool
 ) -> None:
-    """What was applied then would be written after the partition was given back."""
+    """Otherwise the worker writes to a partition that it has given back."""
     asked_in = runner.partitions.generation
     if not closed:
         runner.partitions.stages[0] = ClusterStage(0, 4)

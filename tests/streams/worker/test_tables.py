@@ -14,7 +14,7 @@ from streams.worker.tables import RowTable
 
 @dataclass(frozen=True)
 class Message:
-    """What of Faust's message a table looks at."""
+    """The attributes of a Faust message that a table uses."""
 
     tp: TP
     offset: int

@@ -14,7 +14,7 @@ LONG_S = 60.0
 
 @dataclass(frozen=True)
 class Message:
-    """What of a message is looked at."""
+    """The attributes of a message that batches use."""
 
     records: list[InputRecord]
     generation_id: int = 1
@@ -23,7 +23,7 @@ class Message:
 
 @dataclass
 class Event:
-    """What of Faust's event is looked at."""
+    """The attributes of a Faust event that batches use."""
 
     message: Message
     acknowledged: bool = False
@@ -47,7 +47,7 @@ def packed(
 
 @dataclass
 class Stream:
-    """A stream that yields what is put into it, for ever."""
+    """An endless stream of the values put into it."""
 
     queue: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
 
@@ -68,7 +68,7 @@ class Stream:
 
 @dataclass
 class App:
-    """What of Faust's app is looked at."""
+    """The attributes of a Faust app that batches use."""
 
     consumer_generation_id: int = 1
 
@@ -185,7 +185,7 @@ async def test_records_of_an_earlier_generation_are_left_out() -> None:
 
 @pytest.mark.parametrize("later", range(4))
 async def test_a_reader_cancelled_when_a_batch_is_complete_is_cancelled(later: int) -> None:
-    """Otherwise a worker that is asked to stop would begin another batch."""
+    """Otherwise a stopping worker would begin another batch."""
     async with pumping(BatchLimits(records=2, wait_s=LONG_S), App()) as (batches, stream):
         taking = asyncio.create_task(batches.take())
         stream.put([packed(0)])

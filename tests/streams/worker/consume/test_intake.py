@@ -30,7 +30,7 @@ def _record(offset: int) -> InputRecord:
 
 
 class _Stage(ClusterStage):
-    """Notes what is applied to it."""
+    """Records the inputs that it applies."""
 
     def __init__(self) -> None:
         super().__init__(0, 4)
@@ -46,7 +46,7 @@ class _Stage(ClusterStage):
 
 
 class Applied:
-    """An intake, and what was applied through it."""
+    """An intake and the records applied through it."""
 
     def __init__(self, kafka: KafkaSettings, stage: _Stage | None = None) -> None:
         self.partitions = own_partition(_TOPIC)

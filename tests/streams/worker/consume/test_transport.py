@@ -21,7 +21,7 @@ def record(topic: str, offset: int, partition: int = 0) -> ConsumerRecord:
 
 
 def stretches(*fetched: ConsumerRecord) -> dict[TP, FetchedRange]:
-    """These records as a fetch brings them: of each partition from the first to the last."""
+    """Fetched ranges of these records: from the first to the last of each partition."""
     records: dict[TP, list[ConsumerRecord]] = {}
     for record in fetched:
         records.setdefault(TP(record.topic, record.partition), []).append(record)
@@ -29,7 +29,7 @@ def stretches(*fetched: ConsumerRecord) -> dict[TP, FetchedRange]:
 
 
 class Thread:
-    """Stands for the thread that fetches; keeps what it was asked to read again."""
+    """A stand-in for the fetching thread; records the ranges to read again."""
 
     def __init__(self) -> None:
         self.ranges_to_read: list[dict[Any, tuple[int, int]]] = []
@@ -42,7 +42,7 @@ class Thread:
 
 
 class Fetching:
-    """A worker's consumer whose next fetch is given; no broker is asked."""
+    """A consumer of a worker with given fetch results and no broker."""
 
     def __init__(self) -> None:
         self.app = WorkerApp("test", broker="kafka://localhost:1", web_enabled=False)
@@ -56,7 +56,7 @@ class Fetching:
         """Happens while the fetch is under way."""
 
     async def fetch(self, *fetched: ConsumerRecord) -> list[tuple[str, int, int]]:
-        """Topic, partition and offset of what is handed over."""
+        """Topic, partition and offset of the delivered records."""
 
         async def brought(_: float) -> tuple[Any, Any]:
             self.meanwhile()
@@ -128,7 +128,7 @@ async def test_a_partition_that_is_assigned_again_leaves_no_gap(fetching: Fetchi
 
 
 async def test_offsets_without_a_record_are_delivered_as_gaps(fetching: Fetching) -> None:
-    """A marker at the end of a changelog moves recovery on; those of inputs go with the packed."""
+    """A changelog gap advances recovery; input gaps are part of the next packed message."""
     fetching.active |= {TP(INPUT, 0), TP(INPUT, 1), TP(TABLE, 0)}
     ranges = {
         TP(INPUT, 0): FetchedRange(3, 9, [record(INPUT, 4), record(INPUT, 6), record(INPUT, 7)]),
@@ -152,7 +152,7 @@ async def test_offsets_without_a_record_are_delivered_as_gaps(fetching: Fetching
 
 @asynccontextmanager
 async def filled(broker: RunningBroker) -> AsyncIterator[tuple[Any, AIOKafkaConsumer]]:
-    """The thread's own part over a consumer that has read ten records."""
+    """A consumer thread over a consumer that has read ten records."""
     options = broker.settings.aiokafka_options()
     partition = TopicPartition(INPUT, 0)
     producer = AIOKafkaProducer(**options)
@@ -174,7 +174,7 @@ async def filled(broker: RunningBroker) -> AsyncIterator[tuple[Any, AIOKafkaCons
 
 
 async def offsets(consumer: AIOKafkaConsumer, partition: TopicPartition) -> list[int]:
-    """Offsets of what is read from here to the end."""
+    """Offsets from the position to the end."""
     found_offsets: list[int] = []
     while await consumer.position(partition) < 10:
         fetched = await consumer.getmany(timeout_ms=1_000)
@@ -198,7 +198,7 @@ async def test_returned_records_are_read_again_unless_the_position_moved(
 
 
 async def test_rows_for_a_standby_are_kept_after_recovery_and_dropped_by_a_rebalance() -> None:
-    """Faust resumes the flow at the end of recovery, when copies are read already."""
+    """Faust resumes the flow at the end of recovery, after standbys were read."""
     app: Any = WorkerApp("test", broker="kafka://localhost:1", web_enabled=False)
     flow, rows = app.flow_control, app.tables.changelog_queue
     flow.resume()

@@ -1,4 +1,4 @@
-"""Checkpoints beside the batches, on a broker: when they are due, what is in them, what stops them."""
+"""Checkpoints on a broker: when they are due, their content, and how they stop."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ _PARTITIONS = 4
 
 
 class Owner:
-    """A worker as far as its journal, its rows and its checkpoints go."""
+    """The part of a worker with a journal, rows and checkpoints."""
 
     def __init__(self, kafka: KafkaSettings, piece_bytes: int) -> None:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
@@ -68,7 +68,7 @@ class Owner:
         return go_on
 
     async def open(self, partition: int = 0, after: "Owner | None" = None) -> None:
-        """Take a partition over, with the rows that somebody has left."""
+        """Take a partition over with the rows of its former owner."""
         if after is not None:
             for table, old_table in zip(self.tables, after.tables, strict=True):
                 rows_left = old_table.rows([partition])[partition].items()
@@ -77,7 +77,7 @@ class Owner:
         await self.journal.open(partition, nodes | cluster, {})
 
     async def apply(self, second: int, partition: int = 0, nodes: int = 1) -> None:
-        """A batch at that time, which changes nodes; its rows are written."""
+        """Apply a batch at this second that changes nodes, and write its rows."""
         clock = encode(PartitionRow(partition=partition, now_ms=_NOW_MS + second * 1000))
         rows = [RowChange(f"{partition}/c/nodes/n{n}", b'{"at":%d}' % second) for n in range(nodes)]
         rows.append(RowChange(row_key(partition, "", PARTITION), clock))
@@ -94,7 +94,7 @@ class Owner:
             await asyncio.wait_for(self.reported.wait(), 60)
 
     async def stored(self, partition: int = 0) -> list[bytes | None]:
-        """What topic `checkpoints` has."""
+        """Values of topic `checkpoints`."""
         end = await self.publisher.append(TOPIC, partition, [b"end"])
         entries = await read_range(self.kafka, TOPIC, partition, 0, end)
         return [entry.value for entry in entries if entry.value != b"end"]

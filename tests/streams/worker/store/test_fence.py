@@ -21,7 +21,7 @@ _TOPICS = tuple(f"loadstream-{table}-changelog" for table in ("nodes", "cluster"
 
 @pytest.fixture
 async def publisher(broker: RunningBroker) -> AsyncIterator[FencedPublisher]:
-    """It has claimed the partition."""
+    """A publisher that has claimed the partition."""
     publisher = FencedPublisher(broker.settings)
     await publisher.start()
     try:
