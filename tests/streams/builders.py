@@ -46,7 +46,6 @@ from streams.stage.cause import build_as_of
 from streams.usage.estimate import Estimator
 
 CLUSTER = "test"
-#: A time of which nothing is special.
 START_MS = 1_760_000_000_000
 SECOND = 1_000
 MINUTE = 60_000
@@ -181,12 +180,10 @@ def ref(uid: str | Pod) -> PodRef:
 
 
 def node_requirement(key: str, operator: str, *values: str) -> NodeRequirement:
-    """What a pod requires of a node's label or field."""
     return NodeRequirement.model_validate({"key": key, "operator": operator, "values": values})
 
 
 def label_requirement(key: str, operator: str, *values: str) -> SelectorRequirement:
-    """What a selector requires of a pod's label."""
     return SelectorRequirement.model_validate(
         {"key": key, "operator": operator, "values": values}, strict=True
     )
@@ -325,7 +322,7 @@ def read_sample(raw: Mapping[str, Any]) -> NodeUsage:
 
 
 def node_in(partition: int, partitions: int, cluster: str = CLUSTER) -> str:
-    """A node whose samples belong into this partition."""
+    """A node whose samples belong to this partition."""
     names = (f"n{number}" for number in range(10_000))
     return next(
         name
@@ -344,7 +341,7 @@ QUICK_COLLECTING = PoolRules(QUICK)
 def collect_policy(
     average_s: int = 60, report_s: int = 30, durations_s: tuple[int, ...] = (40, 120)
 ) -> NodeCollectPolicy:
-    """How a node's samples become metrics; as `QUICK` unless said."""
+    """How samples of a node become metrics; the defaults are those of `QUICK`."""
     return NodeCollectPolicy(
         average_ms=average_s * SECOND,
         report_ms=report_s * SECOND,

@@ -1,4 +1,4 @@
-"""A partition's history as a worker leaves it: input topics, and the journal of what was applied."""
+"""The history of a partition: input topics and the journal of applied batches."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ class Topics:
         }
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
-        """Records that were not given before, up to an offset."""
+        """Yield the next records up to an offset."""
         remaining = self._remaining.get(topic, [])
         while remaining and remaining[0].offset <= last_offset:
             yield remaining.pop(0)
@@ -53,14 +53,14 @@ class Journaled:
         self.start()
 
     def start(self) -> None:
-        """A new writer: its state comes from the rows."""
+        """Start a new writer from the rows."""
         self.journal.append(journal.encode_opening(0))
         offset = len(self.journal) - 1
         self._place = replace(self._place, epoch=offset, offset=offset)
         self.stage = ClusterStage.restore(0, 1, self._rows)
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        """One batch."""
+        """Apply and journal one batch."""
         result = self.stage.apply(records)
         self.write(records, result)
         self.topics += records
@@ -74,19 +74,18 @@ class Journaled:
         self._place = journal.JournalPosition(position.epoch, position.sequence + 1, offset)
 
     def lost(self, records: Sequence[InputRecord], result: StageResult) -> None:
-        """A batch of a writer that does not know that it has lost the partition, after its
-        successor's opening."""
+        """Journal a batch of a replaced writer after the opening record of its successor."""
         old = self._place
         self.start()
         self.journal += journal.encode_batch(0, old, records, result)
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """What the rows are now."""
+        """A checkpoint of the current rows."""
         return Checkpoint(self._place, self.stage.now_ms, tuple(self._rows.items()))
 
     def pieces(self, piece_bytes: int = 400) -> list[bytes]:
-        """That as a worker writes it."""
+        """The pieces of this checkpoint as a worker writes them."""
         now = self.checkpoint
         encoder = CheckpointEncoder(0, now.position, now.now_ms, piece_bytes)
         return [*encoder.add(now.rows), *encoder.close()]
@@ -99,7 +98,7 @@ class Journaled:
         window: Window | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> tuple[Difference | None, Verification]:
-        """Replay it, or an altered copy; from a checkpoint only what comes after it."""
+        """Replay the history, or altered topics or values, from the start or a checkpoint."""
         verification = Verification(0, 1, window, checkpoint)
         beginning = verification.beginning
         entries = list(enumerate(self.journal if values is None else values))
@@ -149,6 +148,6 @@ def from_record(record: dict[str, Any]) -> bytes:
 
 
 def altered(records: Iterable[InputRecord], which: InputRecord, value: bytes) -> list[InputRecord]:
-    """The same records, one of them with another value."""
+    """The records with another value for one of them."""
     assert value != which.value
     return [replace(record, value=value) if record is which else record for record in records]

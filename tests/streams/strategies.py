@@ -488,5 +488,5 @@ def histories() -> SearchStrategy[list[Event]]:
 
 
 def wanted_kinds() -> SearchStrategy[list[Kind]]:
-    """Kinds that a filter is asked about."""
+    """Kinds of pods to filter for."""
     return st.lists(pods().map(kind_of), min_size=1, max_size=3)

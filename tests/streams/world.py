@@ -549,7 +549,7 @@ def acting_rounds(world: RoundWorld, hot: list[bool], interval_ms: int = 10_000)
 
 
 def counted_world(document: str) -> RoundWorld:
-    """A node whose one pod covers any excess, and a target."""
+    """A hot node with one pod that covers any excess, and a target."""
     world = RoundWorld(document)
     world.node("hot", system=70)
     world.pod("a", "hot", 10)

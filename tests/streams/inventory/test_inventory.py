@@ -182,7 +182,7 @@ def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
     assert calls < 8_000, "two calls for each node and change"
 
 
-def test_a_finished_pod_that_is_listed_keeps_its_room_until_it_is_said_to_be_finished() -> None:
+def test_a_listed_finished_pod_keeps_its_room_until_its_finished_event() -> None:
     """Koordinator overlooks such an event; see docs/reference/upstream.md A6.7."""
     here = inventory()
     apply_lifecycle(here, lifecycle("running", pod(), "a"))

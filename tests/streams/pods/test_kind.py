@@ -131,7 +131,7 @@ def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
     gc.collect()
     # Other tests leave pods behind in this process, too; these names are only of this one's.
     alive = [instance for instance in gc.get_objects() if isinstance(instance, Pod)]
-    # What is left are the common parts of the kinds that are kept, none with its own annotations.
+    # Only the common parts of cached kinds remain, without annotations of single pods.
     assert not [item for item in alive if "only-here" in item.annotations and item is not large]
     requirements = [item for item in gc.get_objects() if isinstance(item, NodeRequirement)]
     values_alive = [item for item in requirements if item.key == "only-here"]

@@ -17,7 +17,7 @@ _Record = tuple[int, bytes | None]
 
 @dataclass
 class Broker:
-    """Topics of partition 0 in memory, of which the beginning may be gone."""
+    """Topics of partition 0 in memory; their first records may be deleted."""
 
     topics: dict[str, list[bytes | None]]
     first: dict[str, int] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Broker:
         return self.first.get(topic, 0), len(self.topics.get(topic, []))
 
     def read(self, topic: str, first_offset: int, last_offset: int) -> Iterator[_Record]:
-        """What is left there."""
+        """The remaining records."""
         low = max(first_offset, self.first.get(topic, 0))
         for offset, value in enumerate(self.topics.get(topic, [])):
             if low <= offset <= last_offset:
@@ -144,7 +144,7 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
         assert "retention.ms" in words
 
 
-def test_of_many_checkpoints_only_those_around_the_asked_one_are_read(
+def test_only_checkpoints_around_the_requested_one_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(start, "_FIRST_READ", 8)

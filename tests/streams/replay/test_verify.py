@@ -127,7 +127,7 @@ def test_a_changed_input_with_an_effect_is_found_and_named(
 
 
 def _long() -> tuple[Journaled, Checkpoint, list[InputRecord]]:
-    """A history, a checkpoint in its middle, and what was applied after it."""
+    """A history, a checkpoint in its middle, and the inputs after it."""
     log, history = Log(), Journaled()
     before = [tick(), node("a"), node("b"), metric("a", cpu=1_000), request("p0"), request("p1")]
     history.apply([log.record(message) for message in before])
@@ -191,7 +191,7 @@ def test_a_checkpoint_whose_rows_cannot_be_read_is_an_error(kind: str) -> None:
 
 
 def _busy(log: Log) -> list[InputRecord]:
-    """Two nodes, of which the pods go to the less used one."""
+    """Two nodes; pods go to the less used one."""
     messages = [
         tick(),
         node("a"),
@@ -380,7 +380,7 @@ def _counts(values: Sequence[bytes], number: int) -> bool:
 
 
 def _holds(value: bytes) -> bool:
-    """Whether the record holds rows or outputs that have a value."""
+    """Whether the record contains rows or outputs with a value."""
     record = as_record(value)
     return any(entry["value"] is not None for entry in (*record["rows"], *record["outputs"]))
 

@@ -45,12 +45,12 @@ class Log:
         self.values: list[bytes] = []
 
     def append(self, values: list[bytes]) -> int:
-        """Offset of the last of them."""
+        """Append values; return the offset of the last one."""
         self.values += values
         return len(self.values) - 1
 
     def after(self, position: JournalPosition) -> list[tuple[int, bytes]]:
-        """Entries that follow a place."""
+        """Entries after a position."""
         return list(enumerate(self.values))[position.offset + 1 :]
 
 
@@ -88,7 +88,7 @@ def test_a_successor_reads_the_newest_rows_and_all_outputs_in_order(
 
 
 @given(st.lists(_results, min_size=1, max_size=6), st.data())
-def test_reading_on_from_any_batch_gives_what_is_left(
+def test_reading_from_any_batch_returns_the_following_outputs(
     results: list[StageResult], data: st.DataObject
 ) -> None:
     log = Log()
@@ -151,7 +151,7 @@ def test_offsets_without_a_record_are_no_missing_batch() -> None:
     assert len(tail.rows) == 3
 
 
-def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> None:
+def test_a_journal_without_its_beginning_is_an_error_and_not_an_empty_journal() -> None:
     log = Log()
     writer = Writer(log, JournalPosition())
     for number in range(3):
@@ -233,7 +233,7 @@ def test_an_unreadable_journal_record_is_damage_and_not_foreign(value: bytes) ->
         reader.take(1, value)
 
 
-def test_a_missing_batch_beside_a_foreign_record_is_an_error() -> None:
+def test_a_missing_batch_next_to_a_foreign_record_is_an_error() -> None:
     log = Log()
     writer = Writer(log, JournalPosition())
     for number in range(3):

@@ -38,7 +38,7 @@ class Changelog:
 
     @property
     def row(self) -> bytes | None:
-        """As it is read."""
+        """The row as a reader sees it."""
         value = self.data.get(_KEY.encode())
         return None if value is None else join_chunks(_KEY, value, self.data.get)
 
@@ -48,7 +48,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
 
 
-def test_records_fit_where_they_are_written_to() -> None:
+def test_chunks_fit_into_the_records_they_are_written_to() -> None:
     assert CHUNK_BYTES == PIECE_BYTES_MAX
     assert PIECE_BYTES_MAX + PIECE_HEAD_BYTES_MAX < 1_000_000 < BATCH_BYTES_MAX
     records = Changelog().write(b"{" + bytes(100))

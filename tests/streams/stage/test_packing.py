@@ -18,7 +18,7 @@ def uids(row: bytes | None) -> list[str]:
 
 
 def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
-    """Rows of the tables after the changes were written."""
+    """Rows of the tables after the changes are written."""
     after = dict(before)
     for row in changes.packed_rows(before.get):
         if row.value is None:
@@ -62,8 +62,7 @@ steps = st.lists(
 def test_repeating_changes_gives_the_same_row(
     history: list[tuple[str, str, bool]], first: int, second: int
 ) -> None:
-    """Rows are written one after the other: after a crash some are ahead of the place that is
-    redone from."""
+    """After a crash some rows are newer than the position from which the stage redoes changes."""
 
     def done(some: list[tuple[int, tuple[str, str, bool]]]) -> Changes:
         changes = Changes()

@@ -34,7 +34,7 @@ ENTRIES = (
         ("p42", 0, Reading((1000, 10), (), ((0, "mean"), (1, "mean")))),
     ],
 )
-def test_by_own_rules_each_resource_has_the_next_shorter_window_or_the_mean(
+def test_with_loadstream_rules_each_resource_uses_the_next_shorter_window_or_the_mean(
     aggregation: str, duration_ms: int, expected: Reading
 ) -> None:
     report = metric(cpu=1000, memory=10, aggregated=ENTRIES)
