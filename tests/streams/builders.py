@@ -46,7 +46,6 @@ from streams.stage.cause import build_as_of
 from streams.usage.estimate import Estimator
 
 CLUSTER = "test"
-#: A time of which nothing is special.
 START_MS = 1_760_000_000_000
 SECOND = 1_000
 MINUTE = 60_000
@@ -100,12 +99,12 @@ def inventory_node(
     at_ms: int = 0,
 ) -> Node:
     """A node of the inventory, with pods that were assigned to it at a time and a metric."""
-    made = Node(state.node, estimator or Estimator(LoadAwareSchedulingArgs()))
-    made.describe(state)
-    hold(made, *held, at_ms=at_ms)
+    node = Node(state.node, estimator or Estimator(LoadAwareSchedulingArgs()))
+    node.describe(state)
+    hold(node, *held, at_ms=at_ms)
     if metric is not None and not metric.removed:
-        made.set_metric(metric)
-    return made
+        node.set_metric(metric)
+    return node
 
 
 def offering_node(allocatable: dict[str, str], *held: Pod) -> Node:
@@ -116,8 +115,8 @@ def offering_node(allocatable: dict[str, str], *held: Pod) -> Node:
 
 def hold(node: Node, *pods: Pod, at_ms: int = 0) -> None:
     """Let pods take room on a node."""
-    for each in pods:
-        node.hold(HeldPod(pod=each, kind=kind_of(each), assigned_at_ms=at_ms), at_ms)
+    for pod in pods:
+        node.hold(HeldPod(pod=pod, kind=kind_of(pod), assigned_at_ms=at_ms), at_ms)
 
 
 # --- pods ----------------------------------------------------------------------------------------
@@ -147,7 +146,7 @@ def big_pod(uid: str, **fields: Any) -> Pod:
 
 def requesting_pod(*requests: dict[str, str]) -> Pod:
     """A pod with a container for each of these requests, without limits."""
-    return bare_pod("requesting", containers=tuple(container(each) for each in requests))
+    return bare_pod("requesting", containers=tuple(container(amounts) for amounts in requests))
 
 
 def replica(uid: str, owner: str = "web", *, kind: str = "ReplicaSet", **fields: Any) -> Pod:
@@ -176,17 +175,15 @@ def controlled_by(owner: str, kind: str = "ReplicaSet") -> tuple[OwnerReference,
 
 
 def ref(uid: str | Pod) -> PodRef:
-    named = bare_pod(uid) if isinstance(uid, str) else uid
-    return PodRef(namespace=named.namespace, name=named.name, uid=named.uid)
+    pod = bare_pod(uid) if isinstance(uid, str) else uid
+    return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
 def node_requirement(key: str, operator: str, *values: str) -> NodeRequirement:
-    """What a pod requires of a node's label or field."""
     return NodeRequirement.model_validate({"key": key, "operator": operator, "values": values})
 
 
 def label_requirement(key: str, operator: str, *values: str) -> SelectorRequirement:
-    """What a selector requires of a pod's label."""
     return SelectorRequirement.model_validate(
         {"key": key, "operator": operator, "values": values}, strict=True
     )
@@ -199,8 +196,8 @@ def amounts(cpu: str, memory: str, **others: str) -> dict[str, str]:
 
 def lifecycle(event: Any, of: Pod, node: str | None = None, **fields: Any) -> PodLifecycle:
     """Something happened to a pod, on a node if one is given."""
-    there = of if node is None else of.model_copy(update={"node": node})
-    return PodLifecycle(cluster=CLUSTER, event=event, pod=there, **fields)
+    pod = of if node is None else of.model_copy(update={"node": node})
+    return PodLifecycle(cluster=CLUSTER, event=event, pod=pod, **fields)
 
 
 def numbered_pod(number: int, *, cpu: str = "500m", memory: str = "1Gi", **fields: Any) -> Pod:
@@ -325,7 +322,7 @@ def read_sample(raw: Mapping[str, Any]) -> NodeUsage:
 
 
 def node_in(partition: int, partitions: int, cluster: str = CLUSTER) -> str:
-    """A node whose samples belong into this partition."""
+    """A node whose samples belong to this partition."""
     names = (f"n{number}" for number in range(10_000))
     return next(
         name
@@ -344,11 +341,11 @@ QUICK_COLLECTING = PoolRules(QUICK)
 def collect_policy(
     average_s: int = 60, report_s: int = 30, durations_s: tuple[int, ...] = (40, 120)
 ) -> NodeCollectPolicy:
-    """How a node's samples become metrics; as `QUICK` unless said."""
+    """How samples of a node become metrics; the defaults are those of `QUICK`."""
     return NodeCollectPolicy(
         average_ms=average_s * SECOND,
         report_ms=report_s * SECOND,
-        durations_ms=tuple(each * SECOND for each in durations_s),
+        durations_ms=tuple(seconds * SECOND for seconds in durations_s),
         memory="usageWithoutPageCache",
     )
 
@@ -510,6 +507,6 @@ def followed_eviction(
 def recent_moves(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
     """Moves as source, target, when left, when arrived."""
     return [
-        RecentMove(source=source, target=target, left_at_ms=left, arrived_at_ms=arrived)
-        for source, target, left, arrived in steps
+        RecentMove(source=source, target=target, left_at_ms=left_s, arrived_at_ms=arrived)
+        for source, target, left_s, arrived in steps
     ]

@@ -1,4 +1,4 @@
-"""A partition's history as a worker leaves it: input topics, and the journal of what was applied."""
+"""The history of a partition: input topics and the journal of applied batches."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,16 +28,16 @@ class Topics:
         for record in records:
             self._all.setdefault(record.topic, []).append(record)
         following = following or {}
-        self._left = {
-            topic: [each for each in found if each.offset >= following.get(topic, 0)]
-            for topic, found in self._all.items()
+        self._remaining = {
+            topic: [record for record in records if record.offset >= following.get(topic, 0)]
+            for topic, records in self._all.items()
         }
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
-        """Records that were not given before, up to an offset."""
-        left = self._left.get(topic, [])
-        while left and left[0].offset <= last_offset:
-            yield left.pop(0)
+        """Yield the next records up to an offset."""
+        remaining = self._remaining.get(topic, [])
+        while remaining and remaining[0].offset <= last_offset:
+            yield remaining.pop(0)
 
 
 class Journaled:
@@ -53,14 +53,14 @@ class Journaled:
         self.start()
 
     def start(self) -> None:
-        """A new writer: its state comes from the rows."""
+        """Start a new writer from the rows."""
         self.journal.append(journal.encode_opening(0))
         offset = len(self.journal) - 1
         self._place = replace(self._place, epoch=offset, offset=offset)
         self.stage = ClusterStage.restore(0, 1, self._rows)
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        """One batch."""
+        """Apply and journal one batch."""
         result = self.stage.apply(records)
         self.write(records, result)
         self.topics += records
@@ -70,23 +70,22 @@ class Journaled:
     def write(self, records: Sequence[InputRecord], result: StageResult) -> None:
         """Journal a batch with this result."""
         self.journal += journal.encode_batch(0, self._place, records, result)
-        place, offset = self._place, len(self.journal) - 1
-        self._place = journal.JournalPosition(place.epoch, place.sequence + 1, offset)
+        position, offset = self._place, len(self.journal) - 1
+        self._place = journal.JournalPosition(position.epoch, position.sequence + 1, offset)
 
     def lost(self, records: Sequence[InputRecord], result: StageResult) -> None:
-        """A batch of a writer that does not know that it has lost the partition, after its
-        successor's opening."""
+        """Journal a batch of a replaced writer after the opening record of its successor."""
         old = self._place
         self.start()
         self.journal += journal.encode_batch(0, old, records, result)
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """What the rows are now."""
+        """A checkpoint of the current rows."""
         return Checkpoint(self._place, self.stage.now_ms, tuple(self._rows.items()))
 
     def pieces(self, piece_bytes: int = 400) -> list[bytes]:
-        """That as a worker writes it."""
+        """The pieces of this checkpoint as a worker writes them."""
         now = self.checkpoint
         encoder = CheckpointEncoder(0, now.position, now.now_ms, piece_bytes)
         return [*encoder.add(now.rows), *encoder.close()]
@@ -99,7 +98,7 @@ class Journaled:
         window: Window | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> tuple[Difference | None, Verification]:
-        """Replay it, or an altered copy; from a checkpoint only what comes after it."""
+        """Replay the history, or altered topics or values, from the start or a checkpoint."""
         verification = Verification(0, 1, window, checkpoint)
         beginning = verification.beginning
         entries = list(enumerate(self.journal if values is None else values))
@@ -121,12 +120,12 @@ def as_record(value: bytes) -> dict[str, Any]:
         "rows": [{"key": row.key, "value": row.value and row.value.decode()} for row in batch.rows],
         "outputs": [
             {
-                "topic": each.topic,
-                "key": each.key,
-                "value": each.value.decode(),
-                "timestamp_ms": each.timestamp_ms,
+                "topic": output.topic,
+                "key": output.key,
+                "value": output.value.decode(),
+                "timestamp_ms": output.timestamp_ms,
             }
-            for each in batch.outputs
+            for output in batch.outputs
         ],
     }
 
@@ -135,20 +134,20 @@ def from_record(record: dict[str, Any]) -> bytes:
     """The journal record of a batch as `as_record` gives it."""
     rows = [(row["key"], row["value"]) for row in record["rows"]]
     outputs = [
-        OutputRecord(each["topic"], each["key"], each["value"].encode(), each["timestamp_ms"])
-        for each in record["outputs"]
+        OutputRecord(item["topic"], item["key"], item["value"].encode(), item["timestamp_ms"])
+        for item in record["outputs"]
     ]
     result = StageResult(
         tuple(outputs), tuple(RowChange(key, value and value.encode()) for key, value in rows)
     )
-    place = journal.JournalPosition(record["epoch"], record["sequence"] - 1)
-    (value,) = journal.encode_batch(record["partition"], place, (), result)
+    position = journal.JournalPosition(record["epoch"], record["sequence"] - 1)
+    (value,) = journal.encode_batch(record["partition"], position, (), result)
     head, index, values = value.split(b"\n", 2)
     index = orjson.dumps({**orjson.loads(index), "inputs": record["inputs"]})
     return b"\n".join((head, index, values))
 
 
 def altered(records: Iterable[InputRecord], which: InputRecord, value: bytes) -> list[InputRecord]:
-    """The same records, one of them with another value."""
+    """The records with another value for one of them."""
     assert value != which.value
     return [replace(record, value=value) if record is which else record for record in records]

@@ -1,15 +1,15 @@
-"""How a worker shows from outside what is wrong around it: health and metrics."""
+"""Health and metrics of a worker as seen from outside."""
 
 import json
 import urllib.error
 import urllib.request
 
-#: What is wrong with topics or clock is reported within this, in seconds.
+#: Seconds within which a worker reports problems of topics or the clock.
 SEEN_WITHIN_S = 30.0
 
 
 def http_get(port: int, path: str) -> tuple[int, str]:
-    """Status and body; status 0: nobody answers, and the body says why."""
+    """Status and body; status 0: no connection, and the body is the error."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
@@ -21,13 +21,13 @@ def http_get(port: int, path: str) -> tuple[int, str]:
 
 
 def problems(port: int, path: str = "/readyz") -> str:
-    """What `/healthz` or `/readyz` finds wrong; empty: nothing."""
+    """Problems that `/healthz` or `/readyz` reports; empty if there are none."""
     status, body = http_get(port, path)
     return "; ".join(json.loads(body)["problems"]) if status else body
 
 
 def metric(port: int, line: str) -> float:
-    """Value of a metric with its labels as it is printed; 0 where there is none, or no worker."""
+    """Sum of a metric with exactly these labels; 0 if it is missing or no worker answers."""
     status, text = http_get(port, "/metrics")
-    found = (each for each in text.splitlines() if status and each.startswith(f"{line} "))
-    return sum(float(each.rpartition(" ")[2]) for each in found)
+    lines = (row for row in text.splitlines() if status and row.startswith(f"{line} "))
+    return sum(float(row.rpartition(" ")[2]) for row in lines)

@@ -417,8 +417,8 @@ def scoring_strategies() -> SearchStrategy[ScoringStrategy]:
     """Strategies of the score by requests."""
     weights = st.dictionaries(st.sampled_from(_REQUESTED), st.integers(1, 100), min_size=1)
     return weights.map(
-        lambda given: ScoringStrategy.model_validate(
-            {"resources": [{"name": name, "weight": weight} for name, weight in given.items()]}
+        lambda by_name: ScoringStrategy.model_validate(
+            {"resources": [{"name": name, "weight": weight} for name, weight in by_name.items()]}
         )
     )
 
@@ -427,8 +427,8 @@ def balanced_arguments() -> SearchStrategy[NodeResourcesBalancedAllocationArgs]:
     """Arguments of the score by how evenly resources are requested."""
     names = st.lists(st.sampled_from(_REQUESTED), unique=True, min_size=1)
     return names.map(
-        lambda given: NodeResourcesBalancedAllocationArgs.model_validate(
-            {"resources": [{"name": name} for name in given]}
+        lambda resources: NodeResourcesBalancedAllocationArgs.model_validate(
+            {"resources": [{"name": name} for name in resources]}
         )
     )
 
@@ -487,6 +487,6 @@ def histories() -> SearchStrategy[list[Event]]:
     return st.tuples(appear, st.lists(event, max_size=10)).map(lambda parts: parts[0] + parts[1])
 
 
-def wanted() -> SearchStrategy[list[Kind]]:
-    """Kinds that a filter is asked about."""
+def wanted_kinds() -> SearchStrategy[list[Kind]]:
+    """Kinds of pods to filter for."""
     return st.lists(pods().map(kind_of), min_size=1, max_size=3)

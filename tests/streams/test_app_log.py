@@ -1,4 +1,4 @@
-"""What a worker logs of its start."""
+"""Log lines of a worker's start."""
 
 import logging
 from pathlib import Path

@@ -32,17 +32,17 @@ _CLUSTERS = 8
 #: Makes a request so large, in bytes, that all of them would show in memory.
 _FILLING = 6_000
 _BATCH_RECORDS = 200
-#: For how long the broker stands still, and answers, in seconds.
+#: Seconds for which the broker is paused, and for which it answers.
 _STILL_S, _ANSWERS_S = 0.3, 0.7
 #: Copies of a record in memory: in Kafka's answer, as bytes, read, in the journal's record, on its
 #: way. What stays of each request when it is decided about would be far above.
 _COPIES = 5
-#: What clients fetch ahead: as much for each partition of each input.
+#: Bytes that clients prefetch per partition of an input.
 _FETCHED_BYTES = 1024 * 1024
 
 
 def _request(number: int) -> SchedulingRequest:
-    """One that is refused, since it wants what is not supported: it is decided about and kept nowhere."""
+    """A request that is refused and not kept, because it has an unsupported requirement."""
     return numbered_request(
         number,
         at_ms=1_800_000_000_000,
@@ -59,9 +59,9 @@ async def _burst(kafka: KafkaSettings) -> None:
             requests = [_request(number) for number in range(first, min(first + 1_000, REQUESTS))]
             sent = [
                 await producer.send(
-                    "scheduling-requests", key=each.cluster.encode(), value=encode(each)
+                    "scheduling-requests", key=request.cluster.encode(), value=encode(request)
                 )
-                for each in requests
+                for request in requests
             ]
             await asyncio.gather(*sent)
 
@@ -81,8 +81,9 @@ async def _slow(server: KafkaServer) -> None:
 
 
 async def _decided(kafka: KafkaSettings) -> int:
-    """How many decisions there are."""
-    places = [TopicPartition("placement-decisions", each) for each in range(kafka.partitions)]
+    """Number of decisions."""
+    topic = "placement-decisions"
+    places = [TopicPartition(topic, number) for number in range(kafka.partitions)]
     async with AIOKafkaConsumer(**kafka.aiokafka_options()) as consumer:
         return sum((await consumer.end_offsets(places)).values())
 
@@ -99,7 +100,7 @@ def _metric(port: int, name: str) -> float:
 @pytest.mark.kafka
 @pytest.mark.timeout(1_800)
 async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> None:
-    assert len({partition_for(f"c{each}".encode(), 4) for each in range(_CLUSTERS)}) > 1
+    assert len({partition_for(f"c{number}".encode(), 4) for number in range(_CLUSTERS)}) > 1
     with running(KafkaServer(tmp_path / "kafka")) as server:
         kafka = server.settings
         create_topics(connect(kafka), expected_topics(kafka))
@@ -132,8 +133,8 @@ async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> N
 
 
 async def _until(worker: Worker, port: int, kafka: KafkaSettings, decisions: int) -> float:
-    """Wait for so many decisions; answers with the most memory that the worker was seen to take."""
-    memory, found, patience_s = 0.0, -1, PATIENCE_S
+    """Wait for this many decisions; return the highest memory use of the worker."""
+    memory, count, patience_s = 0.0, -1, PATIENCE_S
     while patience_s > 0:
         worker.check()
         await asyncio.sleep(0.5)
@@ -145,6 +146,6 @@ async def _until(worker: Worker, port: int, kafka: KafkaSettings, decisions: int
         if (now := await _decided(kafka)) >= decisions:
             return memory
         # Patience is with standing still, not with slowness.
-        patience_s = PATIENCE_S if now > found else patience_s - 0.5
-        found = now
-    pytest.fail(f"{found} of {decisions} decisions; the worker:\n{worker.log()}")
+        patience_s = PATIENCE_S if now > count else patience_s - 0.5
+        count = now
+    pytest.fail(f"{count} of {decisions} decisions; the worker:\n{worker.log()}")

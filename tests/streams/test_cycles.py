@@ -21,7 +21,7 @@ from tests.histories.run import run
 
 @pytest.fixture
 def looking() -> Iterator[None]:
-    """What Python finds to be held by circles alone is kept, to be named."""
+    """Keep objects that only reference cycles hold, so that the test can name them."""
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
@@ -39,15 +39,15 @@ def aggregate_stage() -> Stage:
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_nothing_of_a_stage_is_held_by_a_circle(seed: int, request: pytest.FixtureRequest) -> None:
+def test_a_stage_has_no_reference_cycles(seed: int, request: pytest.FixtureRequest) -> None:
     records = run(draw_history(seed, 150)).records
     request.getfixturevalue("looking")
-    for made in (ClusterStage(PARTITION, PARTITIONS), aggregate_stage()):
+    for stage in (ClusterStage(PARTITION, PARTITIONS), aggregate_stage()):
         for record in records:
-            if (record.topic == "node-usage") == isinstance(made, AggregateStage):
-                made.apply([record])
-                made.prepare()
-    del made
+            if (record.topic == "node-usage") == isinstance(stage, AggregateStage):
+                stage.apply([record])
+                stage.prepare()
+    del stage
     gc.collect()
-    found = [each for each in gc.garbage if type(each).__module__.startswith("streams.")]
-    assert Counter(type(each).__qualname__ for each in found) == {}
+    leaked = [item for item in gc.garbage if type(item).__module__.startswith("streams.")]
+    assert Counter(type(item).__qualname__ for item in leaked) == {}

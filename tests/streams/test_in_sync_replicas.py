@@ -1,4 +1,4 @@
-"""A topic of which too few replicas are in sync is named, and waited for."""
+"""The worker reports a topic with too few in-sync replicas and waits for it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tests.streams.worker_process import Worker
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 
-def test_a_worker_whose_journal_takes_no_writes_is_not_ready_names_it_and_lives(
+def test_a_worker_whose_journal_refuses_writes_is_alive_but_not_ready_and_names_it(
     tmp_path: Path,
 ) -> None:
     port = find_free_port(set())
@@ -34,8 +34,8 @@ def test_a_worker_whose_journal_takes_no_writes_is_not_ready_names_it_and_lives(
         with Worker(server.settings, tmp_path, metrics_port=str(port)) as worker:
             assert eventually(lambda: http_get(port, "/readyz")[0] == 200), worker.log()
             server.kill_broker(3)
-            named = "cluster: topics refuse writes, because too few replicas are in sync: journal (2 in sync, 3 needed)"
-            assert eventually(lambda: named in http_get(port, "/readyz")[1]), worker.log()
+            problem = "cluster: topics refuse writes, because too few replicas are in sync: journal (2 in sync, 3 needed)"
+            assert eventually(lambda: problem in http_get(port, "/readyz")[1]), worker.log()
             assert http_get(port, "/healthz")[0] == 200
             server.start_broker(3)
             assert eventually(lambda: http_get(port, "/readyz")[0] == 200), worker.log()

@@ -16,11 +16,12 @@ from tests.conftest import RunningBroker
 from tests.streams.builders import CLUSTER, nodes, numbered_pod, numbered_request
 from tests.streams.replaying import HOME, replay
 from tests.streams.worker_process import POSITIONS, Worker, client
+from tests.streams.world import placed_uids
 
 pytestmark = pytest.mark.timeout(400)
 
 _PODS = 34
-#: What Kubernetes allows for all annotations of an object is 256 KiB; a quote doubles where JSON stands in JSON.
+#: Kubernetes allows 256 KiB of annotations per object; a quote takes two bytes in nested JSON.
 _ANNOTATION = '"' * 125_000
 
 
@@ -76,17 +77,15 @@ async def test_a_worker_that_was_killed_starts_again_over_large_rows_and_foreign
             worker.start()
             await kafka.send("scheduling-requests", [numbered_request(2)])
             await kafka.until(
-                lambda: "u2" in {each.pod.uid for each in kafka.of("placement-decisions")}
+                lambda: "u2" in {decision.pod.uid for decision in kafka.of("placement-decisions")}
             )
             # Topics have no order among them.
             await kafka.until(lambda: len(kafka.of("dead-letters")) >= 2)
-            placed = {
-                each.pod.uid for each in kafka.of("placement-decisions") if each.outcome == "placed"
-            }
+            placed = set(placed_uids(kafka.of("placement-decisions")))
             assert {"u1000", "u1", "u2"} <= placed
-            letters = [each for each in kafka.of("dead-letters") if isinstance(each, DeadLetter)]
-            assert {each.topic for each in letters} == {JOURNAL}
-            values = {restore_record(each)[1] for each in letters}
+            letters = [item for item in kafka.of("dead-letters") if isinstance(item, DeadLetter)]
+            assert {letter.topic for letter in letters} == {JOURNAL}
+            values = {restore_record(letter)[1] for letter in letters}
             assert values == {b"not ours", b'{"partition":7}'}
         assert worker.stop() == 0
     done = await asyncio.to_thread(replay, broker, "--cluster", CLUSTER)

@@ -1,4 +1,4 @@
-"""What happened while no worker ran is known before its time has passed."""
+"""A worker applies the events of an outage before it applies later ticks."""
 
 import asyncio
 from pathlib import Path
@@ -31,12 +31,12 @@ _SMALL = {"cpu": "100m", "memory": "64Mi"}
 
 def _placed(kafka: Client) -> dict[str, PlacementDecision]:
     decisions = kafka.of("placement-decisions")
-    return {each.pod.name: each for each in decisions if each.outcome == "placed"}
+    return {decision.pod.name: decision for decision in decisions if decision.outcome == "placed"}
 
 
 def _expired(kafka: Client) -> set[str]:
     decisions = kafka.of("placement-decisions")
-    return {each.pod.name for each in decisions if each.outcome == "expired"}
+    return {decision.pod.name for decision in decisions if decision.outcome == "expired"}
 
 
 async def _begin(kafka: Client) -> None:
@@ -49,7 +49,7 @@ async def _begin(kafka: Client) -> None:
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "10000"}
     state = NodeState(cluster=CLUSTER, node="n", event="added", allocatable=allocatable)
     await kafka.send("node-state", [state])
-    # Topics have no order among them, and what waits for a node is not tried again without a tick.
+    # Topics have no common order, and a pod that waits for a node is only tried again at a tick.
     await kafka.until(lambda: _applied(kafka) >= {"clock", "policies", "node-state"})
     requests = [numbered_request(number, at_ms=now_ms(), **_SMALL) for number in range(_PODS)]
     await kafka.send("scheduling-requests", requests)
@@ -68,8 +68,8 @@ async def test_reservations_that_were_confirmed_in_an_outage_do_not_end_after_it
     async with client(broker.settings, worker, "placement-decisions", JOURNAL) as kafka:
         others = [numbered_pod(_PODS + number, **_SMALL) for number in range(_OTHERS)]
         bound = [numbered_pod(number, node="n", **_SMALL) for number in range(_PODS)]
-        events = [PodLifecycle(cluster=CLUSTER, event="seen", pod=each) for each in others]
-        events += [PodLifecycle(cluster=CLUSTER, event="bound", pod=each) for each in bound]
+        events = [PodLifecycle(cluster=CLUSTER, event="seen", pod=member) for member in others]
+        events += [PodLifecycle(cluster=CLUSTER, event="bound", pod=member) for member in bound]
         await kafka.send("pod-lifecycle", events)
         usage = {"cpu": 100, "memory": 2**30}
         metric = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=now_ms(), usage=usage)
@@ -81,12 +81,12 @@ async def test_reservations_that_were_confirmed_in_an_outage_do_not_end_after_it
         with worker:
             await kafka.until(lambda: "later" in _placed(kafka))
 
-            # That of the last pod may have ended meanwhile: nobody confirms it.
+            # The unconfirmed reservation of the last pod may have expired.
             assert _expired(kafka) <= {"later"}
             placed = _placed(kafka)["later"]
             assert placed.expires_at_ms is not None
             assert placed.expires_at_ms > again_ms, "it was not decided by a time long gone"
-            await kafka.until(lambda: _is_told_again(kafka))
+            await kafka.until(lambda: _has_second_epoch(kafka))
             assert _first_of_clock(kafka) > _last_of_lifecycle(kafka, len(events))
 
 
@@ -94,37 +94,38 @@ def _journal(kafka: Client) -> list[JournalBatch]:
     values = [value for topic, _, value in kafka.received if topic == JOURNAL]
     records = [read_record(value) for value in values]
     return [
-        join_parts([each])
-        for each in records
-        if not isinstance(each, Refusal) and each[0].partition == _PARTITION and not each[0].opens
+        join_parts([part])
+        for part in records
+        if not isinstance(part, Refusal) and part[0].partition == _PARTITION and not part[0].opens
     ]
 
 
 def _applied(kafka: Client) -> set[str]:
-    """Topics of which something was applied."""
-    return {run.topic for each in _journal(kafka) for run in each.inputs}
+    """Topics with applied records."""
+    return {run.topic for batch in _journal(kafka) for run in batch.inputs}
 
 
 def _ticks(kafka: Client) -> list[JournalBatch]:
     """Batches with ticks."""
-    return [each for each in _journal(kafka) if any(run.topic == "clock" for run in each.inputs)]
+    return [batch for batch in _journal(kafka) if any(run.topic == "clock" for run in batch.inputs)]
 
 
-def _is_told_again(kafka: Client) -> bool:
+def _has_second_epoch(kafka: Client) -> bool:
     """The second writer has applied a tick."""
-    return len({each.epoch for each in _ticks(kafka)}) == 2
+    return len({batch.epoch for batch in _ticks(kafka)}) == 2
 
 
 def _first_of_clock(kafka: Client) -> int:
-    """The first batch of the second writer that has a tick in it."""
-    epoch = max(each.epoch for each in _ticks(kafka))
-    return min(each.sequence for each in _ticks(kafka) if each.epoch == epoch)
+    """The first batch of the second writer with a tick."""
+    epoch = max(batch.epoch for batch in _ticks(kafka))
+    return min(batch.sequence for batch in _ticks(kafka) if batch.epoch == epoch)
 
 
 def _last_of_lifecycle(kafka: Client, count: int) -> int:
-    """The batch in which all that happened in the outage was known."""
+    """The batch that applied the last event of the outage."""
     return min(
-        each.sequence
-        for each in _journal(kafka)
-        if any(run.topic == "pod-lifecycle" and run.last_offset >= count - 1 for run in each.inputs)
+        batch.sequence
+        for batch in _journal(kafka)
+        for run in batch.inputs
+        if run.topic == "pod-lifecycle" and run.last_offset >= count - 1
     )

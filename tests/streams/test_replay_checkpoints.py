@@ -76,16 +76,16 @@ async def _work(broker: RunningBroker, directory: Path) -> None:
         decided: set[str] = set()
 
         def all_decided(count: int) -> bool:
-            decided.update(each.pod.uid for each in kafka.of("placement-decisions"))
+            decided.update(decision.pod.uid for decision in kafka.of("placement-decisions"))
             return len(decided) == count
 
         def kept() -> bool:
-            """There is a checkpoint of a later time than all decisions."""
-            last_ms = max(each.decided_at_ms for each in kafka.of("placement-decisions"))
-            ours = (each for each in kafka.of("checkpoints") if each.partition == HOME)
-            return any(each.end is not None and (each.now_ms or 0) > last_ms for each in ours)
+            """A checkpoint is newer than all decisions."""
+            last_ms = max(decision.decided_at_ms for decision in kafka.of("placement-decisions"))
+            ours = (piece for piece in kafka.of("checkpoints") if piece.partition == HOME)
+            return any(piece.end is not None and (piece.now_ms or 0) > last_ms for piece in ours)
 
-        # The first checkpoint has them already: what happened before a worker starts comes first.
+        # The first checkpoint contains the nodes: a worker applies earlier records first.
         await kafka.send("node-state", nodes(64))
         with worker:
             for number in range(4):
@@ -106,7 +106,7 @@ async def _work(broker: RunningBroker, directory: Path) -> None:
 def _with_a_time(
     broker: RunningBroker, checkpoints: list[FoundCheckpoint], whole: dict[str, Any]
 ) -> None:
-    """The newest checkpoint before it saves folding, and changes nothing in what is compared."""
+    """`--from` uses the newest earlier checkpoint; the verdict stays equal."""
     second = checkpoints[1]
     assert second.now_ms is not None
     code, after = _home(broker, "--from", str(second.now_ms + 1))
@@ -147,23 +147,23 @@ def _without_the_beginning(
 def _with_an_altered_input(broker: RunningBroker, first: FoundCheckpoint) -> None:
     """The same requests once more, at the same offsets, but for one byte of one of them."""
     requests = _read(broker, "scheduling-requests")
-    assert [each.offset() for each in requests] == list(range(60))
-    asked = next(each for each in requests if b'"u35"' in each.value())
-    _write_anew(broker, requests, asked, asked.value())
+    assert [request.offset() for request in requests] == list(range(60))
+    changed = next(request for request in requests if b'"u35"' in request.value())
+    _write_anew(broker, requests, changed, changed.value())
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (0, "equal"), "nothing is altered yet"
 
     # A quantity that is none: it is a dead letter where it was a decision.
-    _write_anew(broker, requests, asked, asked.value().replace(b"500m", b"500x"))
+    _write_anew(broker, requests, changed, changed.value().replace(b"500m", b"500x"))
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (1, "different")
     assert verdict["checkpoint_offset"] == first.position.offset
-    named = verdict["difference"]["first_input"]
-    assert (named["topic"], named["offset"]) == ("scheduling-requests", asked.offset())
+    culprit = verdict["difference"]["first_input"]
+    assert (culprit["topic"], culprit["offset"]) == ("scheduling-requests", changed.offset())
 
     code, verdict = _home(broker, "--from", str(verdict["difference"]["now_ms"] + 60_000))
     assert code == 3, "nothing is that late"
-    _delete(broker, "scheduling-requests", asked.offset() + 1)
+    _delete(broker, "scheduling-requests", changed.offset() + 1)
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (0, "equal")
     assert verdict["checkpoint_offset"] > first.position.offset, (
@@ -177,13 +177,13 @@ def _write_anew(broker: RunningBroker, records: list[Any], which: Any, value: by
     delete_topic(connection, which.topic())
     create_topics(connection, expected_topics(broker.settings))
     producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
-    for each in records:
+    for record in records:
         producer.produce(
-            each.topic(),
-            value if each is which else each.value(),
-            key=each.key(),
+            record.topic(),
+            value if record is which else record.value(),
+            key=record.key(),
             partition=HOME,
-            timestamp=each.timestamp()[1],
+            timestamp=record.timestamp()[1],
         )
     assert producer.flush(30) == 0
 

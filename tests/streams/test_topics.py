@@ -1,4 +1,4 @@
-"""Topics that are deleted, created again or grown, on a real Kafka: the worker stops and says what to do."""
+"""Deleted, recreated or grown topics on a real Kafka: the worker stops and names the remedy."""
 
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, numbered_request
 from tests.streams.noticing import SEEN_WITHIN_S
 from tests.streams.worker_process import PATIENCE_S, Client, Worker, client
+from tests.streams.world import placed_uids
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -35,11 +36,11 @@ def _create(connection: Connection) -> None:
 
 
 def _decided(seen: Client) -> set[str]:
-    return {each.pod.uid for each in seen.of("placement-decisions") if each.outcome == "placed"}
+    return set(placed_uids(seen.of("placement-decisions")))
 
 
 def _stops(worker: Worker, sentence: str) -> None:
-    """The worker ends in time, and its last line says why."""
+    """The worker ends in time, and its last line contains the reason."""
     assert worker.wait(_ENDS_WITHIN_S) == 1
     assert sentence in worker.log().splitlines()[-1]
 
@@ -100,7 +101,7 @@ async def test_a_worker_stops_when_a_topic_is_created_again_or_grows_while_it_ru
             delete_topic(connection, "status")
             _create(connection)
             _stops(worker, "topic status was deleted")
-            # An output: nothing is needed of what it held.
+            # The worker needs no old records of an output topic.
             worker.start()
             await seen.send("scheduling-requests", _requests(10, 10))
             await seen.until(lambda: len(_decided(seen)) == 20)

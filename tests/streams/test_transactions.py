@@ -70,22 +70,22 @@ def _leave_markers(kafka: KafkaSettings) -> None:
 
 def _outcome(kafka: Client, name: str) -> Any:
     decisions = kafka.of("placement-decisions")
-    return next((each for each in decisions if each.pod.name == name), None)
+    return next((decision for decision in decisions if decision.pod.name == name), None)
 
 
-async def _place(kafka: Client, number: int) -> None:
+async def _place_pod(kafka: Client, number: int) -> None:
     usage = {"cpu": 100, "memory": 2**30}
     metric = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=now_ms(), usage=usage)
     await kafka.send("node-metrics", [metric])
-    asked = numbered_request(number, at_ms=now_ms(), **_SMALL)
-    await kafka.send("scheduling-requests", [asked])
+    request = numbered_request(number, at_ms=now_ms(), **_SMALL)
+    await kafka.send("scheduling-requests", [request])
     await kafka.until(lambda: _outcome(kafka, f"p{number}") is not None)
     assert _outcome(kafka, f"p{number}").outcome == "placed"
 
 
 def _ticks(kafka: Client) -> list[int]:
-    """The times of the cluster's partition so far."""
-    return sorted(each.now_ms for each in kafka.of("clock") if each.partition == _HOME)
+    """Times of the ticks in this partition."""
+    return sorted(tick.now_ms for tick in kafka.of("clock") if tick.partition == _HOME)
 
 
 def _count(port: int, metric: str) -> float:
@@ -104,14 +104,14 @@ async def test_a_worker_starts_recovers_and_keeps_time_among_markers(
     async with client(settings, worker, "placement-decisions", "clock") as kafka:
         await asyncio.to_thread(_leave_markers, settings)
         with worker:
-            await _place(kafka, 1)
+            await _place_pod(kafka, 1)
             transactions = await asyncio.to_thread(_Transactions, settings)
             await asyncio.to_thread(transactions.write, "journal", _HOME, b"of somebody else")
-            await _place(kafka, 2)
+            await _place_pod(kafka, 2)
             worker.kill()
             await asyncio.to_thread(_leave_markers, settings)
             worker.start()
-            await _place(kafka, 3)
+            await _place_pod(kafka, 3)
 
             ahead = _count(port, "loadstream_records_read_ahead_total")
             transactions = await asyncio.to_thread(_Transactions, settings)

@@ -40,7 +40,7 @@ def _request(number: int) -> SchedulingRequest:
     return numbered_request(number, at_ms=now_ms(), cpu=_POD_CPU)
 
 
-async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
+async def test_a_killed_worker_continues_where_it_was_and_no_room_is_used_twice(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
     topics = ("placement-decisions", "dead-letters", POSITIONS)
@@ -69,10 +69,10 @@ async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
 
             placed = _placed(kafka.of("placement-decisions"))
             assert len({decision.pod.uid for decision in placed.values()}) == 40
-            taken: dict[str, int] = defaultdict(int)
+            usage: dict[str, int] = defaultdict(int)
             for decision in placed.values():
-                taken[decision.node or ""] += parse_amount("cpu", _POD_CPU)
-            assert max(taken.values()) <= 16_000
+                usage[decision.node or ""] += parse_amount("cpu", _POD_CPU)
+            assert max(usage.values()) <= 16_000
             assert all(not decision.stale_nodes for decision in placed.values())
 
 
@@ -167,11 +167,11 @@ collect:
 
             def measured() -> set[tuple[str, int]]:
                 """Metrics by node and time: a worker that was killed may write some again."""
-                return {(each.node, each.updated_at_ms) for each in kafka.of("node-metrics")}
+                return {(metric.node, metric.updated_at_ms) for metric in kafka.of("node-metrics")}
 
             def policies() -> list[CollectPolicyRecord]:
-                found = kafka.of("node-usage")
-                return [each for each in found if isinstance(each, CollectPolicyRecord)]
+                records = kafka.of("node-usage")
+                return [record for record in records if isinstance(record, CollectPolicyRecord)]
 
             await kafka.send("policies", [policy])
             await kafka.until(lambda: len(policies()) >= broker.settings.partitions)
@@ -183,11 +183,11 @@ collect:
             await kafka.until(lambda: len(measured()) >= 8 * _NODES)
             metrics: list[NodeMetric] = kafka.of("node-metrics")
             assert kafka.of("dead-letters") == []
-            assert {each.report_interval_ms for each in metrics} == {30_000}
+            assert {metric.report_interval_ms for metric in metrics} == {30_000}
             assert len(measured()) == 8 * _NODES
-            last = [each for each in metrics if each.updated_at_ms == began_ms + 240_000]
-            assert {each.node for each in last} == {f"n{number}" for number in range(_NODES)}
-            assert all([w.duration_ms for w in each.aggregated] == [120_000] for each in last)
+            last = [metric for metric in metrics if metric.updated_at_ms == began_ms + 240_000]
+            assert {metric.node for metric in last} == {f"n{number}" for number in range(_NODES)}
+            assert all([w.duration_ms for w in metric.aggregated] == [120_000] for metric in last)
 
 
 def _count_is(kafka: Client, count: int) -> bool:
@@ -196,4 +196,4 @@ def _count_is(kafka: Client, count: int) -> bool:
 
 def _placed(decisions: list[Any]) -> dict[str, PlacementDecision]:
     """Placed decisions by id: one that was published again counts once."""
-    return {each.decision_id: each for each in decisions if each.outcome == "placed"}
+    return {answer.decision_id: answer for answer in decisions if answer.outcome == "placed"}

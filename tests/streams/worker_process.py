@@ -28,13 +28,12 @@ from tests.streams.builders import CLUSTER
 POSITIONS = changelog_name(TABLE_OF_KIND[PARTITION])
 #: Longest wait for something that a test expects, generous because machines are slow and shared.
 PATIENCE_S = 120.0
-#: A worker that is asked to stop is ended by itself after so long: on a crowded machine a clean end
-#: takes several times as long as elsewhere.
+#: Seconds after which a stopping worker ends itself: a clean stop takes long on a busy machine.
 _STOP_S = 60
 
 #: Arguments of Python that make it run `loadstream worker`.
 LOADSTREAM_WORKER = ("-m", "loadstream", "worker")
-#: In the last line of a worker that has lost what it held: its session ran out, or it stood still.
+#: Last log line of a worker that has lost its partitions: its session expired, or it was paused.
 _GAVE_UP = "the worker was stopped by LostOwnership"
 
 
@@ -135,20 +134,20 @@ class Worker:
 
     @property
     def begun(self) -> bool:
-        """It has said that it begins since it was started: from then on it ends cleanly on SIGTERM."""
+        """The worker has logged its start, so SIGTERM ends it cleanly from now on."""
         with self._log.open("rb") as log:
             log.seek(self._log_begins)
             return b" begins: " in log.read()
 
     @property
     def gave_up(self) -> bool:
-        """It has ended since another worker has what it held: who runs workers starts it again."""
+        """The worker has ended because another worker owns its partitions."""
         # Whether it has ended comes first: before that the log may lack its last line as yet.
         return self.ended and self.lost_what_it_held
 
     @property
     def lost_what_it_held(self) -> bool:
-        """The last line of its log says that it was stopped since another worker has what it held."""
+        """The last log line names another owner as the reason for the stop."""
         lines = self.whole_log().splitlines()
         return bool(lines) and _GAVE_UP in lines[-1]
 
@@ -166,7 +165,7 @@ def _message_of(record: Any) -> Any:
 
 
 class Client:
-    """Sends messages and collects what comes out."""
+    """Sends messages and collects the outputs."""
 
     def __init__(self, producer: Any, consumer: Any, worker: Worker) -> None:
         self._producer, self._consumer, self._worker = producer, consumer, worker

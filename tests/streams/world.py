@@ -165,7 +165,7 @@ class World:
         list_id = f"list-{self._lists}"
         return self.send(
             ListBegin(cluster=CLUSTER, list_id=list_id),
-            *(each.model_copy(update={"list_id": list_id}) for each in messages),
+            *(message.model_copy(update={"list_id": list_id}) for message in messages),
             ListEnd(cluster=CLUSTER, list_id=list_id, kinds=kinds),
             topic=topic,
         )
@@ -204,8 +204,8 @@ class World:
             RebalanceRound: self.rounds,
             MoveOutcome: self.moves,
         }
-        for each in outputs:
-            kept.get(type(each), []).append(each)
+        for output in outputs:
+            kept.get(type(output), []).append(output)
 
     # --- state and rows -------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class World:
     @property
     def waiting(self) -> list[str]:
         """uids of the pods that wait, in the order of arrival."""
-        return [each.request.pod.uid for each in self.state.placement.pending]
+        return [waiting.request.pod.uid for waiting in self.state.placement.pending]
 
     # --- migrations -----------------------------------------------------------------------------
 
@@ -261,9 +261,9 @@ class World:
 
     def gate(self, uid: str, node: str | None = None, **fields: Any) -> Gate | None:
         """Propose a pod as a round does; return the gate that keeps it."""
-        found = self.state.inventory.find_held(uid)
-        assert found is not None
-        given = {
+        entry = self.state.inventory.find_held(uid)
+        assert entry is not None
+        fields_of_candidate = {
             "pool": "default",
             "phase": "node",
             "reason": "node is overutilized",
@@ -271,14 +271,14 @@ class World:
             "usage": {},
             **fields,
         }
-        candidate = Candidate(found[1], node or found[0].name, **given)
+        candidate = Candidate(entry[1], node or entry[0].name, **fields_of_candidate)
         offset = self.log.ends["clock"] = self.log.ends.get("clock", 0) + 1
         cause = Cause(CLUSTER, "clock", 0, offset, at(self.seconds), AS_OF)
         migrations = self.state.migrations
-        protected = migrations.lifecycle.gates.protections.explain(found[1])
+        protected = migrations.lifecycle.gates.protections.explain(entry[1])
         answer = (
             (None if protected is None else Gate("Protection", protected))
-            or migrations.hold_back(found[1], candidate.node, cause.now_ms)
+            or migrations.hold_back(entry[1], candidate.node, cause.now_ms)
             or migrations.propose(candidate, cause)
         )
         self._sort(map(read_message, migrations.lifecycle.take_messages()))
@@ -549,7 +549,7 @@ def acting_rounds(world: RoundWorld, hot: list[bool], interval_ms: int = 10_000)
 
 
 def counted_world(document: str) -> RoundWorld:
-    """A node whose one pod covers any excess, and a target."""
+    """A hot node with one pod that covers any excess, and a target."""
     world = RoundWorld(document)
     world.node("hot", system=70)
     world.pod("a", "hot", 10)
@@ -588,19 +588,23 @@ def world_with_pods(policy: str = NO_LIMITS, *pods: tuple[Pod, str], nodes: int 
     """Nodes node-1, node-2, ... with pods on them, at second 1."""
     world = World(policy_record(policy), *(node(f"node-{n + 1}") for n in range(nodes)))
     world.later()
-    world.send(*(lifecycle("seen", each, name) for each, name in pods))
+    world.send(*(lifecycle("seen", pod, name) for pod, name in pods))
     return world
 
 
 def only(decisions: Sequence[PlacementDecision]) -> PlacementDecision:
     """The one decision that there is."""
-    assert len(decisions) == 1, [each.outcome for each in decisions]
+    assert len(decisions) == 1, [decision.outcome for decision in decisions]
     return decisions[0]
+
+
+def placed_uids(decisions: Sequence[PlacementDecision]) -> list[str]:
+    return [decision.pod.uid for decision in decisions if decision.outcome == "placed"]
 
 
 def outcomes(decisions: Sequence[PlacementDecision]) -> list[tuple[str, str]]:
     """Pod and outcome of each decision."""
-    return [(each.pod.uid, each.outcome) for each in decisions]
+    return [(decision.pod.uid, decision.outcome) for decision in decisions]
 
 
 def count_calls(patch: pytest.MonkeyPatch, owner: Any, *names: str) -> Counter[str]:
@@ -610,9 +614,9 @@ def count_calls(patch: pytest.MonkeyPatch, owner: Any, *names: str) -> Counter[s
     def count(name: str) -> None:
         call = getattr(owner, name)
 
-        def counting(*given: Any, **named: Any) -> Any:
+        def counting(*args: Any, **kwargs: Any) -> Any:
             calls[name] += 1
-            return call(*given, **named)
+            return call(*args, **kwargs)
 
         patch.setattr(owner, name, counting)
 

@@ -1,4 +1,4 @@
-"""What counts of an aggregate stage's state, whatever numbers and columns it is kept under."""
+"""The relevant state of an aggregate stage, independent of row numbers and columns."""
 
 from typing import Any
 
@@ -31,19 +31,19 @@ def node_content(node: NodeWindows, collecting: PoolRules) -> Any:
     kept = node.find_lifetimes(collecting)
     lifetimes = None  # unless they are kept, the next sample of pods begins them
     if kept is not None:
-        usages = {resource: kept.pairs(resource) for resource in kept.resources}
-        usages = {name: each for name, each in usages.items() if any(mean >= 0 for mean, _ in each)}
-        minutes = [(names.get(number, number), each.minutes) for number, each in kept.of.items()]
-        lifetimes = kept.at_ms, minutes, usages
+        usage = {resource: kept.pairs(resource) for resource in kept.resources}
+        usage = {key: pairs for key, pairs in usage.items() if any(mean >= 0 for mean, _ in pairs)}
+        minutes = [(names.get(number, number), life.minutes) for number, life in kept.of.items()]
+        lifetimes = kept.at_ms, minutes, usage
     return node.since_offset, node.anchor_ms, samples, pods, lifetimes
 
 
 def content(of: AggregateStage) -> Any:
-    """The state as far as it decides what comes next."""
+    """The state that later outputs depend on."""
     state = of.state
     policies = state.policies
     nodes = {
         name: node_content(node, policies.of(node.cluster)) for name, node in state.nodes.items()
     }
-    kept = {cluster: each.row for cluster, each in policies.all.items()}
+    kept = {cluster: policy.row for cluster, policy in policies.all.items()}
     return state.position, state.since_sweep, state.clock.newest_ms, nodes, kept

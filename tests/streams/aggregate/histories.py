@@ -25,7 +25,7 @@ from tests.streams.world import Log
 
 NODES = ("n0", "n1")
 
-#: Amounts that sums must not overflow at, beside those that nodes have.
+#: Amounts far beyond those of real nodes: sums must not overflow.
 _LARGE = (2**40, 2**62, 2**63 - 1)
 _RESOURCES = ("cpu", "cpu", "memory", "memory", "gpu", "disk")
 _CLASSES = ("", "koord-prod", "koord-batch")
@@ -48,7 +48,7 @@ def _memory(chosen: Random) -> dict[str, int] | None:
 
 
 def _without_none(value: dict[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in value.items() if each is not None}
+    return {name: entry for name, entry in value.items() if entry is not None}
 
 
 def _pods(chosen: Random) -> list[dict[str, Any]]:
@@ -110,19 +110,19 @@ def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
     clocks = dict.fromkeys(NODES, START_MS)
     for _ in range(draw(st.integers(1, events))):
         node = draw(st.sampled_from(NODES))
-        what = draw(
+        event = draw(
             st.sampled_from(
                 ["next"] * 8 + ["late", "late", "jump", "again", "bad", "back", "policy"]
             )
         )
-        if what == "policy":
+        if event == "policy":
             log.record(collect_policy_record(draw(_POLICIES), {"slow": draw(_POLICIES)}))
             continue
-        if what == "again" and log.records:
+        if event == "again" and log.records:
             old = draw(st.sampled_from(log.records))
             log.add_raw("node-usage", old.key, old.value, old.timestamp_ms)
             continue
-        if what == "bad":
+        if event == "bad":
             value = draw(
                 st.sampled_from([None, b"", b"{", b"[1]", orjson.dumps(sample(sampled_at_ms=5))])
             )
@@ -130,11 +130,11 @@ def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
             continue
         step_s = draw(st.integers(1, 40))
         at_ms = clocks[node] + step_s * SECOND
-        if what == "late":
+        if event == "late":
             at_ms = clocks[node] - draw(st.integers(0, 150)) * SECOND
-        elif what == "jump":
+        elif event == "jump":
             at_ms = clocks[node] + draw(st.sampled_from([130, 300, 3_600])) * SECOND
-        elif what == "back":
+        elif event == "back":
             at_ms = clocks[node] = START_MS + draw(st.integers(0, 60)) * SECOND
         clocks[node] = max(clocks[node], at_ms)
         log.add(usage_sample(at_ms, node, draw(_SEEDS)))

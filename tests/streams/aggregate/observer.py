@@ -1,4 +1,4 @@
-"""Sees what goes into the aggregate stage and what comes out of it, record by record."""
+"""Records the inputs and outputs of the aggregate stage."""
 
 import asyncio
 import time
@@ -45,9 +45,9 @@ class Observer:
         """Send samples under their nodes' keys and wait until the broker has them."""
         sent = [
             await self._producer.send(
-                "node-usage", key=f"{each.cluster}/{each.node}".encode(), value=encode(each)
+                "node-usage", key=f"{sample.cluster}/{sample.node}".encode(), value=encode(sample)
             )
-            for each in samples
+            for sample in samples
         ]
         await asyncio.gather(*sent)
         self.sent += len(sent)
@@ -69,7 +69,7 @@ class Observer:
             await self.look()
 
     async def look(self, timeout_ms: int = 200) -> None:
-        """Collect what is there."""
+        """Collect the new records."""
         for records in (await self._consumer.getmany(timeout_ms=timeout_ms)).values():
             for record in records:
                 self.records[record.topic].append(record)
@@ -84,23 +84,23 @@ class Observer:
         return ends.total()
 
     def expected(self, partitions: int) -> list[OutputRecord]:
-        """What the pure stage makes of the input, partition by partition."""
-        found: list[OutputRecord] = []
+        """The outputs of the pure stage for the same input, partition by partition."""
+        outputs: list[OutputRecord] = []
         for partition in range(partitions):
             subject = aggregate_stage(
                 None, partition=partition, partitions=partitions, collecting=PoolRules()
             )
             records = [
                 InputRecord(
-                    each.topic, each.partition, each.offset, each.key, each.value, each.timestamp
+                    item.topic, item.partition, item.offset, item.key, item.value, item.timestamp
                 )
-                for each in self.records["node-usage"]
-                if each.partition == partition
+                for item in self.records["node-usage"]
+                if item.partition == partition
             ]
-            records.sort(key=lambda each: each.offset)
+            records.sort(key=lambda record: record.offset)
             result = subject.apply(records)
-            found += [*result.outputs, *result.dead_letters]
-        return found
+            outputs += [*result.outputs, *result.dead_letters]
+        return outputs
 
     def published(self) -> Counter[tuple[str, str, bytes]]:
         """Outputs as they arrived: topic, key and value, and how often."""

@@ -23,7 +23,7 @@ def amounts(usage: Amounts, memory: MemoryReadings | None, policy: CollectRules)
 
 @dataclass
 class Point:
-    """What a sample comes to."""
+    """The figures of one sample."""
 
     at_ms: int
     usage: Amounts
@@ -45,7 +45,7 @@ def point(sample: NodeUsage, policy: CollectRules) -> Point:
     system = sample.system_usage
     if system is None:
         system = {
-            resource: max(amount - sum(each.get(resource, 0) for *_, each in pods), 0)
+            resource: max(amount - sum(used.get(resource, 0) for *_, used in pods), 0)
             for resource, amount in usage.items()
         }
     return Point(sample.sampled_at_ms, usage, dict(system), pods)
@@ -63,43 +63,43 @@ class NaiveNode:
         policy = collecting.of_pool(sample.pool)
         new = point(sample, policy)
         if self.points:
-            newest_ms = max(each.at_ms for each in self.points)
+            newest_ms = max(point.at_ms for point in self.points)
             too_old = new.at_ms < newest_ms - collecting.horizon_ms
-            if too_old or new.at_ms in {each.at_ms for each in self.points}:
+            if too_old or new.at_ms in {point.at_ms for point in self.points}:
                 return None
         self.points.append(new)
         if self.anchor_ms is None:
             self.anchor_ms = new.at_ms
-        newest_ms = max(each.at_ms for each in self.points)
+        newest_ms = max(point.at_ms for point in self.points)
         if new.at_ms != newest_ms or new.at_ms < self.anchor_ms + policy.report_ms:
             return None
         self.anchor_ms = new.at_ms
         return self._metric(sample, policy, newest_ms)
 
     def change(self, before: PoolRules) -> None:
-        """The windows change: what was too old until then is gone."""
-        newest_ms = max((each.at_ms for each in self.points), default=0)
+        """Apply new windows: drop points and pods that the old windows no longer contain."""
+        newest_ms = max((point.at_ms for point in self.points), default=0)
         horizon_ms, average_ms = before.horizon_ms, before.average_horizon_ms
-        self.points = [each for each in self.points if each.at_ms >= newest_ms - horizon_ms]
-        for each in self.points:
-            if each.at_ms < newest_ms - average_ms:
-                each.pods = []
+        self.points = [point for point in self.points if point.at_ms >= newest_ms - horizon_ms]
+        for point in self.points:
+            if point.at_ms < newest_ms - average_ms:
+                point.pods = []
 
     def _since(self, time_ms: int) -> list[Point]:
-        points = [each for each in self.points if each.at_ms >= time_ms]
-        return sorted(points, key=lambda each: each.at_ms)
+        points = [point for point in self.points if point.at_ms >= time_ms]
+        return sorted(points, key=lambda point: point.at_ms)
 
     def _metric(self, sample: NodeUsage, policy: CollectRules, newest_ms: int) -> NodeMetric:
         recent = self._since(newest_ms - policy.average_ms)
         pods = list(_pods(recent))
-        windows = {each: self._since(newest_ms - each) for each in policy.durations_ms}
+        windows = {ms: self._since(newest_ms - ms) for ms in policy.durations_ms}
         return NodeMetric(
             cluster=sample.cluster,
             node=sample.node,
             updated_at_ms=newest_ms,
             report_interval_ms=policy.report_ms,
-            usage=_means(each.usage for each in recent),
-            system_usage=_means(each.system for each in recent),
+            usage=_means(point.usage for point in recent),
+            system_usage=_means(point.system for point in recent),
             aggregated=tuple(_aggregates(windows, "usage")),
             aggregated_system=tuple(_aggregates(windows, "system")),
             pods=tuple(
@@ -119,18 +119,18 @@ class NaiveNode:
 
 
 def _memory_is(sample: NodeUsage, policy: CollectRules) -> MemoryDefinition | None:
-    """What the memory of one sample counts; no history says what its plain figure does."""
+    """The memory definition of the newest sample; earlier samples do not matter."""
     picked = getattr(sample.memory, policy.memory_field) if sample.memory else None
     with_cache = policy.memory_field == "usage_with_page_cache_bytes"
     return "withPageCache" if picked is not None and with_cache else sample.memory_is
 
 
 def _values(maps: Iterable[Amounts]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for each in maps:
-        for resource, amount in each.items():
-            found.setdefault(resource, []).append(amount)
-    return found
+    values: dict[str, list[int]] = {}
+    for usage in maps:
+        for resource, amount in usage.items():
+            values.setdefault(resource, []).append(amount)
+    return values
 
 
 def _means(maps: Iterable[Amounts]) -> Amounts:
@@ -140,11 +140,11 @@ def _means(maps: Iterable[Amounts]) -> Amounts:
 def _aggregates(windows: dict[int, list[Point]], part: str) -> Iterator[AggregatedUsage]:
     for duration_ms, points in windows.items():
         usage: dict[Any, Amounts] = {}
-        for resource in {name for each in points for name in getattr(each, part)}:
-            having = [each for each in points if resource in getattr(each, part)]
+        for resource in {name for point in points for name in getattr(point, part)}:
+            having = [point for point in points if resource in getattr(point, part)]
             if (having[-1].at_ms - having[0].at_ms) * 2 < duration_ms:
                 continue
-            values = sorted(getattr(each, part)[resource] for each in having)
+            values = sorted(getattr(point, part)[resource] for point in having)
             usage.setdefault("avg", {})[resource] = sum(values) // len(values)
             for percent in (50, 90, 95, 99):
                 rank = max(len(values) * percent // 100 - 1, 0)
@@ -155,14 +155,14 @@ def _aggregates(windows: dict[int, list[Point]], part: str) -> Iterator[Aggregat
 
 def _pods(points: list[Point]) -> Iterator[tuple[str, str, str, Amounts]]:
     last: dict[tuple[str, str], tuple[str, str]] = {}
-    for each in points:
-        for name, uid, of, _ in each.pods:
+    for point in points:
+        for name, uid, of, _ in point.pods:
             last[name] = (uid, of)
     for name, (uid, of) in sorted(last.items()):
         usage = _means(
-            given
-            for each in points
-            for other, other_uid, _, given in each.pods
+            pod_usage
+            for point in points
+            for other, other_uid, _, pod_usage in point.pods
             if (other, other_uid) == (name, uid)
         )
         if usage:

@@ -38,9 +38,9 @@ async def settled(kafka: Observer, *workers: AggregateWorker) -> None:
 
 
 def assert_complete(kafka: Observer, times_each: int | None = None) -> None:
-    """All that the pure stage says was published, and nothing else; copies are the same bytes."""
+    """Exactly the outputs of the pure stage were published; copies have the same bytes."""
     expected = Counter(
-        (each.topic, each.key, each.value) for each in kafka.expected(PARTITIONS_DEFAULT)
+        (output.topic, output.key, output.value) for output in kafka.expected(PARTITIONS_DEFAULT)
     )
     published = kafka.published()
     assert set(published) == set(expected)
@@ -98,7 +98,7 @@ async def test_an_unreadable_row_stops_the_worker_and_is_named_in_its_log(
             await settled(kafka, worker)
             worker.kill()
             record = next(
-                each for each in kafka.records[CHANGELOG] if each.key.endswith(b"/test/members/n0")
+                row for row in kafka.records[CHANGELOG] if row.key.endswith(b"/test/members/n0")
             )
             await kafka.write_row(record.partition, record.key.decode(), b"{}")
             worker.start()

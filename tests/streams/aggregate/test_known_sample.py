@@ -49,8 +49,8 @@ def by_contract(value: bytes) -> SampleFigures | None:
 
 
 def decoded(value: bytes | None, node: NodeWindows) -> SampleFigures | None:
-    known = decode_known(value, node.cluster, node.name, node.pods.members, node.samples.resources)
-    return None if known is None else extract_figures(known, value or b"", _MEMORY_FIELD)
+    usage = decode_known(value, node.cluster, node.name, node.pods.members, node.samples.resources)
+    return None if usage is None else extract_figures(usage, value or b"", _MEMORY_FIELD)
 
 
 def common(**fields: Any) -> dict[str, Any]:
@@ -68,11 +68,11 @@ _NAMES = st.sampled_from(["a", "b", "c", "new", "", "x", "a/b", None, 5])
 
 @st.composite
 def _some_pod(draw: st.DrawFn) -> Any:
-    made = pod_usage("a", 0)
-    made["name"] = draw(_NAMES)
-    made["uid"] = draw(st.sampled_from([f"uid-{made['name']}", "", "other"]))
-    made["namespace"] = draw(st.sampled_from(["default", "default", "", "other"]))
-    made["usage"] = draw(
+    pod = pod_usage("a", 0)
+    pod["name"] = draw(_NAMES)
+    pod["uid"] = draw(st.sampled_from([f"uid-{pod['name']}", "", "other"]))
+    pod["namespace"] = draw(st.sampled_from(["default", "default", "", "other"]))
+    pod["usage"] = draw(
         st.dictionaries(
             st.sampled_from(["cpu", "memory", "gpu", ""]), st.integers(0, 99) | _ODD, max_size=3
         )
@@ -80,8 +80,8 @@ def _some_pod(draw: st.DrawFn) -> Any:
     )
     field = draw(st.sampled_from(["priority_class", "memory", "extra", "name", "none"]))
     if field != "none":
-        made[field] = draw(_ODD | st.just("koord-prod") | _some_memory)
-    return made
+        pod[field] = draw(_ODD | st.just("koord-prod") | _some_memory)
+    return pod
 
 
 _some_memory = st.dictionaries(st.sampled_from([*_MEMORY, "x"]), st.integers(0, 99) | _ODD)
@@ -90,27 +90,27 @@ _some_memory = st.dictionaries(st.sampled_from([*_MEMORY, "x"]), st.integers(0, 
 @st.composite
 def odd_samples(draw: st.DrawFn) -> bytes:
     """Samples that differ from the common kind in places, as bytes; good ones and bad ones."""
-    made = common()
+    fields = common()
     for name in draw(st.lists(st.sampled_from(sorted(NodeUsage.model_fields)), max_size=3)):
-        made[name] = draw(_ODD)
+        fields[name] = draw(_ODD)
     if draw(st.booleans()):
-        made["pods"] = draw(st.lists(_some_pod(), max_size=4))
+        fields["pods"] = draw(st.lists(_some_pod(), max_size=4))
     if draw(st.booleans()):
-        for each in made["pods"] if isinstance(made["pods"], list) else ():
-            if isinstance(each, dict):
-                each["memory"] = draw(_some_memory | st.just(_MEMORY))
+        for pod in fields["pods"] if isinstance(fields["pods"], list) else ():
+            if isinstance(pod, dict):
+                pod["memory"] = draw(_some_memory | st.just(_MEMORY))
     if draw(st.booleans()):
-        made["memory"] = draw(_some_memory)
+        fields["memory"] = draw(_some_memory)
     if draw(st.booleans()):
-        made["source"] = draw(st.sampled_from(["kubelet", "", "a:b", None]) | _ODD)
+        fields["source"] = draw(st.sampled_from(["kubelet", "", "a:b", None]) | _ODD)
     for part in ("usage", "system_usage"):
         if draw(st.booleans()):
-            made[part] = draw(
+            fields[part] = draw(
                 st.dictionaries(
                     st.sampled_from(["cpu", "memory", "gpu"]), st.integers(0, 99) | _ODD
                 )
             )
-    value = orjson.dumps(made) if _fits(made) else b"{}"
+    value = orjson.dumps(fields) if _fits(fields) else b"{}"
     if draw(st.booleans()):
         # A name twice in an object; which of both comes first differs.
         old = draw(st.sampled_from([b'"cpu":', b'"pods":', b'"usage":', b'"cluster":']))
@@ -119,16 +119,16 @@ def odd_samples(draw: st.DrawFn) -> bytes:
     return value
 
 
-def _fits(made: Any) -> bool:
-    return not re.search(r"18446744073709551616", str(made))
+def _fits(value: Any) -> bool:
+    return not re.search(r"18446744073709551616", str(value))
 
 
 @given(odd_samples())
 @settings(max_examples=400, deadline=None)
 def test_a_sample_that_is_decoded_is_the_one_that_its_class_makes(value: bytes) -> None:
-    found = decoded(value, known_node())
-    if found is not None:
-        assert found == by_contract(value)
+    figures = decoded(value, known_node())
+    if figures is not None:
+        assert figures == by_contract(value)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_a_sample_that_is_decoded_is_the_one_that_its_class_makes(value: bytes) 
 )  # fmt: skip
 def test_samples_of_known_names_are_decoded(fields: dict[str, Any]) -> None:
     value = orjson.dumps(common(**fields))
-    found = decoded(value, known_node())
-    assert found is not None
-    assert found == by_contract(value)
+    figures = decoded(value, known_node())
+    assert figures is not None
+    assert figures == by_contract(value)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class _Node(SampleWorld):
 
     def __init__(self) -> None:
         super().__init__(PoolRules())
-        self.said: list[NodeMetric] = []
+        self.metrics: list[NodeMetric] = []
         self.minute = 0
 
     def measure(self, minutes: int, uid: str | None = None, **pods: _Used) -> None:
@@ -38,7 +38,7 @@ class _Node(SampleWorld):
         for minute in range(self.minute, self.minute + minutes):
             used = [pod_usage(name, of(minute), uid=uid) for name, of in pods.items()]
             record = self.log.add(sample(60 * minute, pods=used))
-            self.said += read_metrics(self.apply(record).outputs)
+            self.metrics += read_metrics(self.apply(record).outputs)
         self.minute += minutes
 
 
@@ -47,14 +47,14 @@ def _lifetimes(of: _Node) -> list[tuple[int, str, int, int, int]]:
     return [
         (
             ((metric.updated_at_ms or 0) - START_MS) // MINUTE,
-            each.name,
+            pod.name,
             minutes,
             metric.lifetimes.mean["cpu"][index],
             metric.lifetimes.deviation["cpu"][index],
         )
-        for metric in of.said
+        for metric in of.metrics
         if metric.lifetimes is not None
-        for index, (each, minutes) in enumerate(
+        for index, (pod, minutes) in enumerate(
             zip(metric.pods, metric.lifetimes.minutes, strict=True)
         )
         if minutes
@@ -105,13 +105,13 @@ def test_ended_lifetimes_are_not_reported_for_any_batch_sizes(
         *node.log.add(sample(299.99, pods=[pod_usage("a", 100)])),
         *node.log.add(sample(300)),
     ]
-    said = [
+    metrics = [
         metric
         for begin in range(0, len(records), size)
         for metric in read_metrics(node.apply(records[begin : begin + size]).outputs)
     ]
-    assert [[each.name for each in metric.pods] for metric in said] == [["a"]]
-    assert [metric.lifetimes for metric in said] == [None]
+    assert [[pod.name for pod in metric.pods] for metric in metrics] == [["a"]]
+    assert [metric.lifetimes for metric in metrics] == [None]
 
 
 def test_a_late_sample_does_not_count_in_a_lifetime() -> None:
@@ -140,10 +140,10 @@ def test_a_resource_without_measurements_for_a_window_starts_again() -> None:
             used["usage"]["gpu"] = minute
         record = node.log.add(sample(60 * minute, pods=[used]))
         result = node.stage.apply(record)
-        node.said += read_metrics(result.outputs)
+        node.metrics += read_metrics(result.outputs)
         apply_changes(node.table, result.rows)
         node.restart()
-    lifetimes = [each.lifetimes for each in node.said if each.lifetimes is not None]
+    lifetimes = [metric.lifetimes for metric in node.metrics if metric.lifetimes is not None]
     assert [life.minutes for life in lifetimes] == [(6,), (11,), (16,), (21,)]
     assert [life.mean.get("gpu") for life in lifetimes] == [(2,), None, (13,), (14,)]
 
@@ -201,4 +201,4 @@ def test_a_shorter_window_ends_no_lifetime_and_a_restart_then_changes_nothing() 
 
     steady = measure(restarted=False)
     assert _lifetimes(steady)[-1][2] >= 12
-    assert steady.said == measure(restarted=True).said
+    assert steady.metrics == measure(restarted=True).metrics

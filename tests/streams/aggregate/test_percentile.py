@@ -41,14 +41,14 @@ def test_a_rank_is_right_where_floating_point_is_not() -> None:
     assert nearest_rank(100, 29) == 28
 
 
-def known(table: list[list[int]]) -> list[list[int]]:
+def known_values(table: list[list[int]]) -> list[list[int]]:
     return [[value for value in column if value >= 0] for column in zip(*table, strict=True)]
 
 
 @given(TABLES)
-def test_figures_are_those_of_the_known_values_alone(table: list[list[int]]) -> None:
+def test_figures_use_only_the_known_values(table: list[list[int]]) -> None:
     values = np.array(table, dtype=np.int64)
-    columns = known(table)
+    columns = known_values(table)
     assert counts(values)[0] == [len(column) for column in columns]
     assert sums(values)[0] == [sum(column) for column in columns]
     assert means(values) == [sum(column) // len(column) if column else None for column in columns]

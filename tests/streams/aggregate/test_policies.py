@@ -21,7 +21,7 @@ from tests.streams.builders import (
 )
 from tests.streams.world import Log, SampleWorld, aggregate_stage, read_letter, read_metrics
 
-#: Windows of which the longest is the default's, a third of it, and four times as long.
+#: Policies whose longest window is that of the default, a third of it, and four times as long.
 SAME, SHORT, LONG = (
     collect_policy(),
     collect_policy(durations_s=(40,), average_s=30),
@@ -37,7 +37,7 @@ class PolicyRun(SampleWorld):
     """
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        """What a batch comes to, restarted or not."""
+        """Apply a batch to the running stage and to a restarted one."""
         restarted = self.restarted().apply(records)
         result = super().apply(records)
         assert result.outputs == restarted.outputs
@@ -65,9 +65,9 @@ class PolicyRun(SampleWorld):
     def times_s(self) -> list[int]:
         """Times of the samples that count, in seconds."""
         (node,) = (
-            each for each in self.restarted().state.nodes.values() if each.cluster == CLUSTER
+            node for node in self.restarted().state.nodes.values() if node.cluster == CLUSTER
         )
-        return [(each - START_MS) // SECOND for each in node.samples.times.tolist()]
+        return [(time - START_MS) // SECOND for time in node.samples.times.tolist()]
 
 
 def test_another_cluster_keeps_its_own_policy() -> None:
@@ -91,7 +91,7 @@ def test_shorter_windows_drop_old_samples_at_the_next_sample() -> None:
     world.policy(SHORT)
     (metric,) = read_metrics(world.samples(210, 210).outputs)
     assert world.times_s == list(range(170, 211, 10))
-    assert [each.name for each in metric.pods] == ["p180", "p190", "p200", "p210"]
+    assert [pod.name for pod in metric.pods] == ["p180", "p190", "p200", "p210"]
 
 
 def test_samples_that_shorter_windows_dropped_stay_dropped() -> None:
@@ -101,7 +101,7 @@ def test_samples_that_shorter_windows_dropped_stay_dropped() -> None:
     world.policy(LONG)
     assert world.times_s == list(range(160, 201, 10))
     (metric,) = read_metrics(world.samples(210, 210).outputs)
-    assert [each.name for each in metric.pods] == ["p170", "p180", "p190", "p200", "p210"]
+    assert [pod.name for pod in metric.pods] == ["p170", "p180", "p190", "p200", "p210"]
 
 
 def test_windows_that_grow_repeatedly_are_the_same_after_a_restart() -> None:

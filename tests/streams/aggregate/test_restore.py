@@ -85,8 +85,8 @@ def test_a_refused_sample_takes_no_resource_from_those_before_it() -> None:
     ]
     late = POLICIES.average_horizon_ms / 1000 + 1
     second = sample(late, usage={"cpu": 9, "memory": 1, "gpu": 1}, pods=many)
-    for each in (first, second):
-        result = running.apply(log.add(each))
+    for message in (first, second):
+        result = running.apply(log.add(message))
         apply_changes(table, result.rows)
     assert len(result.dead_letters) == 1
     assert content(aggregate_stage(table, POLICIES, TIGHT)) == content(running)
@@ -98,7 +98,7 @@ def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
     subject = aggregate_stage()
     for at in range(count):
         pods = [pod_usage(f"p{index}", index) for index in range(5)]
-        samples = (sample(at, node=f"n{each}", pods=pods) for each in range(nodes))
+        samples = (sample(at, node=f"n{number}", pods=pods) for number in range(nodes))
         apply_changes(table, subject.apply(log.add(*samples)).rows)
     return table
 
@@ -123,7 +123,7 @@ def test_rows_of_samples_that_no_window_needs_are_removed() -> None:
     size = sum(map(len, table.values()))
     subject = aggregate_stage(table)
     for at in range(100, 1_000):
-        samples = (sample(at, node=f"n{each}") for each in range(3))
+        samples = (sample(at, node=f"n{number}") for number in range(3))
         apply_changes(table, subject.apply(log.add(*samples)).rows)
     assert sum(map(len, table.values())) < 2 * size
 
@@ -175,13 +175,13 @@ def test_columns_of_different_lengths_stop_the_worker(column: str) -> None:
 def test_a_pod_whose_name_was_lost_to_a_former_owner_is_left_out() -> None:
     log = Log()
     table = many(log, 50, nodes=1)
-    named = _first_key(table, "members")
-    row = orjson.loads(table[named])
+    key = _first_key(table, "members")
+    row = orjson.loads(table[key])
     lost = row["members"].pop()
-    table[named] = orjson.dumps(row)
+    table[key] = orjson.dumps(row)
     result = aggregate_stage(table).apply(log.add(sample(70)))
     (metric,) = read_metrics(result.outputs)
-    assert [each.name for each in metric.pods] == ["p0", "p1", "p2", "p3"]
+    assert [pod.name for pod in metric.pods] == ["p0", "p1", "p2", "p3"]
     assert lost["name"] == "p4"
 
 

@@ -14,7 +14,7 @@ def reading(memory_field: str = "usage_without_page_cache_bytes", **fields: Any)
 
 
 @pytest.mark.parametrize(
-    ("field", "given", "readings", "expected"),
+    ("field", "memory_is", "readings", "expected"),
     [
         ("usage_without_page_cache_bytes", "workingSet", None, "workingSet"),
         ("usage_without_page_cache_bytes", "workingSet", READINGS, "anonymous"),
@@ -24,9 +24,9 @@ def reading(memory_field: str = "usage_without_page_cache_bytes", **fields: Any)
     ],
 )
 def test_the_definition_of_memory_follows_from_source_and_reading(
-    field: str, given: str | None, readings: dict[str, int] | None, expected: str | None
+    field: str, memory_is: str | None, readings: dict[str, int] | None, expected: str | None
 ) -> None:
-    assert reading(field, memory_is=given, memory=readings).facts.get("memory_is") == expected
+    assert reading(field, memory_is=memory_is, memory=readings).facts.get("memory_is") == expected
 
 
 @pytest.mark.parametrize(

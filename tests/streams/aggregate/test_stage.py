@@ -31,7 +31,7 @@ from tests.streams.builders import (
 )
 from tests.streams.world import Log, SampleWorld, aggregate_stage, read_letter, read_metrics
 
-#: A node is never forgotten or begun anew, which the oracle does not know of.
+#: Rules under which nodes are not forgotten or reset; the oracle does neither.
 FAITHFUL = PoolRules(
     QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,), "usage_with_page_cache_bytes")}
 )
@@ -41,9 +41,9 @@ LONG_MEMORY = AggregateLimits(forget_after_ms=10**12)
 
 
 def refusals(of: AggregateStage, *records: InputRecord) -> list[tuple[int, Category]]:
-    """Offsets and categories of what is refused."""
-    letters = [read_letter(each) for each in of.apply(records).dead_letters]
-    return [(each.offset, each.category) for each in letters]
+    """Offsets and categories of the dead letters."""
+    letters = [read_letter(output) for output in of.apply(records).dead_letters]
+    return [(letter.offset, letter.category) for letter in letters]
 
 
 @given(histories().flatmap(batches))
@@ -55,9 +55,9 @@ def test_a_stage_without_a_table_gives_the_same_outputs_and_no_rows(
         PartitionState(0, QUICK_COLLECTING, first=True), 1, AggregateLimits(), has_table=False
     )
     for records in parts:
-        expected, found = kept.apply(records), bare.apply(records)
-        assert found.rows == ()
-        assert (found.outputs, found.dead_letters) == (expected.outputs, expected.dead_letters)
+        expected, result = kept.apply(records), bare.apply(records)
+        assert result.rows == ()
+        assert (result.outputs, result.dead_letters) == (expected.outputs, expected.dead_letters)
     assert bare.take_counts() == kept.take_counts()
     assert list(bare.state.nodes) == list(kept.state.nodes)
     assert bare.state.pods_log.live == kept.state.pods_log.live
@@ -90,7 +90,7 @@ def test_the_first_of_two_samples_with_the_same_time_counts() -> None:
     )
     result = world.apply(records)
     assert read_metrics(result.outputs)[0].usage == {"cpu": 100}
-    (refused,) = (read_letter(each) for each in result.dead_letters)
+    (refused,) = (read_letter(output) for output in result.dead_letters)
     assert (refused.offset, refused.category) == (1, "late")
     assert "one sample per node and time" in refused.reason
 
@@ -121,7 +121,7 @@ def test_a_sample_from_the_future_of_its_own_record_is_refused() -> None:
 def test_unusable_records_go_whole_to_dead_letters(value: bytes | None, category: Category) -> None:
     world = SampleWorld()
     record = world.log.add_raw("node-usage", b"test/n0", value)
-    (refused,) = (read_letter(each) for each in world.apply([record]).dead_letters)
+    (refused,) = (read_letter(output) for output in world.apply([record]).dead_letters)
     assert refused.category == category
     assert refused.reason
     assert restore_record(refused) == (b"test/n0", value)
@@ -155,7 +155,7 @@ def test_a_node_is_kept_until_the_limit() -> None:
     world.send(sample(0, node="quiet"))
     at_ms = START_MS + QUICK_HORIZON_MS + 5 * MINUTE
     times = (at_ms - index for index in range(2 * SWEEP))
-    world.send(*(sample(sampled_at_ms=each, node="here") for each in times))
+    world.send(*(sample(sampled_at_ms=at_ms, node="here") for at_ms in times))
     assert "test/quiet" in world.stage.state.nodes
 
 
@@ -181,14 +181,14 @@ def test_a_node_whose_clock_was_set_back_reports_again_soon() -> None:
     )
     result = world.apply(records)
     after = [
-        each
-        for each in read_metrics(result.outputs)
-        if (each.updated_at_ms or 0) < START_MS + ahead_ms
+        metric
+        for metric in read_metrics(result.outputs)
+        if (metric.updated_at_ms or 0) < START_MS + ahead_ms
     ]
     assert after[-1].usage == {"cpu": 7}
     assert world.stage.counts["set_back"] == 1
     assert len(result.dead_letters) < 10
-    assert {read_letter(each).category for each in result.dead_letters} == {"late"}
+    assert {read_letter(output).category for output in result.dead_letters} == {"late"}
 
 
 def test_a_sample_of_more_than_the_node_has_is_refused() -> None:
@@ -202,8 +202,8 @@ def test_a_sample_of_more_than_the_node_has_is_refused() -> None:
         sample(4, cpu=10, capacity={"cpu": 0}),
     )
     result = world.apply(records)
-    refused = [read_letter(each) for each in result.dead_letters]
-    assert [each.offset for each in refused] == [1, 2, 3]
+    refused = [read_letter(output) for output in result.dead_letters]
+    assert [letter.offset for letter in refused] == [1, 2, 3]
     assert refused[1].reason == (
         "usage, cpu: measured 154000, but the node has 8000; expected at most 105 % of that"
     )
@@ -225,12 +225,12 @@ def test_a_node_that_was_added_again_starts_without_samples() -> None:
 
 
 def test_old_samples_of_a_node_do_not_reset_other_nodes() -> None:
-    """A connector that was down for hours sends what it has kept, faster than live samples come."""
+    """A connector sends its backlog faster than live samples arrive."""
     world = SampleWorld()
     for at in range(0, 100, 10):
         world.send(sample(at, node="live"))
-        backlog = (START_MS - 180 * MINUTE + (at * 10 + each) * SECOND for each in range(30))
-        world.send(*(sample(sampled_at_ms=each, node="backlog") for each in backlog))
+        backlog = (START_MS - 180 * MINUTE + (at * 10 + number) * SECOND for number in range(30))
+        world.send(*(sample(sampled_at_ms=at_ms, node="backlog") for at_ms in backlog))
     assert world.stage.counts["set_back"] == 0
     assert len(world.stage.state.nodes["test/live"].samples) == 10
 
@@ -238,7 +238,7 @@ def test_old_samples_of_a_node_do_not_reset_other_nodes() -> None:
 def test_many_nodes_are_bounded_by_a_named_limit() -> None:
     world = SampleWorld(limits=AggregateLimits(nodes_per_partition=2))
     records = world.log.add(*(sample(0, node=f"n{index}") for index in range(3)))
-    (refused,) = (read_letter(each) for each in world.apply(records).dead_letters)
+    (refused,) = (read_letter(output) for output in world.apply(records).dead_letters)
     assert refused.category == "limit"
     assert "nodes_per_partition" in refused.reason
 
@@ -282,7 +282,7 @@ def test_pods_of_a_node_are_bounded_until_they_have_left_the_average_window(
         sample(1, pods=[pod_usage("c", 1)]),
         sample((QUICK.average_ms + 1) / 1000, pods=[pod_usage("c", 1)]),
     )
-    (refused,) = (read_letter(each) for each in world.apply(records).dead_letters)
+    (refused,) = (read_letter(output) for output in world.apply(records).dead_letters)
     assert (refused.offset, refused.category) == (1, "limit")
     assert refused.reason.startswith(name)
 
@@ -307,7 +307,7 @@ def test_figures_of_pods_are_bounded_by_resources_that_the_windows_have(restarts
     ):
         result = subject.apply([record])
         apply_changes(table, result.rows)
-        assert [read_letter(each).category for each in result.dead_letters] == (
+        assert [read_letter(output).category for output in result.dead_letters] == (
             ["limit"] if record.offset in (3, 5) else []
         )
         if restarts:
@@ -327,9 +327,9 @@ def test_a_metric_without_its_pods_has_no_lifetimes() -> None:
     world = SampleWorld(limits=AggregateLimits(metric_bytes=2_000))
     pods = [pod_usage(f"pod-{index}", index) for index in range(20)]
     world.log.add(*(sample(second, pods=pods) for second in range(0, 91, 30)))
-    said = read_metrics(world.apply(world.log.records).outputs)
-    assert said
-    assert all(not each.pods and each.lifetimes is None for each in said)
+    metrics = read_metrics(world.apply(world.log.records).outputs)
+    assert metrics
+    assert all(not metric.pods and metric.lifetimes is None for metric in metrics)
 
 
 def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> None:
@@ -339,13 +339,13 @@ def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> Non
     (metric,) = read_metrics(result.outputs)
     assert metric.usage == {"cpu": 1_000}
     assert metric.pods == ()
-    (refused,) = (read_letter(each) for each in result.dead_letters)
+    (refused,) = (read_letter(output) for output in result.dead_letters)
     assert (refused.offset, refused.category) == (1, "limit")
     assert "metric_bytes" in refused.reason
 
 
 def _without_lifetimes(metric: NodeMetric) -> NodeMetric:
-    """What `test_lifetimes` is about is left out."""
+    """`test_lifetimes` covers lifetimes."""
     return metric.model_copy(update={"lifetimes": None})
 
 
@@ -369,9 +369,9 @@ def test_metrics_equal_those_of_the_plain_rules(data: st.DataObject) -> None:
         expected += [metric] if metric else []
     result = subject.apply(records)
     if not subject.counts["set_back"]:
-        said = read_metrics(result.outputs)
-        assert [each.value for each in result.outputs] == [encode(each) for each in said]
-        assert [_without_lifetimes(each) for each in said] == expected
+        metrics = read_metrics(result.outputs)
+        assert [output.value for output in result.outputs] == [encode(metric) for metric in metrics]
+        assert [_without_lifetimes(metric) for metric in metrics] == expected
 
 
 @given(st.lists(st.tuples(st.none() | st.binary(), st.none() | st.binary())))
@@ -382,16 +382,15 @@ def test_any_bytes_end_in_dead_letters_and_do_not_stop_the_stage(
     for key, value in garbage:
         world.log.add_raw("node-usage", key, value)
     result = world.apply(world.log.records)
-    assert [restore_record(read_letter(each)) for each in result.dead_letters] == garbage
+    assert [restore_record(read_letter(output)) for output in result.dead_letters] == garbage
 
 
 def test_a_defect_affects_only_the_node_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in memory of the node may be half of what it should be: it begins anew, also after a
-    restart."""
-    taken = NodeWindows.take
+    """The failed node may be half updated, so it starts without samples, also after a restart."""
+    take = NodeWindows.take
 
     def failing(self: NodeWindows, reading: SampleFigures, *rest: Any) -> Any:
-        figures = taken(self, reading, *rest)
+        figures = take(self, reading, *rest)
         if self.name == "bad" and reading.sampled_at_ms == START_MS + 10 * SECOND:
             raise ArithmeticError("half applied")
         return figures
@@ -401,9 +400,9 @@ def test_a_defect_affects_only_the_node_of_the_sample(monkeypatch: pytest.Monkey
     samples = [sample(at, node=name) for at in range(0, 50, 10) for name in ("bad", "good")]
     result = subject.apply(log.add(*samples))
     apply_changes(table, result.rows)
-    assert [read_letter(each).category for each in result.dead_letters] == ["internal"]
-    assert [each.node for each in read_metrics(result.outputs)] == ["good"]
+    assert [read_letter(output).category for output in result.dead_letters] == ["internal"]
+    assert [metric.node for metric in read_metrics(result.outputs)] == ["good"]
     more = log.add(*(sample(at, node="bad") for at in (50, 60)))
     reported = subject.apply(more).outputs
-    assert [each.updated_at_ms for each in read_metrics(reported)] == [START_MS + 50 * SECOND]
+    assert [metric.updated_at_ms for metric in read_metrics(reported)] == [START_MS + 50 * SECOND]
     assert aggregate_stage(table).apply(more).outputs == reported

@@ -32,7 +32,7 @@ DAY_S = 86_400
 
 
 class Owner:
-    """A worker as far as one partition of the stage goes: it opens, applies and commits."""
+    """The part of a worker that owns one partition: it opens, applies and commits."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
@@ -42,7 +42,7 @@ class Owner:
         self.stage = aggregate_stage(limits=LIMITS)
 
     async def open(self) -> AggregateStage:
-        """Take the partition over as one who knows nothing yet."""
+        """Take the partition over with an empty state."""
         opened = await self.durability.open(0, {}, {})
         self.stage = aggregate_stage(opened, limits=LIMITS)
         return self.stage
@@ -57,16 +57,16 @@ class Owner:
 @asynccontextmanager
 async def owners(kafka: KafkaSettings, count: int) -> AsyncIterator[list[Owner]]:
     """Owners one after the other, though the first ones do not know."""
-    found = [Owner(kafka) for _ in range(count)]
+    owners = [Owner(kafka) for _ in range(count)]
     try:
-        yield found
+        yield owners
     finally:
-        for each in found:
-            await each.publisher.stop()
+        for owner in owners:
+            await owner.publisher.stop()
 
 
 def nodes_of(subject: AggregateStage) -> Any:
-    """What counts of a stage."""
+    """The state of a stage that must survive a takeover."""
     return subject.positions, {
         name: (
             node.since_offset,
@@ -104,7 +104,7 @@ def history() -> tuple[Log, list[InputRecord], list[InputRecord], list[InputReco
 async def test_the_broker_refuses_writes_of_a_replaced_worker(
     clean_kafka: RunningBroker,
 ) -> None:
-    """It would remove the row of a node that its successor has heard of again."""
+    """Its write would remove the row of a node that reported to its successor."""
     log, first, gone, back = history()
     straight = aggregate_stage(limits=LIMITS)
     straight.apply(log.records)
@@ -187,7 +187,7 @@ async def test_a_worker_that_resumes_late_does_no_harm(
             two.kill()
             await kafka.send(minutes(0, 6))
             await settled(kafka, one)
-            # It stands still with records in hand.
+            # The owner stalls with records that it has not applied.
             await kafka.send(minutes(6, 9))
             one.stall()
             two.start()

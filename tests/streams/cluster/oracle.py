@@ -27,7 +27,7 @@ from tests.streams.world import filter_world
 
 @dataclass(frozen=True)
 class Verdict:
-    """What all plugins together say of all nodes for one kind of pod."""
+    """The combined result of all plugins on all nodes for one kind of pod."""
 
     totals: list[int]
     """By row, `REFUSED` where refused."""
@@ -134,7 +134,7 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
 
 
 def check(ranking: Ranking, expected: Verdict) -> None:
-    """A ranking says what the plain way says."""
+    """The ranking equals the plain computation."""
     rows = range(len(expected.totals))
     assert [ranking.total(row) for row in rows] == expected.totals
     assert ranking.totals.tolist() == list(expected.decides)

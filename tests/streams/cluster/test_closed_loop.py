@@ -1,4 +1,4 @@
-"""Rounds whose commands are carried out: loops end, and what became of moves is reported."""
+"""Closed loop of rounds and their commands: moves end, and their outcomes are reported."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -38,7 +38,7 @@ migration:
   maxMigratingPerWorkload: 100%
   objectLimiters: {{}}
 """
-#: What each pod uses by its own figures.
+#: Reported usage of each pod.
 POD_CPU = 1_000
 
 
@@ -48,7 +48,7 @@ class ClosedLoop(World):
     def __init__(
         self, nodes: int, used: Callable[[str, list[str]], int], mode: str = "enforce"
     ) -> None:
-        """`used` says how many millicores a node uses with the pods of these names."""
+        """`used` returns the millicores that a node uses with the pods of these names."""
         super().__init__(tick(), policy_record(POLICY.format(mode=mode)))
         self.nodes = [f"node-{number + 1}" for number in range(nodes)]
         self.send(*(node(name, cpu="10") for name in self.nodes))
@@ -74,10 +74,10 @@ class ClosedLoop(World):
         while todo:
             evictions = len(self.evictions)
             decisions = self.send(todo.pop(0))
-            for each in decisions:
-                if each.outcome == "placed" and each.node:
-                    placed = replica(each.pod.uid, each.pod.uid.rpartition("-")[0])
-                    todo += [outcome(each), self._run(placed, each.node)]
+            for decision in decisions:
+                if decision.outcome == "placed" and decision.node:
+                    placed = replica(decision.pod.uid, decision.pod.uid.rpartition("-")[0])
+                    todo += [outcome(decision), self._run(placed, decision.node)]
             for command in self.evictions[evictions:]:
                 todo += self._evict(command)
 
@@ -106,18 +106,18 @@ class ClosedLoop(World):
 
 def when(loop: ClosedLoop) -> list[tuple[str, int]]:
     """Node and minute of each eviction command."""
-    return [(each.node, (each.decided_at_ms - START_MS) // 60_000) for each in loop.evictions]
+    return [(item.node, (item.decided_at_ms - START_MS) // 60_000) for item in loop.evictions]
 
 
 def gates(loop: ClosedLoop) -> str:
     """Everything that stopped a pool, a node or a pod in the newest round."""
     pools = loop.rounds[-1].pools
-    hot = [each for pool in pools for each in pool.hot]
+    hot = [node for pool in pools for node in pool.hot]
     return "; ".join(
         [
             *(pool.gate for pool in pools),
-            *(each.gate for each in hot),
-            *(each.gate for node in hot for each in node.pods),
+            *(node.gate for node in hot),
+            *(pod.gate for node in hot for pod in node.pods),
         ]
     )
 
@@ -142,7 +142,7 @@ def test_a_loop_ends_after_one_cycle_and_is_retried_with_doubling_waits() -> Non
     )
     assert len(waits) == 6
     assert "its pods moved node-" in gates(loop)
-    assert all(each.target_hot_after or each.moved_again for each in loop.moves)
+    assert all(move.target_hot_after or move.moved_again for move in loop.moves)
 
 
 def test_no_pod_moves_to_a_node_that_has_not_cooled() -> None:
@@ -150,7 +150,7 @@ def test_no_pod_moves_to_a_node_that_has_not_cooled() -> None:
     loop.add("web", "node-1")
     loop.minutes(6)
     assert [name for name, _ in when(loop)] == ["node-1"]
-    assert [each.outcome for each in loop.decisions] == ["placed"]
+    assert [decision.outcome for decision in loop.decisions] == ["placed"]
     assert [name for _, name in loop.running.values()] == ["node-2"]
 
 
@@ -179,7 +179,7 @@ def test_a_cluster_in_observe_mode_moves_nothing() -> None:
     loop.add("web", "node-1")
     loop.minutes(40)
     assert loop.evictions
-    assert all(each.dry_run for each in loop.evictions)
+    assert all(eviction.dry_run for eviction in loop.evictions)
     assert loop.decisions == []
     assert loop.moves == []
     assert loop.state.memory.moves.find_avoided("web", at(60)) == frozenset()

@@ -30,7 +30,7 @@ def test_a_policy_is_sent_to_every_partition() -> None:
     world = World(
         tick(partition=HOME), policy_record(DOCUMENT), partition=HOME, partitions=PARTITIONS
     )
-    keys = [each.key.encode() for each in world.outputs if each.topic == "node-usage"]
+    keys = [output.key.encode() for output in world.outputs if output.topic == "node-usage"]
     assert [check_partition(key, at, PARTITIONS) for at, key in enumerate(keys)] == (
         [None] * PARTITIONS
     )

@@ -64,7 +64,7 @@ def fail_writing_row(patch: Patch) -> None:
 
 
 def fail_encoding_output(patch: Patch) -> None:
-    """What is said of it cannot be encoded."""
+    """Encoding an output for the pod fails."""
 
     def failing(fields: dict[str, Any]) -> bytes:
         if fields.get("pod", {}).get("uid") == POISON:
@@ -93,7 +93,7 @@ def list_poison() -> list[Any]:
 
 def letters(world: World) -> list[tuple[str, str]]:
     """Topic and category of the dead letters."""
-    return [(each.topic, each.category) for each in world.dead_letters]
+    return [(letter.topic, letter.category) for letter in world.dead_letters]
 
 
 def failed_row(world: World) -> FailedClusterRow | None:
@@ -114,7 +114,7 @@ def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
         records = world.log.add(*messages)
         if passed_over:
             del records[1]
-        for batch in [[each] for each in records] if alone else [records]:
+        for batch in [[record] for record in records] if alone else [records]:
             world.apply(batch)
         worlds.append(world)
     hurt, unhurt = worlds
@@ -123,7 +123,7 @@ def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
     row = failed_row(hurt)
     assert row is not None
     assert (len(row.failed_at_ms), row.set_apart) == (1, False)
-    held = [each.stage.clusters[CLUSTER].inventory.node_of_pod for each in worlds]
+    held = [world.stage.clusters[CLUSTER].inventory.node_of_pod for world in worlds]
     assert held[0] == held[1] == dict.fromkeys("pqr", "a")
     del hurt.rows[f"0/{CLUSTER}/failed_clusters/"]
     assert hurt.rows == unhurt.rows
@@ -146,7 +146,7 @@ def test_a_record_that_makes_reading_fail_is_refused(monkeypatch: Patch) -> None
 def test_other_clusters_are_not_affected(monkeypatch: Patch) -> None:
     fail_writing_row(monkeypatch)
     world = World()
-    other = [each.model_copy(update={"cluster": "other"}) for each in (node("a"), request("p"))]
+    other = [item.model_copy(update={"cluster": "other"}) for item in (node("a"), request("p"))]
     world.send_refused(tick(), node("a"), *other, *list_poison())
     assert world.stage.clusters["other"].inventory.node_of_pod == {"p": "a"}
     assert "0/other/reserved_pods/a" in world.rows
@@ -164,12 +164,12 @@ def test_an_old_failure_is_forgotten(monkeypatch: Patch) -> None:
 
 @pytest.fixture
 def inventories() -> Iterator[Callable[[], int]]:
-    """Counts the inventories in memory; Python does not look for cycles of objects meanwhile, so that
-    what is held by them stays."""
+    """Counts the inventories in memory. The garbage collector is off, so inventories in reference
+    cycles are counted as well."""
     gc.collect()
     gc.disable()
     try:
-        yield lambda: sum(isinstance(each, Inventory) for each in gc.get_objects())
+        yield lambda: sum(isinstance(instance, Inventory) for instance in gc.get_objects())
     finally:
         gc.enable()
 
@@ -177,7 +177,7 @@ def inventories() -> Iterator[Callable[[], int]]:
 def test_occasional_failures_of_a_cluster_leak_no_memory(
     monkeypatch: Patch, inventories: Callable[[], int]
 ) -> None:
-    # What pytest keeps of the log holds on to the frames of the failures.
+    # Log records that pytest keeps refer to the frames of the failures.
     monkeypatch.setattr(logging.getLogger("streams.cluster.clusters"), "disabled", True)
     fail_after_half(monkeypatch)
     world = World(tick(), node("a"), metric("a"), request("p"))
@@ -306,7 +306,7 @@ def test_figures_that_fail_are_left_out(monkeypatch: Patch) -> None:
         return compute_figures(state)
 
     monkeypatch.setattr(stage_module, "compute_figures", failing)
-    assert [each.cluster for each in world.stage.figures().clusters] == ["other"]
+    assert [cluster.cluster for cluster in world.stage.figures().clusters] == ["other"]
 
 
 def any_message(draw: random.Random, seconds: int) -> Any:
@@ -388,7 +388,7 @@ def test_a_failed_round_undoes_the_decisions_and_reservations_of_its_tick(
         assert state is not before, "put together again from its rows"
         assert letters(world) == [("clock", "internal")]
         assert list(state.inventory.node_of_pod) == []
-        assert {each.request.pod.uid for each in state.placement.pending} == {"p", "q"}
+        assert {waiting.request.pod.uid for waiting in state.placement.pending} == {"p", "q"}
     rounds_before = len(world.rounds)
     assert set(outcomes(world.send(tick(61)))) == {("p", "placed"), ("q", "placed")}
     assert len(world.rounds) == rounds_before + 1

@@ -1,5 +1,5 @@
-"""What a decision says, and what takes room and gives it back; `test_waiting` and `test_lists` hold
-the rest."""
+"""Content of decisions, and how room is reserved and released. `test_waiting` and `test_lists`
+cover the other cases."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ HOST = "kubernetes.io/hostname"
 WEB = PodSelector(match_labels={"app": "web"})
 NOT_DB = SelectorRequirement(key="app", operator="NotIn", values=("db",))
 
-# --- what a decision says -----------------------------------------------------------------------
+# --- content of decisions -----------------------------------------------------------------------
 
 
 def test_a_placement_names_node_expiry_and_scores() -> None:
@@ -44,17 +44,17 @@ def test_a_placement_names_node_expiry_and_scores() -> None:
         metric("b"),
     )
     world.send(metric("c", cpu=1000))
-    made = only(world.send(request()))
-    assert (made.outcome, made.node, made.attempt) == ("placed", "b", 0)
-    assert made.expires_at_ms == at(300)
-    assert (made.nodes, made.stale_nodes) == (4, 1)
-    assert made.refused_by == {"NodeResourcesFit": 1, "LoadAwareScheduling": 1}
-    assert made.winner is not None
-    assert [(term.plugin, term.weight) for term in made.winner.terms] == [
+    decision = only(world.send(request()))
+    assert (decision.outcome, decision.node, decision.attempt) == ("placed", "b", 0)
+    assert decision.expires_at_ms == at(300)
+    assert (decision.nodes, decision.stale_nodes) == (4, 1)
+    assert decision.refused_by == {"NodeResourcesFit": 1, "LoadAwareScheduling": 1}
+    assert decision.winner is not None
+    assert [(term.plugin, term.weight) for term in decision.winner.terms] == [
         ("OverutilizationRisk", 1),
     ]
-    assert [each.node for each in made.runners_up] == ["c"]
-    assert (made.reasons, made.message) == ((), "")
+    assert [node.node for node in decision.runners_up] == ["c"]
+    assert (decision.reasons, decision.message) == ((), "")
 
 
 def test_a_waiting_decision_counts_nodes_by_reason() -> None:
@@ -62,12 +62,12 @@ def test_a_waiting_decision_counts_nodes_by_reason() -> None:
     world.send(tick(180), *(node(name) for name in "abcde"))
     world.send(*(metric(name, cpu=7000, seconds=180) for name in "abc"))
     world.send(metric("d", seconds=0), metric("e", seconds=0))
-    made = only(world.send(request()))
-    assert made.message == "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"
-    assert (made.outcome, made.attempt, made.retry_after_ms) == ("waiting", 1, 1000)
-    assert (made.nodes, made.stale_nodes) == (5, 2)
-    assert made.refused_by == {"LoadAwareScheduling": 5}
-    assert [(each.nodes, each.reason) for each in made.reasons] == [
+    decision = only(world.send(request()))
+    assert decision.message == "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"
+    assert (decision.outcome, decision.attempt, decision.retry_after_ms) == ("waiting", 1, 1000)
+    assert (decision.nodes, decision.stale_nodes) == (5, 2)
+    assert decision.refused_by == {"LoadAwareScheduling": 5}
+    assert [(reason.nodes, reason.reason) for reason in decision.reasons] == [
         (3, "node(s) cpu usage exceed threshold"),
         (2, "node(s) nodeMetric expired"),
     ]
@@ -75,18 +75,18 @@ def test_a_waiting_decision_counts_nodes_by_reason() -> None:
 
 def test_reservations_count_like_usage() -> None:
     world = World(tick(), node(cpu="32"), metric(cpu=20_000), policy_record("whenOverloaded: wait"))
-    made = world.send(*(request(pod(f"p{number}", cpu="2")) for number in range(6)))
+    decisions = world.send(*(request(pod(f"p{number}", cpu="2")) for number in range(6)))
     # Each counts 1.7 cores from its placement on: three bring the node to 25.1 of 32, above 75 %.
-    assert [each.outcome for each in made] == ["placed"] * 3 + ["waiting"] * 3
+    assert [decision.outcome for decision in decisions] == ["placed"] * 3 + ["waiting"] * 3
 
 
 def test_a_pod_goes_to_the_best_node_when_all_are_overloaded() -> None:
     world = World(tick(), node("a"), node("b"), node("full", cpu="100m"))
     world.send(metric("a", cpu=7900), metric("b", cpu=6500), metric("full"))
-    made = only(world.send(request()))
-    assert (made.outcome, made.node) == ("placed", "b")
-    assert made.refused_by == {"NodeResourcesFit": 1, "LoadAwareScheduling": 2}
-    assert made.message == (
+    decision = only(world.send(request()))
+    assert (decision.outcome, decision.node) == ("placed", "b")
+    assert decision.refused_by == {"NodeResourcesFit": 1, "LoadAwareScheduling": 2}
+    assert decision.message == (
         "no node passes every filter (2 nodes: cpu usage exceed threshold; 1 node: Insufficient "
         "cpu); placed on the best node that remains"
     )
@@ -130,14 +130,14 @@ def test_a_running_pod_keeps_away_the_pods_that_its_required_anti_affinity_selec
     if restarts:
         world.restart()
     pods = [pod(f"w{number}", cpu="7", labels={"app": "web"}) for number in range(3)]
-    made = world.send(*(request(each) for each in pods))
-    taken = sorted(each.node for each in made if each.node)
-    assert taken == [name for name in "abc" if name not in kept_away]
+    decisions = world.send(*(request(pod) for pod in pods))
+    node_names = sorted(decision.node for decision in decisions if decision.node)
+    assert node_names == [name for name in "abc" if name not in kept_away]
     if kept_away:
-        assert made[0].refused_by == {"InterPodAffinity": len(kept_away)}
+        assert decisions[0].refused_by == {"InterPodAffinity": len(kept_away)}
     world.send(lifecycle("deleted", holder, "a"))
-    made = world.send(tick(60))
-    assert sorted(each.node for each in made if each.node) == kept_away
+    decisions = world.send(tick(60))
+    assert sorted(decision.node for decision in decisions if decision.node) == kept_away
 
 
 def test_a_pod_that_many_terms_may_select_is_kept_away_by_all_of_them(
@@ -145,9 +145,9 @@ def test_a_pod_that_many_terms_may_select_is_kept_away_by_all_of_them(
 ) -> None:
     monkeypatch.setattr(pod_index, "COMPARED_MAX", 1)
     world = World(tick(), node())
-    wanted = SelectorRequirement(key="tier", operator="Exists")
+    exists = SelectorRequirement(key="tier", operator="Exists")
     for number in range(2):
-        selector = PodSelector(match_labels={"app": "web"}, match_expressions=(wanted,) * number)
+        selector = PodSelector(match_labels={"app": "web"}, match_expressions=(exists,) * number)
         holder = keeping_away(f"h{number}", selector=selector)
         world.send(lifecycle("running", holder, "node-1"))
     assert outcomes(world.send(request(pod("w", labels={"app": "web"})))) == [("w", "waiting")]
@@ -183,8 +183,8 @@ def test_room_nominated_by_another_scheduler_is_not_used(restarts: bool) -> None
     assert placed.node == "b"
     world.send(outcome(placed, "done"))
     assert outcomes(world.send(request(big_pod("q")), tick(9999))) == [("q", "waiting")] * 2
-    made = world.send(lifecycle("changed", theirs.model_copy(update={"nominated_node": "b"})))
-    assert [(each.pod.uid, each.node) for each in made] == [("q", "a")]
+    decisions = world.send(lifecycle("changed", theirs.model_copy(update={"nominated_node": "b"})))
+    assert [(decision.pod.uid, decision.node) for decision in decisions] == [("q", "a")]
 
 
 @pytest.mark.parametrize("end", ["unnominated", "deleted", "bound elsewhere", "unlisted"])
@@ -195,14 +195,14 @@ def test_nominated_room_ends_with_the_nomination(end: str) -> None:
     world.send(request(big_pod("p")))
     match end:
         case "unnominated":
-            made = world.send(lifecycle("changed", theirs))
+            decisions = world.send(lifecycle("changed", theirs))
         case "deleted":
-            made = world.send(lifecycle("deleted", theirs))
+            decisions = world.send(lifecycle("deleted", theirs))
         case "bound elsewhere":
-            made = world.send(lifecycle("bound", theirs, "b"))
+            decisions = world.send(lifecycle("bound", theirs, "b"))
         case _:
-            made = world.full_list("pod-lifecycle", lifecycle("seen", big_pod("p")))
-    assert [(each.pod.uid, each.node) for each in made] == [("p", "a")]
+            decisions = world.full_list("pod-lifecycle", lifecycle("seen", big_pod("p")))
+    assert [(decision.pod.uid, decision.node) for decision in decisions] == [("p", "a")]
 
 
 def test_nominated_room_becomes_that_of_the_bound_pod() -> None:
@@ -219,10 +219,9 @@ def test_a_pod_rejected_by_the_kubelet_releases_its_room(confirmed: bool) -> Non
     if confirmed:
         world.send(outcome(placed, "done"), lifecycle("bound", big_pod("p"), "a"))
     failed = big_pod("p", phase="Failed", failure="OutOfcpu")
-    made = world.send(lifecycle("finished", failed, "a"))
-    assert [(each.outcome, each.node, each.rejected, each.message) for each in made] == [
-        ("withdrawn", "a", "OutOfcpu", "the kubelet of a rejected the pod: OutOfcpu")
-    ]
+    end = only(world.send(lifecycle("finished", failed, "a")))
+    assert (end.outcome, end.node, end.rejected) == ("withdrawn", "a", "OutOfcpu")
+    assert end.message == "the kubelet of a rejected the pod: OutOfcpu"
     assert only(world.send(request(big_pod("replacement")))).node == "a"
     assert (
         world.send(lifecycle("finished", big_pod("other", phase="Failed", failure="Evicted"), "a"))
@@ -232,9 +231,9 @@ def test_a_pod_rejected_by_the_kubelet_releases_its_room(confirmed: bool) -> Non
 
 def test_a_pod_with_an_unsupported_requirement_is_refused_by_its_name() -> None:
     world = World(tick(), node())
-    made = only(world.send(request(pod(unsupported=("topology spread",)))))
-    assert made.outcome == "refused"
-    assert made.message == "the pod requires topology spread, which loadstream does not evaluate"
+    answer = only(world.send(request(pod(unsupported=("topology spread",)))))
+    assert answer.outcome == "refused"
+    assert answer.message == "the pod requires topology spread, which loadstream does not evaluate"
     assert world.waiting == []
 
 
@@ -247,9 +246,9 @@ def test_requests_that_come_before_the_first_tick_are_decided_at_it() -> None:
         world.send(node(), request("a"), request(pod("b", unsupported=("x",))), request("c")) == []
     )
     assert world.send(request("c", withdrawn=True)) == []
-    made = world.send(tick(5))
-    assert outcomes(made) == [("a", "placed"), ("b", "refused")]
-    assert {each.decided_at_ms for each in made} == {at(5)}
+    decisions = world.send(tick(5))
+    assert outcomes(decisions) == [("a", "placed"), ("b", "refused")]
+    assert {decision.decided_at_ms for decision in decisions} == {at(5)}
 
 
 def test_requests_from_before_the_first_tick_are_decided_in_order(
@@ -258,7 +257,7 @@ def test_requests_from_before_the_first_tick_are_decided_in_order(
     monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 7)
     world = World(node(), *(request(name) for name in "abcdef"), request("a"))
     assert outcomes(world.send(tick(0))) == [("a", "placed"), ("b", "placed")]
-    # What comes meanwhile waits its turn, and takes the backlog two further.
+    # A new request joins the backlog, and two older requests are decided.
     assert outcomes(world.send(request("g"))) == [("c", "placed"), ("d", "placed")]
     world.restart()
     assert outcomes(world.send(tick(1))) == [("e", "placed"), ("f", "placed")]
@@ -272,9 +271,9 @@ def test_a_backlog_leaves_waiting_pods_half_of_each_tick(
     monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 8)
     world = World(*(request(name) for name in "abcd"))
     assert outcomes(world.send(tick(0))) == [("a", "waiting"), ("b", "waiting")]
-    made = world.send(node(), tick(1))
-    assert outcomes(made)[:2] == [("c", "waiting"), ("d", "waiting")]
-    assert outcomes(made)[2:4] == [("a", "placed"), ("b", "placed")]
+    decisions = world.send(node(), tick(1))
+    assert outcomes(decisions)[:2] == [("c", "waiting"), ("d", "waiting")]
+    assert outcomes(decisions)[2:4] == [("a", "placed"), ("b", "placed")]
 
 
 def test_reservations_that_end_at_once_end_over_several_ticks(
@@ -283,11 +282,11 @@ def test_reservations_that_end_at_once_end_over_several_ticks(
     world = World(tick(), node(), policy_record("reservationSeconds: 5"))
     world.send(*(request(name) for name in "abc"))
     monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 8)
-    assert [each for each in outcomes(world.send(tick(6))) if each[1] == "expired"] == [
+    assert [outcome for outcome in outcomes(world.send(tick(6))) if outcome[1] == "expired"] == [
         ("a", "expired")
     ]
     world.restart()
-    assert [each for each in outcomes(world.send(tick(7))) if each[1] == "expired"] == [
+    assert [outcome for outcome in outcomes(world.send(tick(7))) if outcome[1] == "expired"] == [
         ("b", "expired")
     ]
 
@@ -315,8 +314,8 @@ def test_a_decision_reserves_room_until_the_pod_ends() -> None:
 def test_a_withdrawn_request_releases_its_room() -> None:
     world = World(tick(), node())
     world.send(request(big_pod("first")))
-    made = only(world.send(request(big_pod("first"), withdrawn=True)))
-    assert (made.outcome, made.node) == ("withdrawn", "node-1")
+    decision = only(world.send(request(big_pod("first"), withdrawn=True)))
+    assert (decision.outcome, decision.node) == ("withdrawn", "node-1")
     assert only(world.send(request(big_pod("second")))).outcome == "placed"
 
 
@@ -324,9 +323,9 @@ def test_a_withdrawn_request_releases_its_room() -> None:
 def test_a_binding_that_fails_is_tried_again_after_its_own_back_off(result: Any) -> None:
     world = World(tick(), node(), tick(50))
     first = only(world.send(request(big_pod("p"))))
-    made = only(world.send(outcome(first, result, "conflict")))
-    assert (made.outcome, made.attempt, made.retry_after_ms) == ("waiting", 1, 1000)
-    assert made.message == f"binding to node-1 {result}: conflict"
+    decision = only(world.send(outcome(first, result, "conflict")))
+    assert (decision.outcome, decision.attempt, decision.retry_after_ms) == ("waiting", 1, 1000)
+    assert decision.message == f"binding to node-1 {result}: conflict"
     (again,) = world.state.placement.pending
     assert again.request.requested_at_ms == request().requested_at_ms
     assert world.send(tick(50)) == []
@@ -339,43 +338,43 @@ def test_a_request_ends_when_a_binding_finds_that_its_pod_is_gone() -> None:
     world = World(tick(), node(), tick(50))
     world.send(lifecycle("deleted", big_pod("p")))
     first = only(world.send(request(big_pod("p"))))  # it comes after its pod has gone
-    made = only(world.send(outcome(first, "failed", pod_gone=True)))
-    assert (made.outcome, made.node) == ("withdrawn", "node-1")
-    assert made.message == "the pod no longer exists"
+    decision = only(world.send(outcome(first, "failed", pod_gone=True)))
+    assert (decision.outcome, decision.node) == ("withdrawn", "node-1")
+    assert decision.message == "the pod no longer exists"
     assert world.waiting == []
     assert only(world.send(request(big_pod("another")))).outcome == "placed", (
         "its room is given back"
     )
-    assert {each.pod.uid for each in world.send(tick(51), tick(5000))} == {"another"}
+    assert {decision.pod.uid for decision in world.send(tick(51), tick(5000))} == {"another"}
 
 
 def test_a_late_report_that_the_pod_is_gone_ends_its_waiting() -> None:
     world = World(tick(), node(), tick(50))
     first = only(world.send(request(big_pod("p"))))
     assert only(world.send(outcome(first, "failed"))).outcome == "waiting"
-    made = only(world.send(outcome(first, "failed", pod_gone=True)))
-    assert (made.pod.uid, made.outcome) == ("p", "withdrawn")
+    decision = only(world.send(outcome(first, "failed", pod_gone=True)))
+    assert (decision.pod.uid, decision.outcome) == ("p", "withdrawn")
     assert world.waiting == []
 
 
 def test_repeated_binding_failures_increase_the_back_off_up_to_its_limit() -> None:
     world = World(tick(), node(), policy_record("maxBackoffSeconds: 10"))
-    made, now, waits = only(world.send(request())), 0.0, []
+    decision, now, waits = only(world.send(request())), 0.0, []
     for number in range(6):
-        failed = only(world.send(outcome(made, "failed")))
+        failed = only(world.send(outcome(decision, "failed")))
         assert failed.retry_after_ms is not None
         waits.append(failed.retry_after_ms)
         now += failed.retry_after_ms / 1000
         if number == 3:
             world.restart()
-        made = only(world.send(tick(now)))
+        decision = only(world.send(tick(now)))
     assert waits == [1000, 2000, 4000, 8000, 10_000, 10_000]
 
 
 def test_a_dry_binding_releases_its_room_and_ends_the_request() -> None:
     world = World(tick(), node())
-    made = only(world.send(request(big_pod("p"))))
-    assert world.send(outcome(made, "dry")) == []
+    decision = only(world.send(request(big_pod("p"))))
+    assert world.send(outcome(decision, "dry")) == []
     assert world.waiting == []
     assert only(world.send(request(big_pod("q")))).outcome == "placed"
 
@@ -393,11 +392,9 @@ def test_a_reservation_that_nobody_confirms_expires_and_the_pod_waits_again() ->
     world = World(tick(), node())
     world.send(request(big_pod("p")))
     assert world.send(tick(299.999)) == []
-    made = only(world.send(tick(300)))
-    assert (made.outcome, made.node) == ("expired", "node-1")
-    assert (
-        made.message == "the reservation on node-1 was not confirmed in time; the pod waits again"
-    )
+    end = only(world.send(tick(300)))
+    assert (end.outcome, end.node) == ("expired", "node-1")
+    assert end.message == "the reservation on node-1 was not confirmed in time; the pod waits again"
     again = only(world.send(tick(301)))
     assert (again.outcome, again.attempt, again.expires_at_ms) == ("placed", 1, at(601))
 
@@ -421,16 +418,16 @@ def test_the_lifecycle_of_a_pod_on_its_node_confirms_the_reservation(event: str)
 def test_a_pod_bound_by_another_scheduler_stops_waiting() -> None:
     world = World(tick())
     world.send(request())
-    made = only(world.send(lifecycle("bound", pod(), "elsewhere")))
-    assert (made.outcome, made.node) == ("withdrawn", "elsewhere")
-    assert made.message == "the pod was bound to elsewhere, where it had no reservation"
+    decision = only(world.send(lifecycle("bound", pod(), "elsewhere")))
+    assert (decision.outcome, decision.node) == ("withdrawn", "elsewhere")
+    assert decision.message == "the pod was bound to elsewhere, where it had no reservation"
 
 
 def test_a_second_request_of_a_pod_that_has_its_node_is_not_answered() -> None:
     world = World(tick(), node())
-    made = only(world.send(request()))
+    decision = only(world.send(request()))
     assert world.send(request()) == []
-    world.send(outcome(made, "done"))
+    world.send(outcome(decision, "done"))
     assert world.send(request()) == []
 
 

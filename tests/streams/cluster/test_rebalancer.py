@@ -1,4 +1,4 @@
-"""When rounds are made, what they say, and that neither a restart nor the order of nodes matters."""
+"""Times and contents of rounds, independent of restarts and of the order of nodes."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -48,16 +48,16 @@ def cluster(*, hot: int = 1, calm: int = 2, pods: int = 3, document: str = POLIC
     world.send(*(node(name, cpu="10") for name in names))
     for name in names:
         here = [pod(f"{name}-pod-{n}") for n in range(pods if name.startswith("hot") else 0)]
-        world.send(*(lifecycle("running", each, name) for each in here))
+        world.send(*(lifecycle("running", member, name) for member in here))
     report(world, 0)
     return world
 
 
 def report(world: World, seconds: int) -> None:
     """Every node reports."""
-    for name, known in sorted(world.state.inventory.nodes.items()):
+    for name, host in sorted(world.state.inventory.nodes.items()):
         used = 9_000 if name.startswith("hot") else 1_000
-        each_uses = min(2_000, used // max(1, len(known.held)))
+        each_uses = min(2_000, used // max(1, len(host.held)))
         shares = tuple(
             PodMetric(
                 namespace=held.pod.namespace,
@@ -65,7 +65,7 @@ def report(world: World, seconds: int) -> None:
                 usage={"cpu": each_uses, "memory": 0},
                 priority_class="koord-prod",
             )
-            for held in known.held.values()
+            for held in host.held.values()
         )
         system = {"cpu": used - each_uses * len(shares), "memory": 0}
         world.send(metric(name, cpu=used, seconds=seconds, pods=shares, system_usage=system))
@@ -74,7 +74,7 @@ def report(world: World, seconds: int) -> None:
 def test_one_round_is_made_in_each_interval_however_often_the_clock_ticks() -> None:
     world = cluster()
     world.send(*map(tick, range(1, 61)))
-    times = [each.decided_at_ms for each in world.rounds]
+    times = [record.decided_at_ms for record in world.rounds]
     assert len(times) == 7
     assert all(later - earlier == 10_000 for earlier, later in pairwise(times[1:]))
 
@@ -90,7 +90,7 @@ def test_one_round_follows_an_outage() -> None:
 def test_pods_leave_a_hot_node_in_the_configured_round_and_the_record_explains_it() -> None:
     world = cluster()
     world.send(*map(tick, range(1, 25)))
-    first, second_round = [each for each in world.rounds if each.pools[0].hot][:2]
+    first, second_round = [record for record in world.rounds if record.pools[0].hot][:2]
     assert first.pools[0].hot[0].gate == "hot for 1 of 2 rounds in a row"
     assert not any(pool.leaving for pool in first.pools)
     (pool,) = second_round.pools
@@ -99,10 +99,10 @@ def test_pods_leave_a_hot_node_in_the_configured_round_and_the_record_explains_i
     assert pool.nodes["high"] == 1
     assert hot.readings["cpu"].used == 9_000
     assert hot.readings["cpu"].limit == 6_000
-    left = [each for each in hot.pods if not each.gate]
-    assert {each.target for each in left} <= {"calm-0", "calm-1"}
+    leaving = [pod for pod in hot.pods if not pod.gate]
+    assert {pod.target for pod in leaving} <= {"calm-0", "calm-1"}
     commands = world.evictions
-    assert {each.migration_id for each in left} == {each.migration_id for each in commands}
+    assert {pod.migration_id for pod in leaving} == {command.migration_id for command in commands}
 
 
 @pytest.mark.parametrize("listed", [False, True], ids=["event", "list"])
@@ -126,7 +126,7 @@ def test_a_paused_cluster_reports_that_it_makes_no_rounds() -> None:
     world = cluster()
     world.send(policy_record(POLICY, paused=True))
     world.send(*map(tick, range(1, 40)))
-    assert {each.gate for each in world.rounds[1:]} == {"the cluster is paused"}
+    assert {record.gate for record in world.rounds[1:]} == {"the cluster is paused"}
     assert world.evictions == []
 
 
@@ -138,9 +138,9 @@ def test_a_round_record_is_bounded_and_counts_omissions() -> None:
     (pool,) = world.rounds[-1].pools
     assert len(pool.hot) == HOT_NODES_MAX
     assert pool.hot_left_out == 7
-    assert all(len(each.pods) <= PODS_PER_NODE_MAX for each in pool.hot)
-    looked = [each for each in pool.hot if each.pods_left_out]
-    assert all(len(each.pods) == PODS_PER_NODE_MAX for each in looked)
+    assert all(len(hot.pods) <= PODS_PER_NODE_MAX for hot in pool.hot)
+    looked = [hot for hot in pool.hot if hot.pods_left_out]
+    assert all(len(hot.pods) == PODS_PER_NODE_MAX for hot in looked)
 
 
 def test_preparing_a_round_does_not_change_its_result() -> None:
@@ -162,16 +162,16 @@ def test_a_waiting_migration_is_aborted_when_its_node_has_cooled() -> None:
     world.send(*map(tick, range(1, 25)))
     assert len(world.evictions) == 1
     assert len(world.state.migrations.lifecycle.registry) == 2
-    for name, known in world.state.inventory.nodes.items():
+    for name, host in world.state.inventory.nodes.items():
         share = tuple(
             PodMetric(namespace="default", name=held.pod.name, usage={"cpu": 100, "memory": 0})
-            for held in known.held.values()
+            for held in host.held.values()
         )
         world.send(
             metric(name, cpu=900, seconds=25, pods=share, system_usage={"cpu": 600, "memory": 0})
         )
     world.send(*map(tick, range(25, 40)))
-    (ended,) = [each for each in world.migrations if each.reason == "NodeCooled"]
+    (ended,) = [migration for migration in world.migrations if migration.reason == "NodeCooled"]
     assert ended.message == "node hot-0 is no longer hot: cpu 9.00 %, not above 60.00 %"
 
 
@@ -181,17 +181,17 @@ def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
 ) -> None:
     monkeypatch.setattr(rebalancer, "REFRESHED_PER_TICK_MAX", 2)
     world = cluster(hot=2, calm=6)
-    # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
+    # Nothing is prepared before the first of these ticks, and eight nodes take four ticks.
     rounds_at: list[int] = []
     packed: list[int] = []
-    taken = count_calls(monkeypatch, node_arrays.NodeFigures, "take")
+    takes = count_calls(monkeypatch, node_arrays.NodeFigures, "take")
     for second in (100, 101, 102, 103, 104, 105, 106):
         if restarts:
             world.restart()
-        taken.clear()
+        takes.clear()
         world.rounds.clear()
         world.send(tick(second))
-        packed.append(taken.total())
+        packed.append(takes.total())
         if world.rounds:
             rounds_at.append(second)
     assert rounds_at == [104]
@@ -205,16 +205,16 @@ def test_a_batch_pod_is_evicted_at_the_peak_within_all_limits_without_reserved_r
         "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
     )
     world = cluster(calm=0, document=peak)
-    # Room would be held for what replaces them: of an owner, and of a scheduler that takes part.
+    # The pods have an owner and a participating scheduler, so replacements could have reservations.
     owner = controlled_by("batch")
     of_owner: dict[str, Any] = {"owners": owner, "scheduler": "koord-scheduler", "ready": True}
     batch = [pod(f"batch-{n}", priority=5_500, **of_owner) for n in range(2)]
-    world.send(*(lifecycle("running", each, "hot-0") for each in batch))
+    world.send(*(lifecycle("running", member, "hot-0") for member in batch))
     for seconds in (20, 40, 60):
         report(world, seconds)
         world.send(tick(seconds))
     commands = world.evictions
-    assert [each.pod.name for each in commands] == ["batch-0"]
+    assert [command.pod.name for command in commands] == ["batch-0"]
     assert "evictWithoutTarget" in commands[0].reason
 
 
@@ -229,23 +229,23 @@ migration: {schedulerNames: [loadstream]}
 
 
 def by_risk() -> World:
-    """A node whose pods make it hot for sure, and a calm one; an owner of four."""
+    """An overloaded node and a calm node; all four pods have the same owner."""
     world = World(tick(), policy_record(BY_RISK))
     world.send(node("calm", cpu="10"), node("risky", cpu="10"))
     owner = controlled_by("web")
     for number, name in enumerate(("risky", "risky", "risky", "calm")):
-        made = pod(f"web-{number}", cpu="2500m", owners=owner, scheduler="loadstream", ready=True)
-        world.send(lifecycle("running", made, name))
+        web = pod(f"web-{number}", cpu="2500m", owners=owner, scheduler="loadstream", ready=True)
+        world.send(lifecycle("running", web, name))
     return world
 
 
 def measured_by_risk(world: World, seconds: int) -> None:
     """Every pod uses 2,900 millicores."""
-    for name, known in sorted(world.state.inventory.nodes.items()):
+    for name, host in sorted(world.state.inventory.nodes.items()):
         usage = {"cpu": 2_900, "memory": 0}
         pods = tuple(
             PodMetric(namespace=held.pod.namespace, name=held.pod.name, usage=usage)
-            for held in known.held.values()
+            for held in host.held.values()
             if held.expires_at_ms is None
         )
         whole = 2_900 * len(pods) + 300
@@ -270,17 +270,17 @@ def test_a_move_by_risk_reserves_room_and_its_command_names_the_costs() -> None:
     assert commands[0].node == "risky"
     assert commands[0].trigger == "rebalance"
     assert "at risk of overutilization: its cost" in commands[0].reason
-    began = next(each for each in world.rounds if any(pool.leaving for pool in each.pools))
+    began = next(record for record in world.rounds if any(pool.leaving for pool in record.pools))
     (pool,) = began.pools
     (hot,) = pool.hot
-    left = next(each for each in hot.pods if not each.gate)
-    assert (pool.pool, left.target, left.pod.uid) == (
+    leaving = next(pod for pod in hot.pods if not pod.gate)
+    assert (pool.pool, leaving.target, leaving.pod.uid) == (
         "OverutilizationRisk",
         "calm",
         commands[0].pod.uid,
     )
-    assert left.costs is not None
-    assert hot.cost == left.costs.source_before > left.costs.source_after
+    assert leaving.costs is not None
+    assert hot.cost == leaving.costs.source_before > leaving.costs.source_after
     row = world.state.migrations.lifecycle.registry.find_by_pod(commands[0].pod.uid)
     assert row is not None
     assert (row.target_node, row.pool) == ("calm", "OverutilizationRisk")
@@ -297,14 +297,14 @@ def risky_nodes(pods: Mapping[str, str], *, ported: str = "", migration: str = "
     for name, uids in pods.items():
         for uid in uids:
             ports = (HostPort(port=8080),) if uid in ported else ()
-            made = pod(
+            member = pod(
                 uid,
                 containers=(Container(requests={"cpu": "2500m"}, host_ports=ports),),
                 owners=controlled_by(f"owner-{uid}"),
                 scheduler="loadstream",
                 ready=True,
             )
-            world.send(lifecycle("running", made, name))
+            world.send(lifecycle("running", member, name))
     return world
 
 
@@ -335,15 +335,14 @@ def test_a_node_below_its_thresholds_stops_counting_as_hot(compat: str) -> None:
 
 
 def test_a_move_by_risk_fails_when_its_target_refuses_the_pod() -> None:
-    """Two pods are to go to the calm node, which has their host port once; the third node would be
-    as hot as those that they leave."""
+    """Both pods with the host port are to go to the calm node: the node `other` would become hot."""
     world = risky_nodes(
         {"risky-1": "abc", "risky-2": "def", "other": "gh", "calm": ""}, ported="ad"
     )
     tick_by_risk(world, 0, 900)
     states = world.migrations
-    assert {each.target_node for each in states} == {"calm"}
-    stays = next(each for each in states if each.phase == "Failed")
+    assert {state.target_node for state in states} == {"calm"}
+    stays = next(state for state in states if state.phase == "Failed")
     assert (stays.pod.uid, stays.reason) == ("d", "Unschedulable")
     assert stays.message == "calm no longer accepts the pod; the next round makes another plan"
 
@@ -351,7 +350,7 @@ def test_a_move_by_risk_fails_when_its_target_refuses_the_pod() -> None:
 def test_a_node_at_risk_has_not_cooled_although_its_pods_were_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One of three nodes at risk has its turn in each round; nobody carries out the commands."""
+    """Each round compares the pods of one of three nodes at risk; no command is carried out."""
     monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
     world = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
     without_turn = 0
@@ -394,11 +393,11 @@ NO_HOT_NODES: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("given", NO_HOT_NODES.values(), ids=NO_HOT_NODES)
-def test_no_node_counts_as_hot_after_a_round_that_finds_none(given: list[Any]) -> None:
+@pytest.mark.parametrize("messages", NO_HOT_NODES.values(), ids=NO_HOT_NODES)
+def test_no_node_counts_as_hot_after_a_round_that_finds_none(messages: list[Any]) -> None:
     world = at_risk()
     before = len(world.rounds)
-    world.send(*given)
+    world.send(*messages)
     assert compute_figures(world.state).hot_nodes == 3
     world.send(*map(tick, range(430, 550, 10)))
     assert len(world.rounds) > before
@@ -425,7 +424,7 @@ def test_a_waiting_move_by_risk_is_aborted_when_its_node_is_safe() -> None:
         if second % 60 == 0:
             measured_by_risk(world, second)
         world.send(tick(second))
-        waiting = [each for each in world.state.migrations.lifecycle.registry if not each.attempts]
+        waiting = [row for row in world.state.migrations.lifecycle.registry if not row.attempts]
         if waiting:
             break
     (row,) = waiting
@@ -434,7 +433,7 @@ def test_a_waiting_move_by_risk_is_aborted_when_its_node_is_safe() -> None:
         if held is not None and uid != row.pod.uid:
             world.send(lifecycle("deleted", held[1].pod, row.source_node))
     tick_by_risk(world, second + 10, second + 130)
-    ended = [each for each in world.migrations if each.migration_id == row.migration_id][-1]
+    ended = [status for status in world.migrations if status.migration_id == row.migration_id][-1]
     assert (ended.phase, ended.reason) == ("Aborted", "NodeCooled")
     assert ended.message == (
         f"node {row.source_node} is no longer at risk: it costs less than a move must gain"

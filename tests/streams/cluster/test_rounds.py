@@ -27,9 +27,9 @@ def recorded(outcome: RoundOutcome) -> RebalanceRound:
     cause = Cause(CLUSTER, "clock", 0, 0, 1_795_000_000_000, build_as_of(0, {}))
     record = build_round(cause, outcome, {}, dry_run=True)
     assert len(encode_fields(record.fields)) <= VALUE_BYTES_MAX
-    made = read_message(record)
-    assert isinstance(made, RebalanceRound)
-    return made
+    message = read_message(record)
+    assert isinstance(message, RebalanceRound)
+    return message
 
 
 def judged(document: str) -> RoundWorld:
@@ -96,8 +96,8 @@ def test_verdicts_that_a_record_has_no_room_for_are_counted() -> None:
         )
         for number in range(HOT_NODES_MAX + 1)
     ]
-    (made,) = recorded(world.outcome).pools
-    assert len(made.hot) == HOT_NODES_MAX
-    assert len(made.hot[0].pods) == PODS_PER_NODE_MAX
-    assert {len(each.pods) + each.pods_left_out for each in made.hot} == {30}
-    assert made.hot[-1].pods == ()
+    (pool_record,) = recorded(world.outcome).pools
+    assert len(pool_record.hot) == HOT_NODES_MAX
+    assert len(pool_record.hot[0].pods) == PODS_PER_NODE_MAX
+    assert {len(node.pods) + node.pods_left_out for node in pool_record.hot} == {30}
+    assert pool_record.hot[-1].pods == ()

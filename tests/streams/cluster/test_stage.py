@@ -40,10 +40,10 @@ YEAR_S = 365 * 86_400
 
 def test_a_request_is_answered_with_a_node() -> None:
     world = World()
-    made = only(world.send(tick(), node(), metric(cpu=1000), request()))
-    assert (made.outcome, made.node, made.pod.uid) == ("placed", "node-1", "pod-1")
-    assert made.decided_at_ms == START_MS
-    assert made.as_of.offsets == {
+    decision = only(world.send(tick(), node(), metric(cpu=1000), request()))
+    assert (decision.outcome, decision.node, decision.pod.uid) == ("placed", "node-1", "pod-1")
+    assert decision.decided_at_ms == START_MS
+    assert decision.as_of.offsets == {
         "clock": 0,
         "node-state": 0,
         "node-metrics": 0,
@@ -122,16 +122,16 @@ def test_one_cluster_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_far_future_clock_does_not_stop_decisions() -> None:
     world = World()
     latest_ms = 4_102_444_800_000
-    made = only(world.send(ClockTick(partition=0, now_ms=latest_ms), node(), request()))
-    assert made.outcome == "placed"
-    assert made.expires_at_ms == latest_ms
+    decision = only(world.send(ClockTick(partition=0, now_ms=latest_ms), node(), request()))
+    assert decision.outcome == "placed"
+    assert decision.expires_at_ms == latest_ms
 
 
 # --- put together from rows ---------------------------------------------------------------------
 
 
 def _refused(record: InputRecord, own_s: float) -> InputRecord:
-    """The record as a worker marks it whose clock shows this second."""
+    """The record, marked as refused by a worker with this clock."""
     return replace(record, refused_at_ms=at(own_s))
 
 
@@ -182,8 +182,8 @@ def test_a_stage_without_tables_gives_the_same_outputs_and_no_rows() -> None:
 
 def test_a_row_that_cannot_be_read_is_named() -> None:
     cluster = encode(ClusterRow(cluster=CLUSTER))
-    own = encode(PartitionRow(partition=0))
-    rows = {"0//partitions/": own, "0/test/clusters/": cluster, "0/test/nodes/node-1": b"{"}
+    row = encode(PartitionRow(partition=0))
+    rows = {"0//partitions/": row, "0/test/clusters/": cluster, "0/test/nodes/node-1": b"{"}
     with pytest.raises(DamagedTable, match="row 0/test/nodes/node-1: cannot be read"):
         ClusterStage.restore(0, 1, rows)
 
@@ -196,8 +196,8 @@ def test_a_row_that_cannot_be_read_is_named() -> None:
     ],
 )
 def test_a_row_with_a_wrong_key_is_refused(key: str, complaint: str) -> None:
-    own = encode(PartitionRow(partition=0))
-    rows = {"0//partitions/": own, key: encode(ClusterRow(cluster=CLUSTER))}
+    row = encode(PartitionRow(partition=0))
+    rows = {"0//partitions/": row, key: encode(ClusterRow(cluster=CLUSTER))}
     with pytest.raises(DamagedTable, match=f"row {key}: {complaint}"):
         ClusterStage.restore(0, 1, rows)
 
@@ -206,7 +206,7 @@ def test_a_row_with_a_wrong_key_is_refused(key: str, complaint: str) -> None:
 
 
 def messages() -> SearchStrategy[tuple[str, Any]]:
-    """Whatever the published schemas of the inputs allow."""
+    """Messages that the published input schemas allow."""
     return st.one_of(
         [
             st.tuples(st.just(topic), payloads(TOPIC_BY_NAME[topic].message))
@@ -241,7 +241,7 @@ def test_an_output_that_is_too_large_becomes_a_dead_letter(
     for module in (stage_module, records_module):
         monkeypatch.setattr(module, "VALUE_BYTES_MAX", 300)
     log, stage = Log(), ClusterStage(0, 1)
-    records = [log.record(each) for each in (tick(), node("a"), request("p"))]
+    records = [log.record(message) for message in (tick(), node("a"), request("p"))]
     result = stage.apply(records)
     assert result.outputs == ()
     (letter,) = result.dead_letters

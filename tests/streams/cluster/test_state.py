@@ -27,7 +27,7 @@ def test_a_metric_from_the_future_is_refused(seconds: float, refused: bool) -> N
     world = World(tick(), node("other"))
     letters = world.send_refused(metric(seconds=seconds))
     assert len(letters) == refused
-    assert all(each.reason.startswith("node node-1: updated_at_ms is ") for each in letters)
+    assert all(letter.reason.startswith("node node-1: updated_at_ms is ") for letter in letters)
     assert ("node-1" in world.state.inventory.nodes) is not refused
 
 
@@ -89,7 +89,7 @@ def test_metrics_of_a_clock_that_was_set_back_are_not_late() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "said"),
+    ("column", "text"),
     [
         (
             {"minutes": (5, 5, 5)},
@@ -100,7 +100,7 @@ def test_metrics_of_a_clock_that_was_set_back_are_not_late() -> None:
     ],
 )
 def test_a_metric_with_lifetimes_of_other_pods_changes_nothing(
-    column: dict[str, Any], said: str
+    column: dict[str, Any], text: str
 ) -> None:
     world = World()
     even = PodLifetimes(minutes=(5, 6), mean={"cpu": (1, 2)}, deviation={"cpu": (0, 3)})
@@ -110,7 +110,7 @@ def test_a_metric_with_lifetimes_of_other_pods_changes_nothing(
         metric(cpu=7, pods=pods, lifetimes=even.model_copy(update=column))
     )
     assert refusal.category == "invalid"
-    assert refusal.reason.startswith(f"node node-1: {said}")
+    assert refusal.reason.startswith(f"node node-1: {text}")
     assert world.state.inventory.nodes["node-1"].usage.metric == metric(pods=pods)
 
 

@@ -54,7 +54,7 @@ def test_a_pod_that_had_to_wait_counts_with_its_wait_in_log_time() -> None:
     assert 60 <= wait_s < 200
 
 
-def test_nodes_without_a_fresh_metric_are_stale_and_nodes_that_nobody_named_are_none() -> None:
+def test_nodes_without_a_fresh_metric_are_stale_and_nodes_without_state_are_not_counted() -> None:
     world = World(
         tick(0), node("a"), node("b"), node("c"), metric("a"), metric("b", seconds=-10_000)
     )

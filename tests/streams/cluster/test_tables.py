@@ -25,9 +25,9 @@ from tests.streams.world import World
 def test_a_known_node_has_one_row() -> None:
     world = World(node("a"), metric("a", seconds=3), metric("b"))
     assert world.keys("nodes") == ["0/test/nodes/a", "0/test/nodes/b"]
-    found = world.row("0/test/nodes/a")
-    assert (found.state.node, found.metric.usage["cpu"]) == ("a", 0)
-    assert found.metric_time_ms == at(3)
+    row = world.row("0/test/nodes/a")
+    assert (row.state.node, row.metric.usage["cpu"]) == ("a", 0)
+    assert row.metric_time_ms == at(3)
     world.send(removed_node("a"))
     assert world.keys("nodes") == ["0/test/nodes/b"]
     assert world.row("0/test/nodes/b").state is None
@@ -37,15 +37,15 @@ def test_a_known_node_has_one_row() -> None:
 
 def test_the_pods_of_a_node_have_one_row() -> None:
     world = World(tick(), node("a"), request("p"), lifecycle("running", pod("q"), "a"))
-    found = world.row("0/test/reserved_pods/a")
-    reserved, bound = found.pods
+    row = world.row("0/test/reserved_pods/a")
+    reserved, bound = row.pods
     assert (reserved.pod.uid, reserved.expires_at_ms) == ("p", at(300))
     assert (bound.pod.uid, bound.expires_at_ms, bound.decision_id) == ("q", None, None)
     world.send(lifecycle("deleted", pod("p")), lifecycle("deleted", pod("q")))
     assert world.keys("reserved_pods") == []
 
 
-def test_a_pod_keeps_the_labels_by_which_it_counts_beside_its_newest_ones() -> None:
+def test_a_pod_keeps_the_labels_it_is_counted_by_and_its_newest_labels() -> None:
     world = World()
     relabelled = pod("p", labels={"koordinator.sh/priority-class": "koord-batch"})
     world.send(
@@ -72,9 +72,9 @@ def test_only_changed_waiting_groups_are_written() -> None:
     world = World(tick(), *_many_kinds(300))
     assert len(world.keys("waiting_groups")) == 300
     rows = world.stage.apply([world.log.record(request(pod("late", cpu="7")))]).rows
-    (changed,) = [each for each in rows if kind_of_key(each.key) == "waiting_groups"]
+    (changed,) = [row for row in rows if kind_of_key(row.key) == "waiting_groups"]
     assert changed.value is not None
-    (cluster,) = [each for each in rows if kind_of_key(each.key) == "clusters"]
+    (cluster,) = [row for row in rows if kind_of_key(row.key) == "clusters"]
     assert len(cluster.value or b"") < 400, "it does not grow with the kinds that wait"
 
 
@@ -82,12 +82,12 @@ def test_only_changed_waiting_groups_are_written() -> None:
 def test_a_missing_row_of_the_partition_or_of_a_cluster_is_damage(kind: str) -> None:
     world = World(tick(), node("a"))
     (gone,) = world.keys(kind)
-    left = {key: value for key, value in world.rows.items() if key != gone}
+    rows = {key: value for key, value in world.rows.items() if key != gone}
     with pytest.raises(DamagedTable, match="loadstream partition reset 0"):
-        ClusterStage.restore(0, 1, left)
+        ClusterStage.restore(0, 1, rows)
 
 
-def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() -> None:
+def test_the_time_of_a_removed_metric_is_kept_for_a_metric_without_one() -> None:
     """It decides whether pods are estimated, so it must survive a restart as it does without one."""
     for restarts in (False, True):
         world = World(tick(), lifecycle("bound", pod("p"), "a"), metric("a", seconds=40))

@@ -24,7 +24,7 @@ from tests.streams.builders import (
     request,
     tick,
 )
-from tests.streams.world import World, count_calls, only, outcomes
+from tests.streams.world import World, count_calls, only, outcomes, placed_uids
 
 PORT = container({"cpu": "1"}, host_ports=(HostPort(port=80),))
 PORT_OF_ALL = container({"cpu": "8"}, host_ports=(HostPort(port=80),))
@@ -74,27 +74,27 @@ def test_the_higher_priority_goes_first_across_kinds_and_within_one() -> None:
         request(pod("higher", priority=2**31 - 1)),
         request(pod("first", priority=100)),
     )
-    made = world.send(node("a", cpu="11"), node("b", cpu="3"), tick(1))
-    assert [each.pod.uid for each in made if each.outcome == "placed"] == [
+    decisions = world.send(node("a", cpu="11"), node("b", cpu="3"), tick(1))
+    assert placed_uids(decisions) == [
         "higher", "high", "first", "large", "none", "low",
     ]  # fmt: skip
 
 
-def test_the_back_off_doubles_up_to_its_limit_and_nothing_is_asked_in_between() -> None:
+def test_the_back_off_doubles_up_to_its_limit_without_attempts_in_between() -> None:
     world = World(tick(), node(cpu="500m"), policy_record("maxBackoffSeconds: 8"))
     world.send(request())
     answered = []
     for second in range(1, 40):
         # Something changes every second, so only the back-off holds attempts up.
-        made = world.send(metric(seconds=second), tick(second))
-        if made:
-            answered.append((second, only(made).attempt, only(made).retry_after_ms))
+        decisions = world.send(metric(seconds=second), tick(second))
+        if decisions:
+            answered.append((second, only(decisions).attempt, only(decisions).retry_after_ms))
     assert answered == [
         (1, 2, 2000), (3, 3, 4000), (7, 4, 8000), (15, 5, 8000), (23, 6, 8000), (31, 7, 8000), (39, 8, 8000),
     ]  # fmt: skip
 
 
-# --- back-off is ended by what may help ---------------------------------------------------------
+# --- events that end the back-off ---------------------------------------------------------------
 
 ZONE = {"zone": "a"}
 TAINT = Taint(key="gpu", effect="NoSchedule")
@@ -102,7 +102,7 @@ TAINT = Taint(key="gpu", effect="NoSchedule")
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize(
-    ("before", "wanting", "event"),
+    ("before", "waiting", "event"),
     [
         (node(), big_pod("w"), lifecycle("deleted", big_pod("holder"))),
         (node(), big_pod("w"), node(cpu="16")),
@@ -113,11 +113,11 @@ TAINT = Taint(key="gpu", effect="NoSchedule")
     ],
 )
 def test_a_waiting_pod_is_placed_by_the_record_that_makes_room(
-    restarts: bool, before: NodeState, wanting: Pod, event: Any
+    restarts: bool, before: NodeState, waiting: Pod, event: Any
 ) -> None:
     world = World(tick(), before)
     world.send(lifecycle("running", big_pod("holder", containers=(PORT_OF_ALL,)), "node-1"))
-    world.send(request(wanting), *(tick(second) for second in range(1, 100)))
+    world.send(request(waiting), *(tick(second) for second in range(1, 100)))
     if restarts:
         world.restart()
     assert outcomes(world.send(event)) == [("w", "placed")]
@@ -143,9 +143,9 @@ def test_freed_room_is_for_the_first_in_priority_then_arrival_and_not_for_a_new_
         request(pod("new", cpu="3")),
     ]
     world.send(*waits, *(tick(second) for second in range(1, 151)))
-    made = world.send(lifecycle("deleted", big_pod("holder")), request(pod("last", cpu="1500m")))
-    made += world.send(tick(151))
-    assert [each.pod.uid for each in made if each.outcome == "placed"] == ["high", "small"]
+    last = request(pod("last", cpu="1500m"))
+    decisions = world.send(lifecycle("deleted", big_pod("holder")), last)
+    assert placed_uids(decisions + world.send(tick(151))) == ["high", "small"]
 
 
 def test_only_attempts_in_which_nothing_had_changed_lengthen_the_back_off(
@@ -157,9 +157,9 @@ def test_only_attempts_in_which_nothing_had_changed_lengthen_the_back_off(
     changed = []
     for second in range(1, 5):
         changed += world.send(node(cpu=f"{500 + second}m"), tick(second))
-    assert [each.retry_after_ms for each in changed] == [1000] * 4
+    assert [decision.retry_after_ms for decision in changed] == [1000] * 4
     unchanged = world.send(*(tick(second) for second in range(5, 13)))
-    assert [each.retry_after_ms for each in unchanged] == [2000, 4000, 8000]
+    assert [decision.retry_after_ms for decision in unchanged] == [2000, 4000, 8000]
 
 
 def test_a_change_that_helps_no_pod_makes_no_attempt() -> None:
@@ -186,10 +186,7 @@ def test_no_more_pods_are_placed_at_one_tick_than_the_limit(
     world = World(tick())
     world.send(*(request(f"a{number}") for number in range(5)))
     world.send(node(cpu="100"))
-    placed = [
-        [each.pod.uid for each in world.send(tick(second)) if each.outcome == "placed"]
-        for second in (1, 2, 3)
-    ]
+    placed = [placed_uids(world.send(tick(second))) for second in (1, 2, 3)]
     assert placed == [["a0", "a1", "a2"], ["a3", "a4"], []]
 
 
@@ -205,9 +202,9 @@ def test_groups_that_are_due_together_share_the_following_ticks(
     for second in range(60, 80):
         if restarts:
             world.restart()
-        tried.append([each.pod.uid for each in world.send(tick(second))])
-    assert {len(each) for each in tried} == {4}
-    assert len({uid for each in tried for uid in each}) == 40
+        tried.append([decision.pod.uid for decision in world.send(tick(second))])
+    assert {len(uids) for uids in tried} == {4}
+    assert len({uid for uids in tried for uid in uids}) == 40
     assert tried[0][:2] == ["p02", "p05"]
 
 
@@ -223,9 +220,7 @@ def test_unplaceable_pods_of_high_priority_do_not_block_others(
     placed_at = next(
         second
         for second in range(2, 60)
-        if any(
-            each.outcome == "placed" for each in world.send(metric(seconds=second), tick(second))
-        )
+        if placed_uids(world.send(metric(seconds=second), tick(second)))
     )
     assert placed_at <= 2 + 41 / 2
 
@@ -234,8 +229,8 @@ def test_every_first_failure_is_reported_and_later_ones_up_to_a_limit() -> None:
     world = World(tick())
     count = REPORTS_PER_ATTEMPT_MAX + 50
     assert len(world.send(*(request(f"p{number:03}") for number in range(count)))) == count
-    made = world.send(tick(1))
-    assert [each.pod.uid for each in made] == [f"p{i:03}" for i in range(REPORTS_PER_ATTEMPT_MAX)]
+    uids = [decision.pod.uid for decision in world.send(tick(1))]
+    assert uids == [f"p{number:03}" for number in range(REPORTS_PER_ATTEMPT_MAX)]
 
 
 @pytest.mark.slow
@@ -245,10 +240,10 @@ def test_a_group_of_100000_pods_checks_each_changed_node_once(
     world = World(tick(), node("a", cpu="500m"), node("b", cpu="500m"))
     world.send(request("p0"))
     pending = world.state.placement.pending
-    kind, wanting = kind_of(pod()), request()
+    kind, template = kind_of(pod()), request()
     for number in range(1, 100_000):
-        named = wanting.pod.model_copy(update={"uid": f"p{number}"})
-        another = wanting.model_copy(update={"pod": named})
+        renamed = template.pod.model_copy(update={"uid": f"p{number}"})
+        another = template.model_copy(update={"pod": renamed})
         pending.add(WaitingRequest(another, kind, sequence=number + 1, attempt=1), at(0))
     calls = count_calls(monkeypatch, NodeResourcesFit, "mask", "reason")
     answered = 0
@@ -258,8 +253,7 @@ def test_a_group_of_100000_pods_checks_each_changed_node_once(
     assert answered == attempts * REPORTS_PER_ATTEMPT_MAX
     assert calls["mask"] == 0
     assert calls["reason"] <= attempts
-    made = world.send(node("c", cpu="2500m"), tick(31))
-    assert [each.pod.uid for each in made if each.outcome == "placed"] == ["p0", "p1"]
+    assert placed_uids(world.send(node("c", cpu="2500m"), tick(31))) == ["p0", "p1"]
     assert len(pending) == 99_998
 
 
@@ -269,16 +263,16 @@ def test_a_group_of_100000_pods_checks_each_changed_node_once(
 def test_more_requests_than_may_wait_are_refused() -> None:
     world = World(tick(), policy_record("maxPendingRequests: 2"))
     world.send(request("a"), request("b"))
-    made = only(world.send(request("c")))
-    assert made.outcome == "refused"
-    assert made.message == "2 requests wait already; maxPendingRequests allows no more"
+    decision = only(world.send(request("c")))
+    assert decision.outcome == "refused"
+    assert decision.message == "2 requests wait already; maxPendingRequests allows no more"
     assert only(world.send(request("b"))).outcome == "waiting"
 
 
-def test_a_paused_cluster_keeps_requests_and_decides_when_it_goes_on() -> None:
+def test_a_paused_cluster_keeps_requests_and_decides_when_it_resumes() -> None:
     world = World(tick(), node(), policy_record(paused=True))
-    made = only(world.send(request()))
-    assert (made.outcome, made.message) == (
+    decision = only(world.send(request()))
+    assert (decision.outcome, decision.message) == (
         "waiting",
         "the cluster is paused; the pod is placed after it resumes",
     )
@@ -310,13 +304,12 @@ def test_a_group_is_tried_although_earlier_groups_keep_finding_room(
     def more(number: int) -> list[SchedulingRequest]:
         first = [pod(f"first-{number}-{of}", cpu="10m", priority=10) for of in range(4)]
         busy = [pod(f"busy-{number}-{cpu}", cpu=f"{cpu}m") for cpu in (20, 30)]
-        return [request(each) for each in (*first, *busy)]
+        return [request(member) for member in (*first, *busy)]
 
     world.send(tick(0), *more(0))
     world.send(tick(1), request(pod("late", cpu="40m")))
     world.send(node(cpu="100"))
     placed: list[str] = []
     for second in range(60, 70):
-        made = world.send(*more(second), tick(second))
-        placed += [each.pod.uid for each in made if each.outcome == "placed"]
+        placed += placed_uids(world.send(*more(second), tick(second)))
     assert "late" in placed

@@ -44,23 +44,23 @@ def metric(pipeline: LocalPipeline) -> NodeMetric | None:
 def test_a_sample_becomes_a_metric_that_the_cluster_knows() -> None:
     pipeline = begun()
     assert pipeline.apply([sample(0), sample(60, cpu=700)]) == []
-    found = metric(pipeline)
-    assert found is not None
-    assert found.usage == {"cpu": 600}
+    stored = metric(pipeline)
+    assert stored is not None
+    assert stored.usage == {"cpu": 600}
 
 
 def test_a_policy_says_how_often_metrics_are_reported() -> None:
     pipeline = begun("collect: {metricReportIntervalSeconds: 30}")
     pipeline.apply([sample(0), sample(30, cpu=700)])
-    found = metric(pipeline)
-    assert found is not None
-    assert (found.usage, found.report_interval_ms) == ({"cpu": 600}, 30_000)
+    stored = metric(pipeline)
+    assert stored is not None
+    assert (stored.usage, stored.report_interval_ms) == ({"cpu": 600}, 30_000)
 
 
 def test_an_unreadable_record_becomes_a_dead_letter() -> None:
     pipeline = begun()
-    said = pipeline.apply([ProducedRecord("node-usage", f"{CLUSTER}/node-1", b"?", START_MS)])
-    (only,) = said
+    outputs = pipeline.apply([ProducedRecord("node-usage", f"{CLUSTER}/node-1", b"?", START_MS)])
+    (only,) = outputs
     assert only[0] == "dead-letters"
     assert "not JSON" in decode(*only).reason
 

@@ -1,4 +1,4 @@
-"""Full lists: which one a record names, and what one that has ended lacks."""
+"""Full lists: which list a record belongs to, and which objects a list lacks."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -37,7 +37,7 @@ def inventory(document: str = "") -> Inventory:
 
 def names(here: Inventory) -> list[str]:
     """Nodes that may be placed on."""
-    return [each.name for each in here.lay_out().nodes]
+    return [node.name for node in here.lay_out().nodes]
 
 
 def test_a_node_that_returns_keeps_its_pods_and_loses_its_metric() -> None:
@@ -48,9 +48,9 @@ def test_a_node_that_returns_keeps_its_pods_and_loses_its_metric() -> None:
     here.apply_node(removed_node("a"))
     assert names(here) == []
     here.apply_node(node("a", cpu="4"))
-    found = here.lay_out().nodes[0]
-    assert (found.requested["cpu"], found.allocatable["cpu"]) == (3000, 4000)
-    assert (found.usage.metric, here.freshness.nodes) == (None, 0)
+    placed = here.lay_out().nodes[0]
+    assert (placed.requested["cpu"], placed.allocatable["cpu"]) == (3000, 4000)
+    assert (placed.usage.metric, here.freshness.nodes) == (None, 0)
 
 
 def test_a_node_without_state_metric_and_pods_is_forgotten() -> None:
@@ -158,7 +158,7 @@ def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
             case int():
                 here.advance(here.now_ms + event * 1000)
         nodes = here.lay_out().nodes
-        assert here.freshness.nodes == sum(not each.usage.is_expired(here.now_ms) for each in nodes)
+        assert here.freshness.nodes == sum(not node.usage.is_expired(here.now_ms) for node in nodes)
 
 
 def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
@@ -182,7 +182,7 @@ def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
     assert calls < 8_000, "two calls for each node and change"
 
 
-def test_a_finished_pod_that_is_listed_keeps_its_room_until_it_is_said_to_be_finished() -> None:
+def test_a_listed_finished_pod_keeps_its_room_until_its_finished_event() -> None:
     """Koordinator overlooks such an event; see docs/reference/upstream.md A6.7."""
     here = inventory()
     apply_lifecycle(here, lifecycle("running", pod(), "a"))
@@ -204,10 +204,10 @@ def test_a_reservation_that_is_confirmed_has_no_end() -> None:
     held = HeldPod(of, kind_of(of), at(0), decision_id="decision-1", expires_at_ms=at(300))
     here.hold("a", held, first_seen=True)
     here.set_expiry("pod-1", None)
-    found = here.find_held("pod-1")
-    assert found is not None
-    assert found[1].expires_at_ms is None
-    assert found[1].decision_id == "decision-1"
+    entry = here.find_held("pod-1")
+    assert entry is not None
+    assert entry[1].expires_at_ms is None
+    assert entry[1].decision_id == "decision-1"
     here.set_expiry("another", None)
 
 
@@ -234,5 +234,5 @@ def test_a_policy_with_another_estimation_recomputes_every_pod() -> None:
         here.apply_node(node(name))
         apply_lifecycle(here, lifecycle("running", pod(f"pod-{name}", cpu="1"), name))
     here.set_policy(read_policy("loadAware: {estimatedScalingFactors: {cpu: 50, memory: 50}}"))
-    assert [each.usage.delta[0] for each in here.lay_out().nodes] == [500, 500]
+    assert [node.usage.delta[0] for node in here.lay_out().nodes] == [500, 500]
     assert set(here.touched) == {"a", "b"}

@@ -30,7 +30,7 @@ def test_sums_are_those_of_the_pods_held(history: list[Pod | str]) -> None:
             node.release(event)
         else:
             node.hold(held(event), 0)
-    demands = [each.kind.demand for each in node.held.values()]
+    demands = [pod.kind.demand for pod in node.held.values()]
     requested, limits, limited = Counter[str](), Counter[str](), Counter[str]()
     ports = Counter[tuple[str, int, str]]()
     for demand in demands:

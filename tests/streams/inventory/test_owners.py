@@ -63,8 +63,8 @@ def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
     inventory = Inventory(read_policy(""))
     inventory.apply_node(node("node-1"))
     for uid, ends in (("room", 10), ("bound", None)):
-        made = pod(uid)
-        held = HeldPod(made, kind_of(made), 0, expires_at_ms=ends)
+        member = pod(uid)
+        held = HeldPod(member, kind_of(member), 0, expires_at_ms=ends)
         inventory.hold("node-1", held, first_seen=True)
     inventory.numbers.sequence = 5
     inventory.lists.begin(

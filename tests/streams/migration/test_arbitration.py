@@ -22,13 +22,13 @@ from tests.streams.world import world_with_pods
 def order(*pods: Pod) -> list[str]:
     """uids in the order in which commands leave that are arbitrated at once."""
     world = world_with_pods(
-        migration_policy(defaultJobMode="EvictDirectly"), *((each, "node-1") for each in pods)
+        migration_policy(defaultJobMode="EvictDirectly"), *((pod, "node-1") for pod in pods)
     )
     world.send(workload("job-1", owner_kind="Job"), workload("job-2", owner_kind="Job"))
-    for each in pods:
-        world.propose(each.uid)
+    for pod in pods:
+        world.propose(pod.uid)
     world.later()
-    return [each.pod.uid for each in world.evictions]
+    return [command.pod.uid for command in world.evictions]
 
 
 def test_pods_of_lower_classes_and_cheaper_pods_leave_first() -> None:
@@ -73,10 +73,10 @@ def test_a_job_with_moving_pods_goes_first() -> None:
     world.propose("k2")
     world.send(policy_record(limits))
     world.later()
-    assert [each.pod.uid for each in world.evictions] == ["k1", "k2"]
+    assert [command.pod.uid for command in world.evictions] == ["k1", "k2"]
 
 
-def test_a_command_carries_how_and_under_what_conditions() -> None:
+def test_a_command_contains_the_eviction_mode_and_its_conditions() -> None:
     options = {"gracePeriodSeconds": 7}
     world = world_with_pods(
         migration_policy(evictionPolicy="Delete", defaultDeleteOptions=options),
@@ -91,7 +91,7 @@ def test_a_command_carries_how_and_under_what_conditions() -> None:
 
 
 @pytest.mark.parametrize(("interval", "waits"), [("500ms", False), ("1m", True)])
-def test_arbitration_is_made_once_an_interval(interval: str, waits: bool) -> None:
+def test_arbitration_runs_once_per_interval(interval: str, waits: bool) -> None:
     policy = migration_policy(
         arbitrationArgs={"interval": interval}, defaultJobMode="EvictDirectly"
     )
@@ -103,7 +103,7 @@ def test_arbitration_is_made_once_an_interval(interval: str, waits: bool) -> Non
     assert [command.pod.name for command in world.evictions] == ["a"] + ["b"] * (not waits)
 
 
-def test_a_pods_label_says_how_it_is_evicted() -> None:
+def test_a_label_of_the_pod_sets_the_eviction_mode() -> None:
     labels = {"koordinator.sh/evict-policy": "SoftEviction"}
     world = world_with_pods(migration_policy(), (replica("a", labels=labels), "node-1"))
     world.propose("a")
@@ -119,7 +119,7 @@ def test_the_migration_of_a_pod_that_becomes_protected_fails_at_once() -> None:
     )
     world.send(*(user_request("migrate", pod=replica(uid)) for uid in "abc"))
     world.later()
-    assert [each.pod.uid for each in world.evictions] == ["a"]
+    assert [command.pod.uid for command in world.evictions] == ["a"]
     static = replica("c", annotations={MIRROR_ANNOTATION: ""})
     world.send(lifecycle("changed", static, "node-1"))
     world.later()

@@ -132,7 +132,7 @@ def test_the_evict_annotation_lifts_every_protection_except_termination() -> Non
     assert Protections(read_policy("")).has_evict_annotation(replica("a", annotations=INSIST))
 
 
-def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
+def test_an_evict_annotation_with_the_value_false_lifts_no_protection() -> None:
     assert "local storage" in str(verdict(annotations={EVICT: "no"}, local_storage=True))
     assert verdict(annotations={EVICT: "true"}, local_storage=True) is None
 
@@ -180,12 +180,12 @@ def test_a_job_that_has_fewer_pods_left_to_run_is_not_scaled_down() -> None:
 
 def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
     world = world_with_pods(migration_policy(), (replica("a"), "node-1"))
-    found = world.state.inventory.find_held("a")
-    assert found is not None
-    assert world.state.migrations.lifecycle.gates.protections.explain(found[1]) is None
+    entry = world.state.inventory.find_held("a")
+    assert entry is not None
+    assert world.state.migrations.lifecycle.gates.protections.explain(entry[1]) is None
     world.send(policy_record("migration: {namespaces: {exclude: [default]}}"))
     assert "namespace default" in str(
-        world.state.migrations.lifecycle.gates.protections.explain(found[1])
+        world.state.migrations.lifecycle.gates.protections.explain(entry[1])
     )
 
 
@@ -284,17 +284,17 @@ def test_unavailable_pods_count_those_not_ready_moving_and_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "what"),
+    ("limit", "text"),
     [
         ("maxMigratingPerWorkload", "2 may migrate"),
         ("maxUnavailablePerWorkload", "2 may be unavailable"),
     ],
 )
-def test_the_gate_names_the_limit_that_equals_all_replicas(limit: str, what: str) -> None:
+def test_the_gate_names_the_limit_that_equals_all_replicas(limit: str, text: str) -> None:
     limits: dict[str, Any] = {limit: 2, "skipCheckExpectedReplicas": False}
     policy = migration_policy(**limits)
     world = world_with_pods(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
-    assert f"is too small: {what} at once, which is all of them" in str(world.propose("a"))
+    assert f"is too small: {text} at once, which is all of them" in str(world.propose("a"))
 
 
 @pytest.mark.parametrize(
@@ -432,12 +432,12 @@ def test_no_room_is_reserved_for_a_pod_with_unsupported_requirements() -> None:
     assert world.last == ("Failed", "FailedCreateReservation")
     assert world.migrations[-1].message == why
     world.send(user_request("drain", node="node-1"))
-    assert [each.reason for each in world.drains[-1].protected] == [why]
+    assert [pod.reason for pod in world.drains[-1].protected] == [why]
     world.send(user_request("drain", node="node-1", mode="EvictDirectly"))
     assert world.drains[-1].pods_left == 1
     world.later()
     assert world.migration("a").mode == "EvictDirectly"
-    assert [each.pod.uid for each in world.evictions] == ["a"]
+    assert [command.pod.uid for command in world.evictions] == ["a"]
 
 
 def test_a_migration_fails_when_its_pod_gets_unsupported_requirements() -> None:
@@ -448,7 +448,8 @@ def test_a_migration_fails_when_its_pod_gets_unsupported_requirements() -> None:
     world.send(lifecycle("changed", changed, "node-1"))
     world.later()
     assert world.last == ("Failed", "FailedCreateReservation")
-    assert [each.reason for each in world.migrations[-1].conditions] == ["FailedCreateReservation"]
+    (condition,) = world.migrations[-1].conditions
+    assert condition.reason == "FailedCreateReservation"
     assert world.evictions == []
 
 

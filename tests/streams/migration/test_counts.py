@@ -1,4 +1,4 @@
-"""What limits count is kept as migrations come and go, and equals what a walk over all of them finds."""
+"""Running counts of migrations equal those of a walk over all migrations."""
 
 from typing import Any
 
@@ -34,29 +34,27 @@ _STEPS = st.lists(
 @given(_STEPS)
 def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> None:
     registry = Registry()
-    for number, what, node in steps:
-        known = registry.get(f"m-{number}")
-        if what == "create" and known is None:
+    for number, step, node in steps:
+        row = registry.get(f"m-{number}")
+        if step == "create" and row is None:
             registry.put(migration_row(number, node))
-        elif known is not None and what == "drop":
-            registry.forget(known)
-        elif known is not None and what != "create":
+        elif row is not None and step == "drop":
+            registry.forget(row)
+        elif row is not None and step != "create":
             change: dict[str, dict[str, Any]] = {
                 "run": {"phase": "Running"},
                 "command": {"attempts": 1},
                 "end": {"phase": "Failed"},
             }
-            registry.put(known.model_copy(update=change[what]))
+            registry.put(row.model_copy(update=change[step]))
         for name in ("a", "b"):
             for group, rows in (
                 (registry.node_group(name), registry.list_by_node(name)),
                 (registry.owner_group(f"o-{name}"), registry.list_by_owner(f"o-{name}")),
             ):
-                assert set(group.uids.values()) == {each.pod.uid for each in rows}
-                assert set(group.moving) == {each.migration_id for each in rows if is_moving(each)}
-                assert set(group.untried) == {
-                    each.migration_id for each in rows if not each.attempts
-                }
+                assert set(group.uids.values()) == {row.pod.uid for row in rows}
+                assert set(group.moving) == {row.migration_id for row in rows if is_moving(row)}
+                assert set(group.untried) == {row.migration_id for row in rows if not row.attempts}
 
 
 def unavailable_by_walk(of: World, uid: str, *, waiting_too: bool) -> int:
@@ -64,9 +62,9 @@ def unavailable_by_walk(of: World, uid: str, *, waiting_too: bool) -> int:
     owners, registry = of.state.inventory.owners, of.state.migrations.lifecycle.registry
     pods, unready = set(owners.list_pods("web")), set(owners.list_unready("web"))
     gone = {
-        each.pod.uid
-        for each in registry.list_by_owner("web")
-        if each.pod.uid != uid and (waiting_too or is_moving(each))
+        row.pod.uid
+        for row in registry.list_by_owner("web")
+        if row.pod.uid != uid and (waiting_too or is_moving(row))
     }
     replicas = of.state.migrations.lifecycle.workloads.rows["web"].workload.replicas
     return max(len(unready | gone), replicas - len(pods - unready - gone))
@@ -93,11 +91,11 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
         assert replicas is not None
         group = migrations.registry.owner_group("web")
         for waiting_too in (False, True):
-            own = migrations.registry.find_by_pod(name)
-            found = limits._count_unavailable(
-                replicas, group, "" if own is None else own.migration_id, waiting_too
+            row = migrations.registry.find_by_pod(name)
+            count = limits._count_unavailable(
+                replicas, group, "" if row is None else row.migration_id, waiting_too
             )
-            assert found == unavailable_by_walk(of, name, waiting_too=waiting_too)
+            assert count == unavailable_by_walk(of, name, waiting_too=waiting_too)
 
 
 def test_migrations_that_wait_for_a_budget_use_it_up() -> None:
@@ -106,12 +104,12 @@ def test_migrations_that_wait_for_a_budget_use_it_up() -> None:
     of.send(budget(allowed=COUNT // 2))
     answers = [of.propose(f"p-{number:02}") for number in range(COUNT)]
     assert answers[: COUNT // 2] == [None] * (COUNT // 2)
-    assert all("and 6 migrations wait for it" in (each or "") for each in answers[COUNT // 2 :])
+    assert all("and 6 migrations wait for it" in (answer or "") for answer in answers[COUNT // 2 :])
     of.send(lifecycle("running", replica("other"), "node-2"))
     assert "and 6 migrations wait for it" in (of.propose("p-11") or "")
 
 
-def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:
+def test_migrations_with_a_sent_command_wait_for_no_budget() -> None:
     of = world_with_pods(NO_LIMITS, *((replica(f"p-{number}"), "node-1") for number in range(3)))
     of.send(budget(allowed=2))
     assert of.propose("p-0") is None

@@ -28,7 +28,7 @@ def commanded(policy: str = FIRST) -> World:
 
 
 def departures(world: World) -> list[RecentMove]:
-    """What is remembered of the owner's moves."""
+    """Remembered moves of the owner."""
     return [move for row in world.state.memory.moves.rows.values() for move in row.moves]
 
 
@@ -39,12 +39,12 @@ def followed(world: World) -> list[FollowedEvictionRow]:
 
 def test_a_dry_eviction_is_not_followed() -> None:
     world = commanded()
-    assert [each.dry_run for each in departures(world)] == [False]
+    assert [event.dry_run for event in departures(world)] == [False]
     world.send(outcome(world.evictions[-1], "dry"))
     assert world.last == ("Succeeded", "EvictComplete")
     assert world.migrations[-1].dry_run
     assert followed(world) == []
-    assert [each.dry_run for each in departures(world)] == [True]
+    assert [event.dry_run for event in departures(world)] == [True]
     assert not world.state.memory.moves.cooldown.rows
 
 
@@ -55,10 +55,10 @@ def test_a_migration_that_becomes_dry_excludes_no_nodes() -> None:
     world.later()
     world.later()
     assert world.evictions[-1].dry_run
-    assert [each.dry_run for each in departures(world)] == [True]
+    assert [event.dry_run for event in departures(world)] == [True]
     world.send(outcome(world.evictions[-1], "dry"))
     assert followed(world) == []
-    assert [each.dry_run for each in departures(world)] == [True]
+    assert [event.dry_run for event in departures(world)] == [True]
 
 
 def test_a_pod_that_ends_after_its_migration_became_dry_was_not_moved() -> None:
@@ -73,7 +73,7 @@ def test_a_pod_that_ends_after_its_migration_became_dry_was_not_moved() -> None:
     assert followed(world) == []
 
 
-def test_a_move_whose_command_is_carried_out_after_all_is_remembered_and_followed() -> None:
+def test_a_move_whose_command_is_still_carried_out_is_remembered_and_followed() -> None:
     world = commanded()
     world.send(user_request("abort", pod=A))
     assert world.last == ("Aborted", "Aborted")
@@ -81,7 +81,7 @@ def test_a_move_whose_command_is_carried_out_after_all_is_remembered_and_followe
     assert len(departures(world)) == 1
     world.send(outcome(world.evictions[-1]))
     assert len(departures(world)) == 1
-    assert [each.pod.uid for each in followed(world)] == ["a"]
+    assert [move.pod.uid for move in followed(world)] == ["a"]
     world.send(lifecycle("deleted", A, "node-1"))
     assert len(followed(world)) == 1
 
@@ -104,7 +104,7 @@ def test_a_pod_that_terminates_beyond_the_deadline_has_left() -> None:
     world.later(400)
     assert world.last == ("Failed", "Timeout")
     assert len(departures(world)) == 1
-    assert [each.pod.uid for each in followed(world)] == ["a"]
+    assert [move.pod.uid for move in followed(world)] == ["a"]
 
 
 @pytest.mark.parametrize("mode", ["EvictDirectly", "ReservationFirst"])
@@ -129,4 +129,4 @@ def test_pods_of_an_owner_from_before_a_command_replace_none() -> None:
     world.later()
     world.send(outcome(world.evictions[-1]))
     world.send(lifecycle("deleted", A, "node-1"))
-    assert [each.replacement for each in followed(world)] == [None]
+    assert [move.replacement for move in followed(world)] == [None]

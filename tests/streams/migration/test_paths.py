@@ -28,7 +28,7 @@ def test_a_proposal_becomes_a_command_at_the_next_tick_and_succeeds_when_the_pod
     assert world.propose("a") is None
     assert world.last == ("Pending", "")
     world.later()
-    assert [each.phase for each in world.migrations] == ["Pending", "Running", "Running"]
+    assert [status.phase for status in world.migrations] == ["Pending", "Running", "Running"]
     (command,) = world.evictions
     assert (command.pod.uid, command.node, command.dry_run, command.attempt) == (
         "a",
@@ -56,13 +56,13 @@ def test_room_is_reserved_before_the_eviction_and_used_by_the_replacement() -> N
     world.send(outcome(command), lifecycle("deleted", A, "node-1"))
     assert world.last == ("Running", "WaitForPodBindReservation")
     world.send(request(NEW))
-    assert [each.node for each in world.decisions] == ["node-3"]
+    assert [decision.node for decision in world.decisions] == ["node-3"]
     assert world.state.inventory.find_held(held[1].pod.uid) is None
     world.send(lifecycle("bound", NEW, "node-3"))
     assert world.last == ("Running", "WaitForBoundPodReady")
     world.send(lifecycle("running", NEW.model_copy(update={"ready": True}), "node-3"))
     assert world.last == ("Succeeded", "")
-    types = [each.type for each in world.migrations[-1].conditions]
+    types = [condition.type for condition in world.migrations[-1].conditions]
     assert types == [
         "ReservationCreated", "ReservationScheduled", "Eviction", "PodBoundReservation",
         "PodScheduled", "ReservationBound", "BoundPodReady",
@@ -94,8 +94,8 @@ def test_a_refused_eviction_is_retried_with_back_off_until_the_deadline() -> Non
     assert waits[:7] == [1, 2, 4, 8, 16, 32, 60]
     assert world.last == ("Failed", "Timeout")
     assert "a disruption budget forbids it" in world.migrations[-1].message
-    assert len({each.command_id for each in world.evictions}) == len(world.evictions)
-    assert [each.attempt for each in world.evictions] == list(range(1, len(times) + 1))
+    assert len({command.command_id for command in world.evictions}) == len(world.evictions)
+    assert [command.attempt for command in world.evictions] == list(range(1, len(times) + 1))
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def test_conditions_name_the_current_node_of_the_reservation(mode: str) -> None:
     world.send(removed_node("node-3"))
     world.later()
     assert world.migration("a").target_node == "node-2"
-    reasons = [each.reason for report in world.migrations for each in report.conditions]
+    reasons = [condition.reason for report in world.migrations for condition in report.conditions]
     assert ("MissingReservation" in reasons) == (mode == "enforce")
-    said = {each.type: each.message for each in world.migrations[-1].conditions}
+    messages = {condition.type: condition.message for condition in world.migrations[-1].conditions}
     text = "room is reserved on node-2" if mode == "enforce" else "dry run: there is room on node-2"
-    assert said == {"ReservationCreated": text, "ReservationScheduled": text}
+    assert messages == {"ReservationCreated": text, "ReservationScheduled": text}
     count = len(world.migrations)
     world.later()
     assert len(world.migrations) == count

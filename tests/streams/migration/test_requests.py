@@ -1,4 +1,4 @@
-"""What users ask for: migrations, pauses, aborts, drains."""
+"""User requests: migrations, pauses, aborts, drains."""
 
 from typing import Any
 
@@ -137,14 +137,14 @@ def test_a_paused_migration_keeps_its_reservation_until_its_first_deadline() -> 
     assert world.state.inventory.find_held(reserved.uid) is not None
     world.later()
     assert world.state.inventory.find_held(reserved.uid) is None
-    assert [each.reason for each in world.migrations if each.pod.uid == waiting][-1] == (
+    assert [status.reason for status in world.migrations if status.pod.uid == waiting][-1] == (
         "ReservationExpired"
     )
     row = world.migration(waiting)
     assert (row.reserved, row.paused, row.conditions[-1].reason) == (
         None, True, "ReservationExpired",
     )  # fmt: skip
-    # It is looked for anew, and held until the deadline as it is then.
+    # The reservation is made again and lasts until the new deadline.
     world.send(user_request("resume", pod=pod))
     world.later()
     row = world.migration(waiting)
@@ -179,7 +179,7 @@ def test_room_that_expires_after_the_command_leaves_the_replacement_free_to_go_a
     world.later(300)
     assert not world.state.inventory.node_of_pod
     assert world.last == ("Running", "WaitForPodBindReservation")
-    reasons = {each.type: each.reason for each in world.migrations[-1].conditions}
+    reasons = {condition.type: condition.reason for condition in world.migrations[-1].conditions}
     assert reasons["ReservationScheduled"] == "ReservationExpired"
     new = replica("new")
     world.send(lifecycle("seen", new, "node-2"))
@@ -204,8 +204,8 @@ def test_a_pause_or_abort_after_the_command_warns_that_the_pod_may_still_leave(
     world.send(user_request("migrate", pod=A))
     world.later()
     world.send(user_request(action, pod=A, reason="not now"))
-    said = f"{'paused' if action == 'pause' else 'aborted'} on request: not now; its command was sent before and"
-    assert world.migrations[-1].message == f"{said} may still be carried out"
+    text = f"{'paused' if action == 'pause' else 'aborted'} on request: not now; its command was sent before and"
+    assert world.migrations[-1].message == f"{text} may still be carried out"
 
 
 def test_an_abort_before_the_command_releases_the_reservation() -> None:
@@ -226,13 +226,13 @@ def test_a_drain_cordons_the_node_and_evicts_unprotected_pods() -> None:
     world.send(request(pod("new", required_node="node-1")))
     assert world.decisions[-1].refused_by["NodeUnschedulable"] == 1
     world.later()
-    assert sorted(each.pod.uid for each in world.evictions) == ["a", "b"]
+    assert sorted(command.pod.uid for command in world.evictions) == ["a", "b"]
     assert world.evictions[0].reason == "node node-1 is being drained: bad fan"
     for command in list(world.evictions):
         world.send(outcome(command))
     world.send(lifecycle("deleted", A, "node-1"), lifecycle("deleted", B, "node-1"))
     world.later()
-    assert [each.phase for each in world.drains] == ["Draining", "Drained"]
+    assert [drain.phase for drain in world.drains] == ["Draining", "Drained"]
     world.send(user_request("undrain", node="node-1"))
     assert world.drains[-1].phase == "Undrained"
     world.later(5)
@@ -258,7 +258,7 @@ def test_a_cancelled_drain_ends_migrations_without_a_command() -> None:
     world.send(user_request("drain", node="node-1"))
     world.later()
     world.send(user_request("undrain", node="node-1"))
-    phases = {each.pod.uid: (each.phase, each.reason) for each in world.migrations}
+    phases = {status.pod.uid: (status.phase, status.reason) for status in world.migrations}
     assert sorted(phases.values()) == [("Aborted", "Undrained"), ("Running", "Evicting")]
 
 
@@ -269,7 +269,7 @@ def test_the_drain_of_a_removed_node_ends(seconds: int) -> None:
     if seconds:
         world.later(seconds)
     world.send(removed_node("node-1"))
-    assert [each.phase for each in world.drains] == ["Draining", "Drained", "Undrained"]
+    assert [drain.phase for drain in world.drains] == ["Draining", "Drained", "Undrained"]
 
 
 def test_a_cancelled_drain_ends_migrations_that_wait_for_a_retry() -> None:
@@ -302,4 +302,4 @@ def test_a_request_may_ignore_windows() -> None:
     world = world_with_pods(migration_policy(window), (A, "node-1"), (B, "node-1"))
     world.send(user_request("migrate", pod=A, ignore_windows=True), user_request("migrate", pod=B))
     world.later()
-    assert [each.pod.uid for each in world.evictions] == ["a"]
+    assert [command.pod.uid for command in world.evictions] == ["a"]

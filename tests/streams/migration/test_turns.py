@@ -47,9 +47,9 @@ def test_migrations_that_wait_for_a_budget_do_not_block_others(
     assert of.propose("free") is None
     for _ in range(200):
         of.later()
-        if any(each.pod.name == "free" for each in of.evictions):
+        if any(command.pod.name == "free" for command in of.evictions):
             break
-    assert [each.pod.name for each in of.evictions] == ["p-00", "free"]
+    assert [command.pod.name for command in of.evictions] == ["p-00", "free"]
 
 
 def test_an_arbitration_checks_a_limited_number_and_reaches_every_migration(
@@ -59,11 +59,11 @@ def test_an_arbitration_checks_a_limited_number_and_reaches_every_migration(
     of = many(COUNT)
     for number in range(COUNT):
         of.propose(f"p-{number:02}")
-    asked = count_calls(monkeypatch, arbitration.Arbitration, "_arbitrate")
+    calls = count_calls(monkeypatch, arbitration.Arbitration, "_arbitrate")
     while len(of.evictions) < COUNT:
-        asked.clear()
+        calls.clear()
         of.later()
-        assert 0 < asked.total() <= 4
+        assert 0 < calls.total() <= 4
 
 
 def test_a_tick_ends_no_more_than_the_limit_and_the_oldest_first(
@@ -77,7 +77,7 @@ def test_a_tick_ends_no_more_than_the_limit_and_the_oldest_first(
     for _ in range(4):
         of.migrations.clear()
         of.later(11)
-        ended.append(sum(each.reason == "Timeout" for each in of.migrations))
+        ended.append(sum(status.reason == "Timeout" for status in of.migrations))
     assert max(ended) == 5
     assert sum(ended) >= COUNT
 
@@ -88,7 +88,7 @@ def test_ticks_check_a_limited_number_of_drained_pods_and_reach_every_node(
 ) -> None:
     monkeypatch.setattr(drains, "PODS_PER_TICK_MAX", limit)
     names = [f"node-{number}" for number in range(1, 6)]
-    pods = [(replica(f"{name}-{place}"), name) for name in names for place in range(2)]
+    pods = [(replica(f"{name}-{number}"), name) for name in names for number in range(2)]
     of = world_with_pods(migration_policy(defaultJobMode="EvictDirectly"), *pods, nodes=6)
     for name in names:
         of.send(user_request("drain", node=name))
@@ -108,10 +108,10 @@ def test_ticks_check_a_limited_number_of_drained_pods_and_reach_every_node(
     if limit == 1_000:
         assert whole == [tuple(names)] * 40
     else:
-        assert all(len(each) == {1: 1, 6: 2}[limit] for each in whole)
-        assert {name for each in whole for name in each} == set(names)
-    assert {each.pod.name for each in of.evictions} == {
-        pod.name for pod, name in pods if any(name in each for each in whole)
+        assert all(len(nodes) == {1: 1, 6: 2}[limit] for nodes in whole)
+        assert {name for nodes in whole for name in nodes} == set(names)
+    assert {command.pod.name for command in of.evictions} == {
+        pod.name for pod, name in pods if any(name in nodes for nodes in whole)
     }
 
 
@@ -135,5 +135,5 @@ def test_an_expired_migration_gets_no_command_before_it_is_ended(
     for _ in range(COUNT):
         of.later()
     assert len(of.evictions) == commanded
-    ended = {each.pod.uid for each in of.migrations if each.phase == "Failed"}
+    ended = {status.pod.uid for status in of.migrations if status.phase == "Failed"}
     assert len(ended) == COUNT

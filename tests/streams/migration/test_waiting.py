@@ -1,4 +1,4 @@
-"""Waiting migrations: reported reasons, and what ends them."""
+"""Waiting migrations: reported reasons, and how waiting ends."""
 
 import pytest
 
@@ -24,7 +24,7 @@ A, B = replica("a", owner="one"), replica("b", owner="two")
 
 def reports(world: World, uid: str) -> list[tuple[str, str]]:
     """Phase and message of each report on a pod's migration."""
-    return [(each.phase, each.message) for each in world.migrations if each.pod.uid == uid]
+    return [(status.phase, status.message) for status in world.migrations if status.pod.uid == uid]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_after_an_outage_one_second_of_the_rate_is_available() -> None:
     assert len(world.evictions) == 10 * QPS_SPREAD_MS // 1_000
 
 
-# --- what is said -------------------------------------------------------------------------------
+# --- reported reasons ---------------------------------------------------------------------------
 
 
 def test_a_waiting_migration_reports_each_new_reason() -> None:
@@ -84,7 +84,7 @@ def test_a_command_delayed_by_the_rate_reports_the_remaining_time() -> None:
     world.propose("a")
     world.propose("b")
     world.later()
-    (waiting,) = {"a", "b"} - {each.pod.uid for each in world.evictions}
+    (waiting,) = {"a", "b"} - {command.pod.uid for command in world.evictions}
     assert reports(world, waiting)[-1] == ("Running", "evictQPS 0.5 allows the next command in 2s")
 
 
@@ -122,15 +122,15 @@ def test_switches_of_rounds_do_not_affect_requests_of_users(switch: str) -> None
     )
     world.send(user_request("migrate", pod=A), user_request("drain", node="node-2"))
     world.later()
-    assert sorted(each.pod.uid for each in world.evictions) == ["a", "b"]
-    assert not any(each.dry_run for each in world.evictions)
+    assert sorted(command.pod.uid for command in world.evictions) == ["a", "b"]
+    assert not any(command.dry_run for command in world.evictions)
 
 
-def test_a_round_is_dry_by_its_own_switch() -> None:
+def test_the_dry_run_switch_of_rounds_is_separate() -> None:
     world = world_with_pods(migration_policy("rebalance: {dryRun: true}"), (A, "node-1"))
     world.propose("a")
     world.later()
-    assert [each.dry_run for each in world.evictions] == [True]
+    assert [command.dry_run for command in world.evictions] == [True]
 
 
 # --- drains that only observe -------------------------------------------------------------------
@@ -143,9 +143,9 @@ def test_a_drain_in_observe_mode_reports_once_and_ends() -> None:
     world.send(user_request("drain", node="node-1"))
     for _ in range(200):
         world.later()
-    assert sorted(each.pod.uid for each in world.evictions) == ["a", "b"]
-    assert all(each.dry_run for each in world.evictions)
-    assert [(each.phase, each.pods_left, each.dry_run) for each in world.drains] == [
+    assert sorted(command.pod.uid for command in world.evictions) == ["a", "b"]
+    assert all(command.dry_run for command in world.evictions)
+    assert [(drain.phase, drain.pods_left, drain.dry_run) for drain in world.drains] == [
         ("Draining", 2, True),
         ("Drained", 2, True),
     ]
@@ -162,4 +162,4 @@ def test_a_started_drain_waits_while_the_mode_is_observe() -> None:
     assert world.state.inventory.nodes["node-1"].cordoned
     world.send(policy_record(migration_policy(defaultJobMode="EvictDirectly")))
     world.later()
-    assert [each.dry_run for each in world.evictions] == [False]
+    assert [command.dry_run for command in world.evictions] == [False]

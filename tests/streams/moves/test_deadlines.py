@@ -24,7 +24,7 @@ def test_postponed_names_use_no_more_memory() -> None:
         at_ms[name] = now_ms + draw.randrange(10_000)
         deadlines.set(at_ms[name], name)
         due = deadlines.pop_due(now_ms)
-        assert due == sorted(each for each in at_ms if at_ms[each] <= now_ms)
-        for each in due:
-            del at_ms[each]
+        assert due == sorted(key for key in at_ms if at_ms[key] <= now_ms)
+        for key in due:
+            del at_ms[key]
     assert len(deadlines) < 200

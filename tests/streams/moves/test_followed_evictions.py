@@ -28,10 +28,10 @@ def see(followed: FollowedEvictions, **hot: bool | None) -> None:
 
 
 def outcome(followed: FollowedEvictions, seconds: float = 600) -> MoveOutcome:
-    """The one outcome at a time."""
-    (made,) = map(read_message, followed.tick(at(seconds), AS_OF))
-    assert isinstance(made, MoveOutcome)
-    return made
+    """The only outcome at this time."""
+    (message,) = map(read_message, followed.tick(at(seconds), AS_OF))
+    assert isinstance(message, MoveOutcome)
+    return message
 
 
 def test_a_move_is_reported_with_what_the_newest_round_found() -> None:
@@ -41,16 +41,16 @@ def test_a_move_is_reported_with_what_the_newest_round_found() -> None:
     followed.note_arrival("owner", replica("new", "owner"), "b")
     see(followed, a=True, b=True)
     see(followed, a=False, b=False)
-    made = outcome(followed)
-    assert (made.source_hot_before, made.source_hot_after, made.target_hot_after) == (
+    report = outcome(followed)
+    assert (report.source_hot_before, report.source_hot_after, report.target_hot_after) == (
         True,
         False,
         False,
     )
-    assert (made.pod, made.source_node, made.evicted_at_ms) == (ref("old"), "a", at(0))
-    assert (made.replacement, made.target_node) == (ref("new"), "b")
-    assert (made.returned, made.moved_again) == (False, False)
-    assert (made.ended_at_ms, made.as_of.model_dump()) == (at(600), AS_OF)
+    assert (report.pod, report.source_node, report.evicted_at_ms) == (ref("old"), "a", at(0))
+    assert (report.replacement, report.target_node) == (ref("new"), "b")
+    assert (report.returned, report.moved_again) == (False, False)
+    assert (report.ended_at_ms, report.as_of.model_dump()) == (at(600), AS_OF)
     assert not followed
 
 
@@ -67,10 +67,10 @@ def test_an_eviction_is_reported_once_the_time_of_the_policy_in_force_is_over() 
 def test_unmeasured_nodes_are_unknown() -> None:
     followed = following()
     followed.follow(followed_eviction("old", hot=False))
-    made = outcome(followed)
-    assert not made.source_hot_before
-    assert (made.source_hot_after, made.target_hot_after) == (None, None)
-    assert (made.returned, made.moved_again) == (None, None)
+    report = outcome(followed)
+    assert not report.source_hot_before
+    assert (report.source_hot_after, report.target_hot_after) == (None, None)
+    assert (report.returned, report.moved_again) == (None, None)
 
 
 def test_a_round_that_measures_no_node_leaves_the_earlier_finding() -> None:
@@ -108,8 +108,9 @@ def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
     for uid, node in (("x", "b"), ("x", "c"), ("y", "d"), ("z", "e")):
         followed.note_arrival("owner", replica(uid), node)
     followed.note_arrival("another", replica("w", "another"), "f")
-    made = list(map(read_message, followed.tick(at(601), AS_OF)))
-    assert [(each.pod.uid, each.target_node) for each in made] == [("one", "b"), ("two", "d")]
+    reports = list(map(read_message, followed.tick(at(601), AS_OF)))
+    targets = [(report.pod.uid, report.target_node) for report in reports]
+    assert targets == [("one", "b"), ("two", "d")]
 
 
 def test_a_command_is_followed_once() -> None:

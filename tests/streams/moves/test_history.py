@@ -196,17 +196,17 @@ def test_an_owner_that_always_loops_is_stopped_within_two_cycles(
 ) -> None:
     """Rebalancing moves the owner around a ring of nodes, in each round in which it is not frozen."""
     moves = remembered(loopWindowSeconds=7200, maxMovesPerOwner=31, initialFreezeSeconds=900)
-    made: list[int] = []
+    times: list[int] = []
     for number in range(rounds):
         now = number * pause_s
         moves.tick(at(now))
         if moves.explain_freeze("web", at(now)) is None:
-            step = len(made)
+            step = len(times)
             go(moves, "web", f"node-{step % length}", f"node-{(step + 1) % length}", now)
-            made.append(now)
-    breaks = [step for step, (a, b) in enumerate(pairwise(made), start=1) if b - a > pause_s]
-    assert len(made) <= length or breaks[0] == length
-    waits = [b - a for a, b in pairwise(made[length - 1 :])]
+            times.append(now)
+    breaks = [step for step, (a, b) in enumerate(pairwise(times), start=1) if b - a > pause_s]
+    assert len(times) <= length or breaks[0] == length
+    waits = [b - a for a, b in pairwise(times[length - 1 :])]
     # Rounds come at steps of the pause, so a wait may end that much late.
     assert all(
         later >= min(2 * earlier - 3 * pause_s, 86_400) for earlier, later in pairwise(waits)
@@ -222,19 +222,19 @@ def test_moves_without_loops_below_the_limits_freeze_no_owner(
     now = 0
     fresh = 0
     where = {owner: f"home-{owner}" for owner in range(5)}
-    left: dict[int, list[int]] = {owner: [] for owner in range(5)}
+    departures: dict[int, list[int]] = {owner: [] for owner in range(5)}
     for owner, pause, arrives in events:
         now += pause
         moves.tick(at(now))
-        recent = [each for each in left[owner] if each > now - 3600]
+        recent = [time for time in departures[owner] if time > now - 3600]
         if len(recent) < 4:
-            left[owner] = [*recent, now]
+            departures[owner] = [*recent, now]
             moves.record_departure(str(owner), where[owner], at(now), "hot")
             fresh += 1
             where[owner] = f"node-{fresh}"
             if arrives:
                 moves.record_arrival(str(owner), where[owner], at(now))
-        assert all(moves.explain_freeze(str(each), at(now)) is None for each in range(5))
+        assert all(moves.explain_freeze(str(number), at(now)) is None for number in range(5))
 
 
 @given(

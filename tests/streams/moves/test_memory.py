@@ -1,4 +1,4 @@
-"""Rows of the memory of moves, and what remains of them."""
+"""Rows of the memory of moves, and how long they are kept."""
 
 from typing import Any
 

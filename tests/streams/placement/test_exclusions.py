@@ -1,4 +1,4 @@
-"""Pods stay away from nodes that their owner left while hot, and nobody else does."""
+"""Pods avoid nodes that their owner left while hot; pods of other owners do not."""
 
 from collections.abc import Callable
 
@@ -27,56 +27,56 @@ from tests.streams.world import World, only, outcomes
 
 
 def owned(uid: str, owner: str = "web", of: Callable[..., Pod] = pod) -> Pod:
-    """A pod of a ReplicaSet; all of them are of one kind."""
+    """A pod of a ReplicaSet; all these pods are of one kind."""
     owners = controlled_by(owner)
     return of(uid, owners=owners)
 
 
-def left(world: World, name: str, owner: str = "web", seconds: float = 0) -> None:
-    """A pod of the owner was commanded to leave a hot node."""
+def record_departure(world: World, name: str, owner: str = "web", seconds: float = 0) -> None:
+    """A pod of the owner left this hot node."""
     world.state.memory.moves.record_departure(owner, name, at(seconds), "cpu 90 % over 70 %")
 
 
 def cooled(world: World, name: str, seconds: float) -> None:
-    """The node sends the two metrics that are waited for."""
+    """The node sends two metrics, which end its exclusion."""
     world.send(metric(name, seconds=seconds - 60), metric(name, seconds=seconds))
 
 
 def three_nodes() -> World:
-    """node-1 is the first among equals."""
+    """Three equal nodes; node-1 comes first."""
     return World(tick(), *(node(f"node-{i}") for i in (1, 2, 3)))
 
 
 def test_a_pod_goes_to_the_best_node_that_its_owner_did_not_leave_hot() -> None:
     world = three_nodes()
-    left(world, "node-1")
-    made = only(world.send(request(owned("a"))))
-    assert (made.outcome, made.node) == ("placed", "node-2")
-    assert made.refused_by == {"RecentMoves": 1}
-    assert [each.node for each in made.runners_up] == ["node-3"]
+    record_departure(world, "node-1")
+    decision = only(world.send(request(owned("a"))))
+    assert (decision.outcome, decision.node) == ("placed", "node-2")
+    assert decision.refused_by == {"RecentMoves": 1}
+    assert [node.node for node in decision.runners_up] == ["node-3"]
 
 
 def test_a_node_that_others_refuse_already_is_not_counted_again() -> None:
     world = World(tick(), node("node-1", cpu="100m"), node("node-2"))
-    left(world, "node-1")
+    record_departure(world, "node-1")
     assert only(world.send(request(owned("a")))).refused_by == {"NodeResourcesFit": 1}
 
 
 def test_a_pod_with_only_excluded_nodes_waits_until_one_has_cooled() -> None:
     world = World(tick(), node("node-1"), node("node-2", cpu="100m"))
-    left(world, "node-1")
-    made = only(world.send(request(owned("a"))))
-    assert (made.outcome, made.attempt, made.retry_after_ms) == ("waiting", 1, 1000)
-    assert made.refused_by == {"NodeResourcesFit": 1, "RecentMoves": 1}
-    assert made.message == "1 node: Insufficient cpu; 1 node: left by this owner while hot"
+    record_departure(world, "node-1")
+    decision = only(world.send(request(owned("a"))))
+    assert (decision.outcome, decision.attempt, decision.retry_after_ms) == ("waiting", 1, 1000)
+    assert decision.refused_by == {"NodeResourcesFit": 1, "RecentMoves": 1}
+    assert decision.message == "1 node: Insufficient cpu; 1 node: left by this owner while hot"
     assert world.send(tick(0.5)) == []
     again = only(world.send(tick(1)))
     assert (again.outcome, again.attempt, again.retry_after_ms) == ("waiting", 2, 2000)
     world.send(tick(200))
     cooled(world, "node-1", 200)
     world.send(tick(299))
-    made = only(world.send(tick(300)))
-    assert (made.outcome, made.node, made.refused_by) == (
+    decision = only(world.send(tick(300)))
+    assert (decision.outcome, decision.node, decision.refused_by) == (
         "placed",
         "node-1",
         {"NodeResourcesFit": 1},
@@ -85,25 +85,25 @@ def test_a_pod_with_only_excluded_nodes_waits_until_one_has_cooled() -> None:
 
 
 def test_a_pod_with_only_excluded_nodes_is_placed_on_new_or_freed_nodes() -> None:
-    for said in (node("node-9"), lifecycle("deleted", big_pod("big"), "node-2")):
+    for event in (node("node-9"), lifecycle("deleted", big_pod("big"), "node-2")):
         world = World(tick(), node("node-1"), node("node-2"))
         world.send(lifecycle("bound", big_pod("big"), "node-2"))
-        left(world, "node-1")
+        record_departure(world, "node-1")
         world.send(request(owned("a")))
-        assert outcomes(world.send(said, tick(0.5))) == [("a", "placed")]
+        assert outcomes(world.send(event, tick(0.5))) == [("a", "placed")]
 
 
 def test_an_excluded_pod_does_not_block_its_group() -> None:
     world = World(tick(), node("node-1"))
     world.send(policy_record())
-    left(world, "node-1")
-    made = world.send(request(owned("a")), request(owned("b", "other")), request(owned("c")))
-    assert outcomes(made) == [("a", "waiting"), ("b", "placed"), ("c", "waiting")]
+    record_departure(world, "node-1")
+    decisions = world.send(request(owned("a")), request(owned("b", "other")), request(owned("c")))
+    assert outcomes(decisions) == [("a", "waiting"), ("b", "placed"), ("c", "waiting")]
     # Those that wait as a group go one by one as well, each where its owner may go.
     world.send(lifecycle("bound", big_pod("big"), "node-1"))
     world.send(request(owned("d")), request(owned("e", "other")))
-    made = world.send(lifecycle("deleted", big_pod("big"), "node-1"), tick(100))
-    assert {(uid, said) for uid, said in outcomes(made) if uid in "de"} == {
+    decisions = world.send(lifecycle("deleted", big_pod("big"), "node-1"), tick(100))
+    assert {(uid, result) for uid, result in outcomes(decisions) if uid in "de"} == {
         ("d", "waiting"),
         ("e", "placed"),
     }
@@ -111,17 +111,17 @@ def test_an_excluded_pod_does_not_block_its_group() -> None:
 
 def test_an_excluded_pod_joins_its_group_when_no_node_fits() -> None:
     world = World(tick(), node("node-1"))
-    left(world, "node-1")
+    record_departure(world, "node-1")
     world.send(request(owned("a")))
     world.send(lifecycle("bound", big_pod("big"), "node-1"))
-    made = only(world.send(tick(1)))
-    assert (made.outcome, made.refused_by) == ("waiting", {"NodeResourcesFit": 1})
+    decision = only(world.send(tick(1)))
+    assert (decision.outcome, decision.refused_by) == ("waiting", {"NodeResourcesFit": 1})
 
 
 @pytest.mark.parametrize("ending", ["withdrawn", "bound", "again"])
 def test_an_excluded_pod_stops_waiting_like_others(ending: str) -> None:
     world = World(tick(), node("node-1"))
-    left(world, "node-1")
+    record_departure(world, "node-1")
     world.send(request(owned("a")))
     if ending == "withdrawn":
         assert outcomes(world.send(request(owned("a"), withdrawn=True))) == [("a", "withdrawn")]
@@ -140,11 +140,11 @@ def test_an_excluded_pod_stops_waiting_like_others(ending: str) -> None:
 @pytest.mark.parametrize("confirmed", ["by its binder", "by its lifecycle"])
 def test_a_replacement_that_arrives_ends_the_move_once(confirmed: str) -> None:
     world = three_nodes()
-    left(world, "node-1")
-    left(world, "node-3")
-    made = only(world.send(request(owned("a"))))
+    record_departure(world, "node-1")
+    record_departure(world, "node-3")
+    decision = only(world.send(request(owned("a"))))
     if confirmed == "by its binder":
-        world.send(outcome(made, "done"))
+        world.send(outcome(decision, "done"))
     for event in ("bound", "running", "changed"):
         world.send(lifecycle(event, owned("a"), "node-2"))
     first, second = world.state.memory.moves.rows["web"].moves
@@ -153,7 +153,7 @@ def test_a_replacement_that_arrives_ends_the_move_once(confirmed: str) -> None:
 
 def test_a_pod_that_another_scheduler_returns_freezes_its_owner() -> None:
     world = three_nodes()
-    left(world, "node-1")
+    record_departure(world, "node-1")
     world.send(lifecycle("bound", owned("a"), "node-1"))
     why = world.state.memory.moves.explain_freeze("web", at(1))
     assert why is not None
@@ -165,9 +165,9 @@ def test_the_outcome_of_a_move_is_reported_at_a_tick() -> None:
     world.state.memory.followed.follow(followed_eviction("old", "web", "node-1"))
     world.send(lifecycle("bound", owned("a"), "node-2"))
     world.send(tick(600))
-    (made,) = world.moves
-    assert (made.target_node, made.returned) == ("node-2", False)
-    assert made.as_of.offsets["clock"] == world.log.ends["clock"] - 1
+    (report,) = world.moves
+    assert (report.target_node, report.returned) == ("node-2", False)
+    assert report.as_of.offsets["clock"] == world.log.ends["clock"] - 1
 
 
 @given(

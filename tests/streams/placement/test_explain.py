@@ -26,12 +26,12 @@ def test_the_most_frequent_of_many_reasons_are_reported() -> None:
     kinds = REASONS_MAX + 5
     world = World(tick(), node("full", cpu="0"), node("full-too", cpu="0"))
     world.send(*(node(f"n-{number:02}", taints=_taint(number)) for number in range(kinds)))
-    made = only(world.send(request()))
-    assert len(made.reasons) == REASONS_MAX
-    assert made.reasons[0].nodes == 2
-    assert made.refused_by == {"TaintToleration": kinds, "NodeResourcesFit": 2}
-    assert made.message.startswith("2 nodes: Insufficient cpu; 1 node: had untolerated taint")
-    assert made.message.endswith("; 6 nodes: other reasons")
+    decision = only(world.send(request()))
+    assert len(decision.reasons) == REASONS_MAX
+    assert decision.reasons[0].nodes == 2
+    assert decision.refused_by == {"TaintToleration": kinds, "NodeResourcesFit": 2}
+    assert decision.message.startswith("2 nodes: Insufficient cpu; 1 node: had untolerated taint")
+    assert decision.message.endswith("; 6 nodes: other reasons")
 
 
 def _taint(number: int) -> tuple[Taint, ...]:
@@ -51,9 +51,9 @@ def test_a_decision_names_a_statistic_that_is_not_recorded() -> None:
     long = aggregated(900, p95={"cpu": 100})
     world.send(tick(), policy_record(_BY_P95), node("a"), node("b"), node("c"))
     world.send(metric("a", aggregated=(short,)), metric("b", aggregated=(short, long)))
-    made = only(world.send(request()))
-    assert made.judged_by_estimates == {"p95 over 15m": 1}
-    assert made.message == "p95 over 15m is not recorded on 1 node, judged by estimates"
+    decision = only(world.send(request()))
+    assert decision.judged_by_estimates == {"p95 over 15m": 1}
+    assert decision.message == "p95 over 15m is not recorded on 1 node, judged by estimates"
     assert compute_figures(world.state).nodes_by_estimates == 1
     world.restart()
     assert compute_figures(world.state).nodes_by_estimates == 1
@@ -64,21 +64,21 @@ def test_a_decision_names_a_statistic_that_is_not_recorded() -> None:
     world.restart()
     assert only(world.send(request(pod("c")))).judged_by_estimates == {"p95 over 15m": 1}
     world.send(metric("a", aggregated=(long,)))
-    made = only(world.send(request(pod("d"))))
-    assert (made.judged_by_estimates, made.message) == (None, "")
+    decision = only(world.send(request(pod("d"))))
+    assert (decision.judged_by_estimates, decision.message) == (None, "")
     world.send(metric("a", aggregated=(short,)), tick(600))
     assert compute_figures(world.state).nodes_by_estimates == 0
 
 
 def test_a_missing_statistic_of_an_expired_metric_is_named_where_the_filter_uses_it() -> None:
-    for filtered, told in ((False, {"p95 over 15m": 1}), (True, None)):
+    for filtered, expected in ((False, {"p95 over 15m": 1}), (True, None)):
         world = World()
-        said = f"{_BY_P95}  filterExpiredNodeMetrics: {str(filtered).lower()}\n"
-        world.send(tick(), policy_record(said), node("a"), metric("a"), tick(600))
+        document = f"{_BY_P95}  filterExpiredNodeMetrics: {str(filtered).lower()}\n"
+        world.send(tick(), policy_record(document), node("a"), metric("a"), tick(600))
         assert compute_figures(world.state).nodes_by_estimates == (not filtered)
-        assert only(world.send(request(pod("huge", cpu="9999")))).judged_by_estimates == told
+        assert only(world.send(request(pod("huge", cpu="9999")))).judged_by_estimates == expected
         world.restart()
-        assert only(world.send(request(pod("other", cpu="9998")))).judged_by_estimates == told
+        assert only(world.send(request(pod("other", cpu="9998")))).judged_by_estimates == expected
 
 
 def test_a_decision_names_the_statistic_that_replaces_one_that_is_not_recorded() -> None:
@@ -90,11 +90,12 @@ def test_a_decision_names_the_statistic_that_replaces_one_that_is_not_recorded()
         node("a", cpu="10"),
     )
     world.send(metric("a", cpu=9_000, aggregated=entries))
-    made = only(world.send(request(pod("p", cpu="1m"))))
-    assert made.outcome == "waiting"
-    assert made.judged_by_other_statistics == {f"p95 over 15m: {instead}": 1}
-    assert made.judged_by_estimates is None
-    assert made.message.endswith(f" (p95 over 15m is not recorded on 1 node, judged by {instead})")
+    answer = only(world.send(request(pod("p", cpu="1m"))))
+    assert answer.outcome == "waiting"
+    assert answer.judged_by_other_statistics == {f"p95 over 15m: {instead}": 1}
+    assert answer.judged_by_estimates is None
+    message = f" (p95 over 15m is not recorded on 1 node, judged by {instead})"
+    assert answer.message.endswith(message)
 
 
 @pytest.mark.parametrize("score", ["LoadAwareScheduling", "OverutilizationRisk"])
@@ -114,14 +115,14 @@ plugins: {{score: [{score}]}}
         for name in ("blind", "seen")
         for number in range(6 if name == "blind" else 3)
     ]
-    world.send(*(lifecycle("seen", each) for each in of_both))
+    world.send(*(lifecycle("seen", member) for member in of_both))
     used = {"cpu": 10, "memory": 1}
     world.send(
         tick(300),
         metric("blind", usage=used, seconds=300),
         metric("seen", usage={**used, "nvidia.com/gpu": 3}, seconds=300),
     )
-    made = only(world.send(request(pod("p", containers=(container(asks, asks),)))))
-    assert (made.outcome, made.node) == ("placed", "seen")
-    assert made.unknown_usage == {"nvidia.com/gpu": 1}
-    assert made.message == "nvidia.com/gpu usage is unknown on 1 node"
+    decision = only(world.send(request(pod("p", containers=(container(asks, asks),)))))
+    assert (decision.outcome, decision.node) == ("placed", "seen")
+    assert decision.unknown_usage == {"nvidia.com/gpu": 1}
+    assert decision.message == "nvidia.com/gpu usage is unknown on 1 node"

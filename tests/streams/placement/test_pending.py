@@ -47,12 +47,12 @@ def test_the_first_of_a_group_is_the_first_in_priority_and_arrival(
             pending.remove(uid)
         else:
             waiting(pending, uid, priority=priority, cpu=cpu)
-        for group in {each.kind.key: pending.find_group(each.kind) for each in pending}.values():
+        for group in {waits.kind.key: pending.find_group(waits.kind) for waits in pending}.values():
             assert group is not None
-            live = [each for each in pending if each.kind.key == group.kind.key]
-            expected = min(live, key=lambda each: each.rank)
+            live = [waits for waits in pending if waits.kind.key == group.kind.key]
+            expected = min(live, key=lambda waits: waits.rank)
             assert pending.find_first(group) is expected
-            assert pending.list_first(group, 2) == sorted(live, key=lambda each: each.rank)[:2]
+            assert pending.list_first(group, 2) == sorted(live, key=lambda waits: waits.rank)[:2]
 
 
 def test_a_request_that_became_another_kind_is_not_in_its_old_group() -> None:

@@ -67,7 +67,7 @@ def events() -> SearchStrategy[Event]:
 
 
 def histories() -> SearchStrategy[list[tuple[Event, bool]]]:
-    """Events, and after which of them rankings are asked: those not asked fall behind."""
+    """Events, each with a flag whether rankings are computed after it."""
     return st.lists(st.tuples(events(), st.booleans()), min_size=8, max_size=25)
 
 
@@ -78,9 +78,9 @@ kinds = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 @given(policies(), nodes_first, histories(), kinds)
 @settings(max_examples=100)
 def test_an_updated_ranking_equals_a_new_one(
-    by: Policy, nodes: list[NodeState], history: list[tuple[Event, bool]], asked: list[Kind]
+    by: Policy, nodes: list[NodeState], history: list[tuple[Event, bool]], wanted_kinds: list[Kind]
 ) -> None:
-    follow(CoreWorld(by), nodes, history, asked)
+    follow(CoreWorld(by), nodes, history, wanted_kinds)
 
 
 _NAMES = st.sampled_from("abcde")
@@ -94,7 +94,7 @@ _SMALL_PODS = st.builds(
 
 
 def ordinary_events() -> SearchStrategy[Event]:
-    """What goes on all day: usage moves, pods come and go, now and then a node changes."""
+    """Frequent events: usage changes, pods come and go, and sometimes a node changes."""
     usage = st.builds(
         lambda name, cpu, memory: metric(name, cpu=cpu, memory=memory * GI),
         _NAMES,
@@ -124,10 +124,10 @@ def test_every_small_change_of_an_ordinary_cluster_is_followed(
     world = CoreWorld(by)
     for name, cpu in zip("abcde", usage, strict=True):
         world.send(node(name, cpu="32", memory="64Gi"), metric(name, cpu=cpu))
-    asked = [kind_of(pod(cpu="1")), kind_of(pod(cpu="6"))]
+    wanted_kinds = [kind_of(pod(cpu="1")), kind_of(pod(cpu="6"))]
     for event in history:
         apply(world, event)
-        check_rankings(world, asked)
+        check_rankings(world, wanted_kinds)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_small_memories_change_no_answer(
     amount: int,
     nodes: list[NodeState],
     history: list[tuple[Event, bool]],
-    asked: list[Kind],
+    wanted_kinds: list[Kind],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, limit, amount)
-        follow(CoreWorld(), nodes, history, asked)
+        follow(CoreWorld(), nodes, history, wanted_kinds)

@@ -17,13 +17,13 @@ KIND = kind_of(pod(cpu="6"))
 def test_only_changed_nodes_are_evaluated_unless_they_are_many(
     monkeypatch: pytest.MonkeyPatch, changed: int, calls: dict[str, int]
 ) -> None:
-    asked = count_calls(monkeypatch, NodeResourcesFit, "mask", "reason")
+    counted = count_calls(monkeypatch, NodeResourcesFit, "mask", "reason")
     world = World(tick(), *(node(f"node-{number:04}") for number in range(NODES)))
     placer = world.state.placement.placer
     placer.rank(KIND)
     for number in range(changed):
         world.send(lifecycle("running", pod(f"held-{number}"), f"node-{number:04}"))
-    asked.clear()
+    counted.clear()
     placer.rank(KIND)
     placer.rank(KIND)
-    assert asked == calls
+    assert counted == calls

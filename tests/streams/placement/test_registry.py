@@ -19,17 +19,17 @@ def test_the_policy_enables_orders_and_weighs() -> None:
     )
     policy = Policy(plugins=choice)
     estimator = Estimator(policy.load_aware)
-    assert [each.name for each in build_filters(policy, estimator)] == [
+    assert [plugin.name for plugin in build_filters(policy, estimator)] == [
         "NodeResourcesFit",
         "NodeName",
     ]
-    assert [(each.name, weight) for each, weight in build_scores(policy, estimator)] == [
+    assert [(plugin.name, weight) for plugin, weight in build_scores(policy, estimator)] == [
         ("NodeResourceLimitsAware", 7)
     ]
 
 
 def test_a_new_plugin_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module that lies beside the others is found, may be named by a policy, and decides."""
+    """A module in the plugin folder is registered, can be named by a policy, and decides."""
     (tmp_path / "weekend.py").write_text(
         "from streams.placement.plugin import Filter\n"
         "class Weekend(Filter):\n"
@@ -43,9 +43,9 @@ def test_a_new_plugin_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(filters, "__path__", [*filters.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, registry.__name__)
     monkeypatch.setattr(placement, "registry", registry)  # put back after the import replaced it
-    found = importlib.import_module(registry.__name__)
-    assert tuple(found.FILTERS) == (*BUILT_IN.filter, "Weekend")
-    policy = read_policy("plugins: {filter: [Weekend, NodeName]}", found.KNOWN)
-    built = found.build_filters(policy, Estimator(policy.load_aware))
-    assert [each.name for each in built] == ["Weekend", "NodeName"]
+    reloaded = importlib.import_module(registry.__name__)
+    assert tuple(reloaded.FILTERS) == (*BUILT_IN.filter, "Weekend")
+    policy = read_policy("plugins: {filter: [Weekend, NodeName]}", reloaded.KNOWN)
+    built = reloaded.build_filters(policy, Estimator(policy.load_aware))
+    assert [plugin.name for plugin in built] == ["Weekend", "NodeName"]
     monkeypatch.delitem(sys.modules, "streams.placement.filters.weekend")

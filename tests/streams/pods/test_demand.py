@@ -35,7 +35,7 @@ def init(cpu: str) -> Container:
         ([init("1")], [init("3")], 3000),
         ([init("3")], [init("1")], 3000),
         ([init("1")], [init("2"), init("3"), init("1")], 3000),
-        # Sidecars run beside the pod, and beside the init containers after them.
+        # Sidecars run together with the pod and with the init containers after them.
         ([init("1")], [sidecar("500m")], 1500),
         ([init("1")], [sidecar("500m"), init("3")], 3500),
         ([init("1")], [init("3"), sidecar("500m")], 3000),
@@ -100,8 +100,8 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
 def test_no_part_of_a_pod_asks_for_more_than_the_whole(of: Pod) -> None:
     demand = compute_demand(of)
     for field, totals in (("requests", demand.requests), ("limits", demand.limits)):
-        for each in (*of.containers, *of.init_containers):
-            for resource, text in getattr(each, field).items():
+        for part in (*of.containers, *of.init_containers):
+            for resource, text in getattr(part, field).items():
                 assert totals[resource] >= round_amount(resource, parse_nanos(text))
 
 
@@ -117,7 +117,7 @@ MI = 2**20
         # A request of 0 is one.
         ([container(amounts("0", "0"))], [], {}),
         ([container(amounts("1", "1Gi")), container()], [], {"cpu": 100, "memory": 200 * MI}),
-        # An init container that has none adds nothing beside larger ones.
+        # An init container without requests adds nothing to larger ones.
         ([container(amounts("1", "1Gi"))], [container()], {}),
         ([container(amounts("50m", "1Gi"))], [container()], {"cpu": 50}),
         ([container(amounts("1", "1Gi"))], [sidecar("1")], {"memory": 200 * MI}),

@@ -87,10 +87,10 @@ def test_a_kind_is_the_same_whether_or_not_one_like_it_came_before() -> None:
 def test_pods_of_a_kind_share_their_common_parts() -> None:
     first = pod("pod-1", cpu="321m", labels={"app": "a"})
     second = pod("pod-2", cpu="321m", labels={"app": "b"})
-    for each in (first, second):
-        before = each.model_copy(deep=True)
-        intern_pod(each)
-        assert each == before
+    for member in (first, second):
+        before = member.model_copy(deep=True)
+        intern_pod(member)
+        assert member == before
     assert first.containers is second.containers
 
 
@@ -98,9 +98,9 @@ def test_pods_share_labels_and_owners_without_changing() -> None:
     owners = (OwnerReference(kind="ReplicaSet", name="web"),)
     pods = [pod(uid, labels={"app": "web"}, owners=owners) for uid in ("a", "b")]
     bare = pod("c", labels={}, owners=())
-    kept = [each.model_copy(deep=True) for each in (*pods, bare)]
-    for each in kept:
-        intern_pod(each)
+    kept = [member.model_copy(deep=True) for member in (*pods, bare)]
+    for member in kept:
+        intern_pod(member)
     first, second, third = kept
     assert first.labels is second.labels
     assert first.owners is second.owners
@@ -110,8 +110,8 @@ def test_pods_share_labels_and_owners_without_changing() -> None:
 def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known: SizedCache[Any, Kind] = SizedCache(bytes_max=400_000, entries_max=1_024)
-    monkeypatch.setattr(kind_module, "_KINDS", known)
+    kinds: SizedCache[Any, Kind] = SizedCache(bytes_max=400_000, entries_max=1_024)
+    monkeypatch.setattr(kind_module, "_KINDS", kinds)
     monkeypatch.setattr(placer_module, "RANKINGS_BYTES_MAX", 600_000)
     world = World(tick(), node())
     for number in range(40):
@@ -126,13 +126,13 @@ def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
         world.send(request(large, withdrawn=True))
     world.log.records.clear()
     rankings = world.state.placement.placer._rankings
-    assert 0 < known.bytes <= 400_000
+    assert 0 < kinds.bytes <= 400_000
     assert 0 < rankings.bytes <= 600_000
     gc.collect()
     # Other tests leave pods behind in this process, too; these names are only of this one's.
-    alive = [each for each in gc.get_objects() if isinstance(each, Pod)]
-    # What is left are the common parts of the kinds that are kept, none with its own annotations.
-    assert not [each for each in alive if "only-here" in each.annotations and each is not large]
-    asked = [each for each in gc.get_objects() if isinstance(each, NodeRequirement)]
-    values_alive = [each for each in asked if each.key == "only-here"]
-    assert len(values_alive) <= len(known) + len(rankings) + 1
+    alive = [instance for instance in gc.get_objects() if isinstance(instance, Pod)]
+    # Only the common parts of cached kinds remain, without annotations of single pods.
+    assert not [item for item in alive if "only-here" in item.annotations and item is not large]
+    requirements = [item for item in gc.get_objects() if isinstance(item, NodeRequirement)]
+    values_alive = [item for item in requirements if item.key == "only-here"]
+    assert len(values_alive) <= len(kinds) + len(rankings) + 1

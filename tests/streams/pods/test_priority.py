@@ -22,7 +22,7 @@ def labelled(value: str, qos: str | None = None) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        # The label, whatever else is said.
+        # The label overrides all other fields.
         ({"labels": labelled("koord-prod"), "priority": 5500, "qos_class": "BestEffort"}, "prod"),
         ({"labels": labelled("koord-mid")}, "mid"),
         ({"labels": labelled("koord-batch")}, "batch"),
@@ -53,7 +53,7 @@ def labelled(value: str, qos: str | None = None) -> dict[str, str]:
         ({"labels": {QOS_CLASS_LABEL: "BE"}}, "batch"),
         ({"labels": {QOS_CLASS_LABEL: "be"}}, "prod"),
         ({"labels": {QOS_CLASS_LABEL: "BE"}, "qos_class": "Guaranteed"}, "batch"),
-        # Then what Kubernetes computed, then what it would compute.
+        # Then the class that Kubernetes computed, then the one that it would compute.
         ({"qos_class": "BestEffort"}, "batch"),
         ({"qos_class": "Burstable", "containers": ()}, "prod"),
         ({"qos_class": "Guaranteed", "containers": ()}, "prod"),

@@ -24,5 +24,5 @@ from streams.replay.diff import NOTHING, compare
         ({"a": 1}, {"a": 1}, ["the whole"]),
     ],
 )
-def test_paths_lead_to_what_differs(recorded: Any, replayed: Any, names: list[str]) -> None:
+def test_paths_lead_to_the_differences(recorded: Any, replayed: Any, names: list[str]) -> None:
     assert [difference.name for difference in compare(recorded, replayed)] == names

@@ -33,9 +33,9 @@ def _recording(history: Journaled) -> Recording:
 def test_each_batch_comes_with_the_records_that_it_applied() -> None:
     history = _history()
     recorded = list(_recording(history))
-    assert [each.batch.sequence for each in recorded] == list(range(len(recorded)))
-    assert [record for each in recorded for record in each.inputs] == history.topics
-    assert all(1 <= len(each.inputs) <= 2 for each in recorded)
+    assert [entry.batch.sequence for entry in recorded] == list(range(len(recorded)))
+    assert [record for entry in recorded for record in entry.inputs] == history.topics
+    assert all(1 <= len(entry.inputs) <= 2 for entry in recorded)
 
 
 def test_decisions_of_each_policy_are_counted_by_a_loop_over_the_recording() -> None:

@@ -1,4 +1,4 @@
-"""What a replay has found, in words and in JSON."""
+"""Replay reports in words and in JSON."""
 
 import pytest
 

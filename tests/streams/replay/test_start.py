@@ -17,7 +17,7 @@ _Record = tuple[int, bytes | None]
 
 @dataclass
 class Broker:
-    """Topics of partition 0 in memory, of which the beginning may be gone."""
+    """Topics of partition 0 in memory; their first records may be deleted."""
 
     topics: dict[str, list[bytes | None]]
     first: dict[str, int] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Broker:
         return self.first.get(topic, 0), len(self.topics.get(topic, []))
 
     def read(self, topic: str, first_offset: int, last_offset: int) -> Iterator[_Record]:
-        """What is left there."""
+        """The remaining records."""
         low = max(first_offset, self.first.get(topic, 0))
         for offset, value in enumerate(self.topics.get(topic, [])):
             if low <= offset <= last_offset:
@@ -56,8 +56,8 @@ def _history(minutes: int = 10, every: int = 3) -> tuple[Broker, list[int]]:
 
 
 def _begun_at(broker: Broker, from_ms: int | None = None) -> int | None:
-    found = find_beginning(broker, 0, from_ms)
-    return None if found is None else found.position.offset
+    beginning = find_beginning(broker, 0, from_ms)
+    return None if beginning is None else beginning.position.offset
 
 
 def test_a_complete_journal_is_replayed_from_its_first_batch() -> None:
@@ -79,9 +79,9 @@ def test_without_its_beginning_a_journal_is_replayed_from_the_first_checkpoint()
 def test_deleted_inputs_are_skipped_by_the_oldest_usable_checkpoint() -> None:
     broker, offsets = _history()
     broker.first["clock"] = 2
-    found = find_oldest_checkpoint(broker, 0)
-    assert found is not None
-    assert found.position.offset == offsets[0]
+    checkpoint = find_oldest_checkpoint(broker, 0)
+    assert checkpoint is not None
+    assert checkpoint.position.offset == offsets[0]
     broker.first["checkpoints"] = len(broker.topics["checkpoints"])
     assert find_oldest_checkpoint(broker, 0) is None
 
@@ -144,7 +144,7 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
         assert "retention.ms" in words
 
 
-def test_of_many_checkpoints_only_those_around_the_asked_one_are_read(
+def test_only_checkpoints_around_the_requested_one_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(start, "_FIRST_READ", 8)

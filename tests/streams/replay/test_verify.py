@@ -127,7 +127,7 @@ def test_a_changed_input_with_an_effect_is_found_and_named(
 
 
 def _long() -> tuple[Journaled, Checkpoint, list[InputRecord]]:
-    """A history, a checkpoint in its middle, and what was applied after it."""
+    """A history, a checkpoint in its middle, and the inputs after it."""
     log, history = Log(), Journaled()
     before = [tick(), node("a"), node("b"), metric("a", cpu=1_000), request("p0"), request("p1")]
     history.apply([log.record(message) for message in before])
@@ -161,7 +161,7 @@ def test_a_missing_input_after_a_checkpoint_is_an_error() -> None:
 
 def test_a_journal_that_does_not_continue_at_the_checkpoint_is_an_error() -> None:
     history, checkpoint, _ = _long()
-    for place, words in (
+    for position, words in (
         (replace(checkpoint.position, sequence=5), "holds batch 1; expected 6"),
         (
             replace(checkpoint.position, epoch=-1),
@@ -169,7 +169,7 @@ def test_a_journal_that_does_not_continue_at_the_checkpoint_is_an_error() -> Non
         ),
     ):
         with pytest.raises(JournalDamaged, match=words):
-            history.replay(checkpoint=replace(checkpoint, position=place))
+            history.replay(checkpoint=replace(checkpoint, position=position))
     newer = replace(checkpoint.position, epoch=7)
     difference, verification = history.replay(checkpoint=replace(checkpoint, position=newer))
     assert (difference, verification.summary.batches) == (None, 0), (
@@ -191,7 +191,7 @@ def test_a_checkpoint_whose_rows_cannot_be_read_is_an_error(kind: str) -> None:
 
 
 def _busy(log: Log) -> list[InputRecord]:
-    """Two nodes, of which the pods go to the less used one."""
+    """Two nodes; pods go to the less used one."""
     messages = [
         tick(),
         node("a"),
@@ -246,8 +246,8 @@ def test_the_input_is_found_within_its_batch(
     assert difference is not None
     assert verification.summary.batches == 1
     assert difference.culprit is not None
-    named = (difference.culprit.topic, difference.culprit.offset)
-    assert named == (culprit.topic, culprit.offset)
+    culprit_position = (difference.culprit.topic, difference.culprit.offset)
+    assert culprit_position == (culprit.topic, culprit.offset)
 
 
 def test_both_sides_are_shown_with_the_places_in_which_they_differ() -> None:
@@ -309,7 +309,7 @@ def test_the_window_is_of_the_clock_of_the_log() -> None:
 
 def test_another_cluster_is_left_out_of_what_is_compared() -> None:
     log, history = Log(), Journaled()
-    other = [each.model_copy(update={"cluster": "tester"}) for each in (node(), request("x"))]
+    other = [message.model_copy(update={"cluster": "tester"}) for message in (node(), request("x"))]
     messages = [tick(), node(), request("p1"), *other]
     history.apply([log.record(message) for message in messages])
     topics = [
@@ -337,7 +337,7 @@ def test_a_missing_input_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "words"),
+    ("offsets", "words"),
     [
         ((1, 2), "offset 0 is missing"),
         ((2,), "the offsets 0 to 1 are missing"),
@@ -346,10 +346,10 @@ def test_a_missing_input_is_an_error() -> None:
         ((), "the offsets from 0 on are missing"),
     ],
 )
-def test_the_error_says_which_offsets_are_gone(left: tuple[int, ...], words: str) -> None:
+def test_the_error_says_which_offsets_are_gone(offsets: tuple[int, ...], words: str) -> None:
     history = Journaled()
     history.apply(_busy(Log()))
-    kept = [r for r in history.topics if r.topic != "node-metrics" or r.offset in left]
+    kept = [r for r in history.topics if r.topic != "node-metrics" or r.offset in offsets]
     with pytest.raises(NotReplayable, match=f"topic node-metrics, partition 0: {words}"):
         history.replay(topics=kept)
 
@@ -380,9 +380,9 @@ def _counts(values: Sequence[bytes], number: int) -> bool:
 
 
 def _holds(value: bytes) -> bool:
-    """Whether the record holds rows or outputs that have a value."""
+    """Whether the record contains rows or outputs with a value."""
     record = as_record(value)
-    return any(each["value"] is not None for each in (*record["rows"], *record["outputs"]))
+    return any(entry["value"] is not None for entry in (*record["rows"], *record["outputs"]))
 
 
 def _batches(history: Journaled) -> list[Any]:

@@ -24,38 +24,38 @@ def busy(nodes: int, document: str = BY_LOAD) -> World:
     for number in range(nodes):
         name = f"n-{number}"
         world.send(node(name, cpu="10"))
-        for place in range(PODS):
-            world.send(lifecycle("running", pod(f"{name}-{place}", cpu="1"), name))
+        for index in range(PODS):
+            world.send(lifecycle("running", pod(f"{name}-{index}", cpu="1"), name))
     world.send(tick(240))
     for number in range(nodes):
-        said = [
-            PodMetric(namespace="default", name=f"n-{number}-{place}", usage={"cpu": USED})
-            for place in range(PODS)
+        metrics = [
+            PodMetric(namespace="default", name=f"n-{number}-{index}", usage={"cpu": USED})
+            for index in range(PODS)
         ]
-        world.send(metric(f"n-{number}", cpu=PODS * USED, seconds=240, pods=tuple(said)))
+        world.send(metric(f"n-{number}", cpu=PODS * USED, seconds=240, pods=tuple(metrics)))
     return world
 
 
 def means(world: World) -> list[int]:
-    """Millicores that each node is going to use."""
+    """Expected millicores of each node."""
     result = []
-    for _, each in sorted(world.state.inventory.nodes.items()):
-        assert each.statistics is not None
-        result.append(round(each.statistics.figures()[0][0]))
+    for _, host in sorted(world.state.inventory.nodes.items()):
+        assert host.statistics is not None
+        result.append(round(host.statistics.figures()[0][0]))
     return result
 
 
-def test_a_policy_that_asks_later_finds_the_same_as_one_that_asked_from_the_start() -> None:
+def test_enabling_the_score_later_gives_the_statistics_of_enabling_it_from_the_start() -> None:
     world = busy(4)
-    assert [each.statistics for each in world.state.inventory.nodes.values()] == [None] * 4
+    assert [node.statistics for node in world.state.inventory.nodes.values()] == [None] * 4
     world.send(policy_record(BY_RISK))
     assert means(world) == means(busy(4, BY_RISK))
 
 
-def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:
+def test_the_order_of_resources_in_a_policy_does_not_matter() -> None:
     policies = [
-        BY_RISK.replace("{name: cpu}", each)
-        for each in (
+        BY_RISK.replace("{name: cpu}", resources)
+        for resources in (
             "{name: memory}, {name: cpu, hotPercent: 70}",
             "{name: cpu, hotPercent: 70}, {name: memory}",
         )
@@ -63,9 +63,9 @@ def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:
     world = busy(2, policies[0])
     before = world.state.policy.digest
     (lifetime,) = {
-        each.statistics.lifetimes["n-0-0"]
-        for each in world.state.inventory.nodes.values()
-        if each.statistics is not None and "n-0-0" in each.statistics.lifetimes
+        node.statistics.lifetimes["n-0-0"]
+        for node in world.state.inventory.nodes.values()
+        if node.statistics is not None and "n-0-0" in node.statistics.lifetimes
     }
     world.send(policy_record(policies[1]))
     statistics = world.state.inventory.nodes["n-0"].statistics

@@ -27,11 +27,11 @@ def test_mean_and_deviation_are_those_of_all_minutes(stretches: list[tuple[int, 
     for minutes, used in stretches:
         lifetime = extend_lifetime(lifetime, minutes, [used])
     assert lifetime is not None
-    each = [used for minutes, used in stretches for _ in range(minutes)]
-    mean = math.fsum(each) / len(each)
-    deviation = math.sqrt(math.fsum((used - mean) ** 2 for used in each) / len(each))
+    usages = [used for minutes, used in stretches for _ in range(minutes)]
+    mean = math.fsum(usages) / len(usages)
+    deviation = math.sqrt(math.fsum((used - mean) ** 2 for used in usages) / len(usages))
     # Each stretch rounds down by less than a thousandth.
-    assert lifetime.minutes == len(each)
+    assert lifetime.minutes == len(usages)
     assert lifetime.usage[0] / PARTS == pytest.approx(mean, abs=len(stretches) / PARTS)
     assert lifetime.usage[1] / PARTS == pytest.approx(deviation, abs=0.1 + len(stretches) / PARTS)
 
@@ -52,7 +52,7 @@ def test_the_largest_amounts_stay_within_64_bits() -> None:
     assert all(figure < 2**63 for figure in lifetime.usage)
 
 
-def test_a_resource_that_one_part_did_not_measure_begins_anew() -> None:
+def test_a_resource_that_one_part_did_not_measure_starts_again() -> None:
     older = Lifetime(5, (100 * PARTS, 7, -1, -1, 40 * PARTS, 3))
     newer = Lifetime(5, (300 * PARTS, 7, 20 * PARTS, 2, -1, -1))
     assert merge_lifetimes(older, newer).usage[2:] == (20 * PARTS, 2, -1, -1)
@@ -121,7 +121,7 @@ def test_few_windows_have_little_weight() -> None:
     assert 0.5 < parts[1] <= 1
 
 
-def test_in_the_first_minutes_the_mean_is_what_was_used_lately() -> None:
+def test_in_the_first_minutes_the_mean_is_the_recent_usage() -> None:
     lifetime = _lifetime([1_000, 3_000, 500, 2_000])
     assert lifetime.recent[0] == pytest.approx(lifetime.usage[0], abs=5)
 

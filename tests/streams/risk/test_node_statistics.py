@@ -17,14 +17,14 @@ from tests.streams.builders import at, container, metric, pod, pod_metric
 
 
 def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> HeldPod:
-    made = pod(uid, cpu=cpu, **fields)
-    return HeldPod(made, kind_of(made), at(seconds))
+    member = pod(uid, cpu=cpu, **fields)
+    return HeldPod(member, kind_of(member), at(seconds))
 
 
 def _statistics(**args: object) -> NodeStatistics:
     figures = FleetUsage(usage_ppm=500_000, variance_ppm=40_000, spread_ppm=90_000)
-    asked = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}], **args})
-    fleet = Fleet(asked)
+    arguments = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}], **args})
+    fleet = Fleet(arguments)
     fleet.figures = (figures,)
     return NodeStatistics(fleet)
 
@@ -75,7 +75,7 @@ def test_without_recent_minutes_recent_usage_is_forgotten() -> None:
     assert not statistics.set_fleet(without, None, [held])
 
 
-def test_a_pod_that_is_not_measured_is_expected_to_use_what_the_fleet_does() -> None:
+def test_a_pod_without_measurements_is_expected_to_use_the_fleet_mean() -> None:
     statistics = _statistics()
     statistics.add(_held("a"))
     assert statistics.figures() == [(500.0, 40_000.0 + 90_000.0)]
@@ -109,8 +109,8 @@ def test_a_metric_is_read_once_and_not_once_for_each_young_pod() -> None:
     held, statistics = [_held(name) for name in names], _statistics()
     statistics.sum_up(held)
     read = Read(pod_metric(name, cpu=100) for name in names)
-    given = metric(cpu=3000).model_copy(update={"pods": read})
-    statistics.measure(given, held, extend=False)
+    report = metric(cpu=3000).model_copy(update={"pods": read})
+    statistics.measure(report, held, extend=False)
     assert Read.reads < len(names) / 2
     assert statistics.figures()[0][0] >= 2000
 
@@ -139,9 +139,9 @@ def test_a_lifetime_is_extended_once_in_a_window() -> None:
     assert statistics.measure(_metric(11, a=500), [held], extend=True)
     assert statistics.lifetimes["a"][:2] == (11, (500 * PARTS * 5 // 11, 248_964))
     (mean, variance) = statistics.figures()[0]
-    own = 248.964**2
+    own_variance = 248.964**2
     assert mean == pytest.approx((500 * 3 + 500 * 5) / 14, abs=1)
-    assert variance == pytest.approx((40_000 * 30 + own * 6) / 36 + 90_000 * 3 / 14, abs=2)
+    assert variance == pytest.approx((40_000 * 30 + own_variance * 6) / 36 + 90_000 * 3 / 14, abs=2)
 
 
 def test_a_new_pod_of_an_old_name_is_not_measured_in_its_first_minute() -> None:
@@ -166,8 +166,8 @@ def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
     statistics.add(held)
     host = (HostApplicationMetric(name="agent", usage={"cpu": 50}),)
     for minute, system in ((5, 100), (10, 300)):
-        said = _metric(minute, system=system, a=0).model_copy(update={"host_applications": host})
-        statistics.measure(said, [held], extend=True)
+        report = _metric(minute, system=system, a=0).model_copy(update={"host_applications": host})
+        statistics.measure(report, [held], extend=True)
     alone = _statistics()
     alone.add(held)
     for minute in (5, 10):
@@ -177,42 +177,42 @@ def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
     assert variance - variance_alone == pytest.approx(100**2)
 
 
-def test_a_system_part_that_the_metric_lacks_is_what_no_pod_has_used() -> None:
+def test_a_missing_system_part_is_the_usage_that_no_pod_has() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
-    said = _metric(10, system=700, a=300)
-    statistics.measure(said.model_copy(update={"system_usage": {}}), [held], extend=True)
+    report = _metric(10, system=700, a=300)
+    statistics.measure(report.model_copy(update={"system_usage": {}}), [held], extend=True)
     without = statistics.figures()
     statistics = _statistics()
     statistics.add(held)
-    statistics.measure(said, [held], extend=True)
+    statistics.measure(report, [held], extend=True)
     assert without == statistics.figures()
 
 
 def test_usage_of_unknown_pods_belongs_to_the_system_part() -> None:
     held = _held("a")
-    said = _metric(10, system=100, a=300, unknown=6_000)
+    report = _metric(10, system=100, a=300, unknown=6_000)
     for gone, system in (((), 6_100), (({"cpu": 6_000},), 100)):
         statistics = _statistics()
         statistics.add(held)
-        statistics.measure(said, [held], gone, extend=True)
+        statistics.measure(report, [held], gone, extend=True)
         assert statistics.lifetimes[SYSTEM].usage == (system * PARTS, 0)
 
 
 def test_a_resource_that_a_metric_lacks_stays_as_it_was_known() -> None:
-    known, young = _held("a"), _held("young", seconds=9 * 60)
+    old, young = _held("a"), _held("young", seconds=9 * 60)
     statistics = _statistics()
-    statistics.add(known)
-    statistics.measure(_metric(5, system=100, a=2_000), [known], extend=True)
+    statistics.add(old)
+    statistics.measure(_metric(5, system=100, a=2_000), [old], extend=True)
     statistics.add(young)
     before = statistics.figures()
     blind = metric(usage={"memory": 5}, seconds=600, pods=(pod_metric("a", memory=5),))
-    assert statistics.measure(blind, [known, young], extend=True)
+    assert statistics.measure(blind, [old, young], extend=True)
     assert statistics.lifetimes["a"].usage == (2_000 * PARTS, 0)
     assert statistics.lifetimes[SYSTEM].usage == (100 * PARTS, 0)
     after = statistics.figures()
     assert after[0][0] >= before[0][0]
-    # A pod that nobody measured counts by its request.
+    # A pod without measurements counts with its request.
     assert statistics.compute_figures(young)[0][0] == 500
 
 
@@ -227,15 +227,15 @@ def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     late = _held("late", seconds=15 * 60)
     statistics.add(late)
     assert statistics.figures()[0][0] == 3_500
-    # Then they are: what was the system part is so no more.
+    # Once pods are measured, the former system part is dropped.
     statistics.measure(_metric(20, system=10, a=3_000, late=0), [held, late], extend=True)
     assert statistics.lifetimes[SYSTEM][:2] == (5, (10 * PARTS, 0))
 
 
 def test_usage_counts_once_when_metrics_start_or_stop_naming_pods() -> None:
     statistics, held, late = _statistics(), _held("a", "4"), _held("late", seconds=6 * 60)
-    for each in (held, late):
-        statistics.add(each)
+    for member in (held, late):
+        statistics.add(member)
     statistics.measure(_metric(5, system=3_000), [held, late], extend=True)
     assert statistics.figures()[0][0] == 3_000 + 500
     # Pods are named before the system part is known to be smaller.
@@ -252,48 +252,48 @@ def test_usage_counts_once_when_metrics_start_or_stop_naming_pods() -> None:
     assert statistics.measure(_metric(15, system=9_000), [held, late], extend=True)
     assert statistics.figures()[0][0] == 9_000
     assert "a" in statistics.lifetimes
-    for each in (held, late):
-        statistics.remove(each)
+    for member in (held, late):
+        statistics.remove(member)
     assert statistics.figures()[0][0] == 9_000
 
 
 def test_a_pod_of_another_class_counts_with_the_requests_of_its_class() -> None:
     batch = {"kubernetes.io/batch-cpu": "2k"}
-    made = pod("a", priority=5_500)
-    container = made.containers[0].model_copy(update={"requests": batch, "limits": batch})
-    made = made.model_copy(update={"containers": (container,)})
+    batch_pod = pod("a", priority=5_500)
+    container = batch_pod.containers[0].model_copy(update={"requests": batch, "limits": batch})
+    batch_pod = batch_pod.model_copy(update={"containers": (container,)})
     statistics = _statistics()
-    statistics.add(HeldPod(made, kind_of(made), at(0)))
+    statistics.add(HeldPod(batch_pod, kind_of(batch_pod), at(0)))
     assert statistics.figures()[0][0] == 1_000.0
 
 
 def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
-    made = pod("a").model_copy(update={"containers": ()})
+    bare = pod("a").model_copy(update={"containers": ()})
     statistics = _statistics()
-    statistics.add(HeldPod(made, kind_of(made), at(0)))
+    statistics.add(HeldPod(bare, kind_of(bare), at(0)))
     assert statistics.figures()[0][0] == 250 * 0.5
-    free = made.model_copy(update={"priority": 3_500})
+    free = bare.model_copy(update={"priority": 3_500})
     statistics.add(HeldPod(free, kind_of(free), at(0)))
-    assert statistics.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
+    assert statistics.figures()[0][0] == 250 * 0.5  # free pods add nothing
 
 
 def _asking(uid: str, *containers: Container) -> HeldPod:
-    made = pod(uid).model_copy(update={"containers": containers})
-    return HeldPod(made, kind_of(made), at(0))
+    member = pod(uid).model_copy(update={"containers": containers})
+    return HeldPod(member, kind_of(member), at(0))
 
 
 def test_pods_with_tiny_requests_are_summed_separately() -> None:
     limited = _asking("limited", container(limits={"cpu": "1"}))
     pods = [_held("asking"), limited, _asking("nothing"), _held("little", "249m")]
     statistics = _statistics()
-    for each in pods:
-        statistics.add(each)
+    for member in pods:
+        statistics.add(member)
     used = {"asking": 300, "limited": 400, "nothing": 2_000, "little": 249}
     statistics.measure(_metric(20, **used), pods, extend=True)
     assert statistics.fleet_sums[:2] == (2, 700_000)
     assert statistics.tiny_request_sums[:2] == (2, 6_000_000)
-    for each in pods:
-        statistics.remove(each)
+    for member in pods:
+        statistics.remove(member)
     assert not any((*statistics.fleet_sums, *statistics.tiny_request_sums))
 
 
@@ -315,42 +315,42 @@ _EVENTS = st.lists(
 
 @given(_EVENTS)
 def test_updated_sums_equal_new_ones(events: list[tuple[object, ...]]) -> None:
-    statistics, there, minute = _statistics(), dict[str, HeldPod](), 0
+    statistics, held, minute = _statistics(), dict[str, HeldPod](), 0
     for event in events:
         match event:
             case ("pod", str() as uid, str() as cpu):
-                if uid in there:
-                    statistics.remove(there[uid])
-                there[uid] = _held(uid, cpu, seconds=60 * minute)
-                statistics.add(there[uid])
+                if uid in held:
+                    statistics.remove(held[uid])
+                held[uid] = _held(uid, cpu, seconds=60 * minute)
+                statistics.add(held[uid])
             case ("gone", str() as uid):
-                if uid in there:
-                    statistics.remove(there.pop(uid))
+                if uid in held:
+                    statistics.remove(held.pop(uid))
             case ("metric", int() as minutes, dict() as used):
                 minute += minutes
-                statistics.measure(_metric(minute, 7, **used), there.values(), extend=True)
+                statistics.measure(_metric(minute, 7, **used), held.values(), extend=True)
             case _:
-                statistics.measure(None, there.values(), extend=True)
+                statistics.measure(None, held.values(), extend=True)
         figures, sums = statistics.figures(), statistics.fleet_sums
-        statistics.sum_up(there.values())
+        statistics.sum_up(held.values())
         assert (statistics.figures(), statistics.fleet_sums) == (figures, sums)
 
 
-def _with_lifetimes(said: NodeMetric, **lifetimes: tuple[int, int, int]) -> NodeMetric:
+def _with_lifetimes(report: NodeMetric, **lifetimes: tuple[int, int, int]) -> NodeMetric:
     """The metric with lifetimes of some of its pods: minutes, mean and deviation."""
-    lines = [lifetimes.get(pod.name, (0, -1, -1)) for pod in said.pods]
+    lines = [lifetimes.get(pod.name, (0, -1, -1)) for pod in report.pods]
     minutes, mean, deviation = zip(*lines, strict=True)
     columns = PodLifetimes(minutes=minutes, mean={"cpu": mean}, deviation={"cpu": deviation})
-    return said.model_copy(update={"lifetimes": columns})
+    return report.model_copy(update={"lifetimes": columns})
 
 
 def test_a_lifetime_in_the_metric_replaces_averages() -> None:
     statistics, old, young = _statistics(), _held("a", seconds=-60_000), _held("b", seconds=120)
-    for each in (old, young):
-        statistics.add(each)
+    for member in (old, young):
+        statistics.add(member)
     statistics.measure(_metric(5, a=900, b=40), [old, young], extend=True)
-    said = _with_lifetimes(_metric(6, a=900, b=40), a=(600, 100, 50))
-    assert statistics.measure(said, [old, young], extend=True)
+    report = _with_lifetimes(_metric(6, a=900, b=40), a=(600, 100, 50))
+    assert statistics.measure(report, [old, young], extend=True)
     assert statistics.lifetimes["a"][:2] == (600, (100 * PARTS, 50 * PARTS))
     assert statistics.lifetimes["b"][:2] == (3 + 1, (40 * PARTS, 0))
     # A node that reported lifetimes will report them again: averages are not used a window later.
@@ -372,8 +372,8 @@ def test_lifetimes_without_the_resources_of_the_policy_do_not_make_averages_coun
     statistics, held = _statistics(), _held("a", seconds=-60_000)
     statistics.add(held)
     for minute in range(1, 12):
-        said = _metric(minute, system=10, a=900).model_copy(update={"lifetimes": lifetimes})
-        assert statistics.measure(said, [held], extend=True) == (minute in (1, 6, 11))
+        report = _metric(minute, system=10, a=900).model_copy(update={"lifetimes": lifetimes})
+        assert statistics.measure(report, [held], extend=True) == (minute in (1, 6, 11))
     assert statistics.lifetimes["a"].minutes == statistics.lifetimes[SYSTEM].minutes == 15
 
 
@@ -384,8 +384,8 @@ def test_averages_that_come_more_often_than_a_window_count_for_the_time_between_
     surge = 400
     for minute in range(1, surge + 11):
         used = 100 if minute <= surge else 1_000
-        said = _with_lifetimes(_metric(minute, system=used, a=used), a=(minute, 100, 0))
-        assert statistics.measure(said, [held], extend=True)
+        report = _with_lifetimes(_metric(minute, system=used, a=used), a=(minute, 100, 0))
+        assert statistics.measure(report, [held], extend=True)
     assert statistics.lifetimes[SYSTEM].minutes == pytest.approx(surge + 10, abs=5)
     for key in ("a", SYSTEM):
         recent = statistics.lifetimes[key].recent[0] / PARTS
@@ -399,8 +399,8 @@ def test_a_pod_without_minutes_or_usage_in_the_lifetimes_of_a_metric_has_no_life
     held = [_held(name, seconds=-60_000) for name in ("a", "b", "c")]
     some, only = _statistics(), _statistics()
     for statistics in (some, only):
-        for each in held:
-            statistics.add(each)
+        for member in held:
+            statistics.add(member)
     plain = _metric(6, a=900, b=40, c=3)
     lifetimes = PodLifetimes(
         minutes=(600, 0, 70), mean={"cpu": (100, 7, -1)}, deviation={"cpu": (50, 7, -1)}
@@ -415,6 +415,6 @@ def test_a_pod_without_minutes_or_usage_in_the_lifetimes_of_a_metric_has_no_life
 def test_a_lifetime_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:
     statistics, held = _statistics(), _held("a", seconds=0)
     statistics.add(held)
-    said = _with_lifetimes(_metric(5, a=70), a=(600, 100, 50))
-    statistics.measure(said, [held], extend=True)
+    report = _with_lifetimes(_metric(5, a=70), a=(600, 100, 50))
+    statistics.measure(report, [held], extend=True)
     assert statistics.lifetimes["a"][:2] == (5, (70 * PARTS, 0))

@@ -32,6 +32,6 @@ def test_grid_points_are_those_of_the_error_function() -> None:
     assert np.abs(table.excess - (density + _Z * expected)).max() < 2e-14
 
 
-def test_the_last_piece_goes_on_for_ever() -> None:
+def test_the_last_piece_has_no_end() -> None:
     table = normal_table()
     assert (table.distribution[-1], table.step[-1], table.excess[-1]) == (1.0, 0.0, 8.0)

@@ -41,7 +41,7 @@ def test_a_node_costs_what_the_formula_says(mean: float, variance: float) -> Non
 
 
 @given(st.lists(st.tuples(_MEANS, _VARIANCES), max_size=50))
-def test_many_nodes_cost_what_each_of_them_does_to_the_bit(
+def test_costs_of_many_nodes_equal_those_of_single_nodes(
     nodes: list[tuple[float, float]],
 ) -> None:
     means = np.array([mean for mean, _ in nodes])
@@ -79,4 +79,4 @@ def test_the_plugins_of_all_clusters_share_one_table() -> None:
     finally:
         tracemalloc.stop()
     table = normal_table()
-    assert grown / 100 < sum(each.nbytes for each in table) / 10
+    assert grown / 100 < sum(column.nbytes for column in table) / 10

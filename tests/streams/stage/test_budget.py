@@ -14,19 +14,19 @@ def test_a_budget_chooses_no_more_than_it_has_and_half_of_it_in_order(
 ) -> None:
     chosen = Budget(units, seed).choose(sizes)
     assert len(set(chosen)) == len(chosen)
-    assert sum(sizes[place] for place in chosen) <= units or len(chosen) == 1
+    assert sum(sizes[index] for index in chosen) <= units or len(chosen) == 1
     if sum(sizes) <= units:
         assert chosen == list(range(len(sizes)))
-    for place, _ in enumerate(sizes):
-        if sum(sizes[: place + 1]) <= units // 2:
-            assert chosen[place] == place
+    for index, _ in enumerate(sizes):
+        if sum(sizes[: index + 1]) <= units // 2:
+            assert chosen[index] == index
 
 
 @given(st.integers(2, 60), st.integers(2, 20), st.integers(0, 2**40))
 def test_every_item_is_chosen_in_time(count: int, units: int, begin: int) -> None:
     chosen = {
-        place
+        index
         for seed in range(begin, begin + 1_000_000, 1_000)
-        for place in Budget(units, seed).choose([1] * count)
+        for index in Budget(units, seed).choose([1] * count)
     }
     assert chosen == set(range(count))

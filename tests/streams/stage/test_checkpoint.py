@@ -43,26 +43,26 @@ _rows = st.lists(
 
 def _cut(
     rows: tuple[Row, ...] = _ROWS,
-    place: JournalPosition = _PLACE,
+    position: JournalPosition = _PLACE,
     now_ms: int | None = _NOW_MS,
     size: int = 40,
 ) -> list[bytes]:
-    encoder = CheckpointEncoder(2, place, now_ms, size)
+    encoder = CheckpointEncoder(2, position, now_ms, size)
     return [*encoder.add(rows), *encoder.close()]
 
 
-def _found(values: list[bytes]) -> list[FoundCheckpoint]:
+def _find_checkpoints(values: list[bytes]) -> list[FoundCheckpoint]:
     finder = CheckpointFinder(2)
     for offset, value in enumerate(values):
         finder.take(offset, value)
     return finder.found
 
 
-def _assembled(values: list[bytes], place: JournalPosition = _PLACE) -> Checkpoint | None:
-    decoder = CheckpointDecoder(place)
+def _assembled(values: list[bytes], position: JournalPosition = _PLACE) -> Checkpoint | None:
+    decoder = CheckpointDecoder(position)
     pieces = [read_piece(2, value) for value in values]
     results = [decoder.take(*piece) for piece in pieces if piece is not None]
-    return next((each for each in results if each is not None), None)
+    return next((result for result in results if result is not None), None)
 
 
 @given(_rows, st.integers(1, 80), st.sampled_from((None, _NOW_MS)))
@@ -71,7 +71,7 @@ def test_rows_come_back_as_they_were_in_pieces_of_bounded_size(
 ) -> None:
     values = _cut(tuple(rows), now_ms=now_ms, size=size)
     assert _assembled(values) == Checkpoint(_PLACE, now_ms, tuple(rows))
-    assert _found(values) == [FoundCheckpoint(_PLACE, now_ms, 0, len(values) - 1)]
+    assert _find_checkpoints(values) == [FoundCheckpoint(_PLACE, now_ms, 0, len(values) - 1)]
     contents = [value.partition(b"\n")[2] for value in values]
     assert all(len(content) <= size for content in contents)
     assert contents[-1] == b"", "the closing piece"
@@ -91,10 +91,10 @@ def test_a_checkpoint_without_one_of_its_pieces_is_ignored() -> None:
     values = _cut(size=20)
     assert len(values) >= 4
     for missing in range(len(values)):
-        left = values[:missing] + values[missing + 1 :]
-        assert (_found(left), _assembled(left)) == ([], None)
+        remaining = values[:missing] + values[missing + 1 :]
+        assert (_find_checkpoints(remaining), _assembled(remaining)) == ([], None)
     swapped = [values[1], values[0], *values[2:]]
-    assert _found(swapped) == []
+    assert _find_checkpoints(swapped) == []
 
 
 @given(st.data())
@@ -109,34 +109,35 @@ def test_a_checkpoint_with_a_damaged_piece_is_ignored(data: st.DataObject) -> No
         end[field] = end[field][::-1] if field == "sha256" else end[field] + 1
         values[number] = orjson.dumps(piece)
     else:
-        place = data.draw(st.integers(0, len(content) - 1))
-        values[number] = line + b"\n" + content[:place] + b"\0" + content[place + 1 :]
+        index = data.draw(st.integers(0, len(content) - 1))
+        values[number] = line + b"\n" + content[:index] + b"\0" + content[index + 1 :]
     assert _assembled(values) is None
-    assert _found(values) == [] or (end is not None and field == "rows")
+    assert _find_checkpoints(values) == [] or (end is not None and field == "rows")
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"schema_version":2}'])
 def test_foreign_records_are_skipped_and_counted(value: bytes | None) -> None:
     finder = CheckpointFinder(2)
     values = _cut()
-    for offset, each in enumerate([values[0], value, *values[1:]]):
-        finder.take(offset, each)
+    for offset, record in enumerate([values[0], value, *values[1:]]):
+        finder.take(offset, record)
     assert (finder.unreadable, len(finder.found)) == (1, 1)
 
 
 def test_interleaved_pieces_of_two_writers_are_distinguished() -> None:
     theirs, ours = JournalPosition(2, 16, 20), JournalPosition(30, 19, 33)
-    old, new = _cut(place=theirs), _cut(_ROWS[1:], place=ours)
+    old, new = _cut(position=theirs), _cut(_ROWS[1:], position=ours)
     mixed = [piece for pair in zip(old, new, strict=False) for piece in pair]
     mixed += new[len(old) :]
-    assert [each.position for each in _found(mixed)] == [ours], "the old one has no closing piece"
+    positions = [checkpoint.position for checkpoint in _find_checkpoints(mixed)]
+    assert positions == [ours], "the old one has no closing piece"
     whole = _assembled(mixed, ours)
     assert whole is not None
     assert whole.rows == _ROWS[1:]
 
 
 def test_the_number_of_incomplete_checkpoints_is_limited() -> None:
-    many = [_cut(place=JournalPosition(n, 0, n)) for n in range(OPEN_MAX + 1)]
+    many = [_cut(position=JournalPosition(n, 0, n)) for n in range(OPEN_MAX + 1)]
     finder = CheckpointFinder(2)
     for offset, values in enumerate(many):
         finder.take(offset, values[0])
@@ -144,7 +145,8 @@ def test_the_number_of_incomplete_checkpoints_is_limited() -> None:
     for values in many:
         for value in values[1:]:
             finder.take(99, value)
-    assert [each.position.epoch for each in finder.found] == list(range(1, OPEN_MAX + 1))
+    epochs = [checkpoint.position.epoch for checkpoint in finder.found]
+    assert epochs == list(range(1, OPEN_MAX + 1))
 
 
 def test_the_journal_must_match_the_place_of_the_checkpoint() -> None:

@@ -45,22 +45,22 @@ class Log:
         self.values: list[bytes] = []
 
     def append(self, values: list[bytes]) -> int:
-        """Offset of the last of them."""
+        """Append values; return the offset of the last one."""
         self.values += values
         return len(self.values) - 1
 
-    def after(self, place: JournalPosition) -> list[tuple[int, bytes]]:
-        """Entries that follow a place."""
-        return list(enumerate(self.values))[place.offset + 1 :]
+    def after(self, position: JournalPosition) -> list[tuple[int, bytes]]:
+        """Entries after a position."""
+        return list(enumerate(self.values))[position.offset + 1 :]
 
 
 class Writer:
     """Takes the partition over and appends, as a worker does."""
 
-    def __init__(self, log: Log, known: JournalPosition) -> None:
+    def __init__(self, log: Log, position: JournalPosition) -> None:
         self._log = log
         log.append([journal.encode_opening(0)])
-        self.tail = journal.read_tail(journal.JournalReader(known), log.after(known))
+        self.tail = journal.read_tail(journal.JournalReader(position), log.after(position))
         self.place = self.tail.position
 
     def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
@@ -88,7 +88,7 @@ def test_a_successor_reads_the_newest_rows_and_all_outputs_in_order(
 
 
 @given(st.lists(_results, min_size=1, max_size=6), st.data())
-def test_reading_on_from_any_batch_gives_what_is_left(
+def test_reading_from_any_batch_returns_the_following_outputs(
     results: list[StageResult], data: st.DataObject
 ) -> None:
     log = Log()
@@ -97,9 +97,9 @@ def test_reading_on_from_any_batch_gives_what_is_left(
     for result in results:
         writer.write(result)
         places.append(writer.place)
-    known = data.draw(st.integers(0, len(results) - 1))
-    tail = Writer(log, places[known]).tail
-    assert tail.outputs == [o for result in results[known + 1 :] for o in result.outputs]
+    read = data.draw(st.integers(0, len(results) - 1))
+    tail = Writer(log, places[read]).tail
+    assert tail.outputs == [o for result in results[read + 1 :] for o in result.outputs]
 
 
 def test_records_of_a_replaced_writer_are_ignored() -> None:
@@ -151,7 +151,7 @@ def test_offsets_without_a_record_are_no_missing_batch() -> None:
     assert len(tail.rows) == 3
 
 
-def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> None:
+def test_a_journal_without_its_beginning_is_an_error_and_not_an_empty_journal() -> None:
     log = Log()
     writer = Writer(log, JournalPosition())
     for number in range(3):
@@ -190,12 +190,12 @@ def test_foreign_records_are_skipped_anywhere(
 ) -> None:
     mixed: list[bytes | None] = [journal.encode_opening(0)]
     before = data.draw(st.booleans())  # an opening has its offset for an epoch
-    place = JournalPosition(int(before), -1)
+    position = JournalPosition(int(before), -1)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 60)
         for result in results:
-            mixed += journal.encode_batch(0, place, (), result)
-            place = replace(place, sequence=place.sequence + 1)
+            mixed += journal.encode_batch(0, position, (), result)
+            position = replace(position, sequence=position.sequence + 1)
     for value in foreign:
         mixed.insert(data.draw(st.integers(1, len(mixed))), value)
     if before:
@@ -233,7 +233,7 @@ def test_an_unreadable_journal_record_is_damage_and_not_foreign(value: bytes) ->
         reader.take(1, value)
 
 
-def test_a_missing_batch_beside_a_foreign_record_is_an_error() -> None:
+def test_a_missing_batch_next_to_a_foreign_record_is_an_error() -> None:
     log = Log()
     writer = Writer(log, JournalPosition())
     for number in range(3):

@@ -28,17 +28,17 @@ class Changelog:
     def write(self, value: bytes | None, stop: int | None = None) -> list[RowChange]:
         """Write a row; `stop`: how many of its records arrive."""
         present = [name for key in self.data if is_chunk(name := key.decode())]
-        made = list(split_change(RowChange(_KEY, value), present))
-        for record in made[:stop]:
+        records = list(split_change(RowChange(_KEY, value), present))
+        for record in records[:stop]:
             if record.value is None:
                 self.data.pop(record.key.encode(), None)
             else:
                 self.data[record.key.encode()] = record.value
-        return made
+        return records
 
     @property
     def row(self) -> bytes | None:
-        """As it is read."""
+        """The row as a reader sees it."""
         value = self.data.get(_KEY.encode())
         return None if value is None else join_chunks(_KEY, value, self.data.get)
 
@@ -48,12 +48,12 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
 
 
-def test_records_fit_where_they_are_written_to() -> None:
+def test_chunks_fit_into_the_records_they_are_written_to() -> None:
     assert CHUNK_BYTES == PIECE_BYTES_MAX
     assert PIECE_BYTES_MAX + PIECE_HEAD_BYTES_MAX < 1_000_000 < BATCH_BYTES_MAX
-    made = Changelog().write(b"{" + bytes(100))
-    assert all(len(record.value or b"") <= 8 for record in made[:-1])
-    chunks = [record.key for record in made if is_chunk(record.key)]
+    records = Changelog().write(b"{" + bytes(100))
+    assert all(len(record.value or b"") <= 8 for record in records[:-1])
+    chunks = [record.key for record in records if is_chunk(record.key)]
     assert all(key.startswith("3/c/") for key in chunks), (
         "a key begins with its partition and cluster"
     )

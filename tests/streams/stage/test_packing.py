@@ -7,18 +7,18 @@ from streams.stage.packing import Changes
 from streams.stage.records import DamagedTable, RowChange
 
 
-def item(uid: str, place: int = 0) -> bytes:
+def item(uid: str, arrival: int = 0) -> bytes:
     """A pod as the journal has it."""
-    return orjson.dumps({"arrival": place, "pod": {"uid": uid}})
+    return orjson.dumps({"arrival": arrival, "pod": {"uid": uid}})
 
 
 def uids(row: bytes | None) -> list[str]:
     """Pods of a packed row, in its order."""
-    return [] if row is None else [each["pod"]["uid"] for each in orjson.loads(row)["pods"]]
+    return [] if row is None else [pod["pod"]["uid"] for pod in orjson.loads(row)["pods"]]
 
 
 def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
-    """Rows of the tables after the changes were written."""
+    """Rows of the tables after the changes are written."""
     after = dict(before)
     for row in changes.packed_rows(before.get):
         if row.value is None:
@@ -31,8 +31,8 @@ def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
 def test_a_row_is_packed_once_however_often_its_items_have_changed() -> None:
     changes = Changes()
     changes.add("0/c/nodes/n", b"1")
-    for place, uid in enumerate(("a", "b", "a")):
-        changes.add(f"0/c/reserved_pods/n/{uid}", item(uid, place))
+    for index, uid in enumerate(("a", "b", "a")):
+        changes.add(f"0/c/reserved_pods/n/{uid}", item(uid, index))
     changes.add("0/c/nodes/n", None)
     assert len(changes) == 2
     first, second = changes.packed_rows(lambda *_: None)
@@ -62,13 +62,12 @@ steps = st.lists(
 def test_repeating_changes_gives_the_same_row(
     history: list[tuple[str, str, bool]], first: int, second: int
 ) -> None:
-    """Rows are written one after the other: after a crash some are ahead of the place that is
-    redone from."""
+    """After a crash some rows are newer than the position from which the stage redoes changes."""
 
     def done(some: list[tuple[int, tuple[str, str, bool]]]) -> Changes:
         changes = Changes()
-        for place, (node, uid, there) in some:
-            changes.add(f"0/c/reserved_pods/{node}/{uid}", item(uid, place) if there else None)
+        for index, (node, uid, present) in some:
+            changes.add(f"0/c/reserved_pods/{node}/{uid}", item(uid, index) if present else None)
         return changes
 
     numbered = list(enumerate(history))

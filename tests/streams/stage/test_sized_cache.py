@@ -16,21 +16,21 @@ def test_the_cache_stays_within_its_bounds(
 ) -> None:
     cache = SizedCache[int, int](bytes_max=60, entries_max=4)
     model: dict[int, int] = {}
-    for what, key, size in history:
-        if what == "put":
+    for operation, key, size in history:
+        if operation == "put":
             cache.put(key, size, size)
             model.pop(key, None)
             while model and (sum(model.values()) + size > 60 or len(model) >= 4):
                 del model[next(iter(model))]
             model[key] = size
-        elif what == "renew":
+        elif operation == "renew":
             assert cache.renew(key) == model.get(key)
             if key in model:
                 model[key] = model.pop(key)
         else:
             cache.drop(key)
             model.pop(key, None)
-        assert {each: cache.get(each) for each in range(7)} == {e: model.get(e) for e in range(7)}
+        assert [cache.get(number) for number in range(7)] == [model.get(n) for n in range(7)]
         assert (cache.bytes, len(cache)) == (sum(model.values()), len(model))
         assert cache.bytes <= 60
 

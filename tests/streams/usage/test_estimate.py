@@ -42,8 +42,8 @@ def estimate(
 
 
 def test_a_resource_without_a_factor_has_no_expected_usage() -> None:
-    found = estimate({"example.com/gpu": "1"}, supportedResources=["example.com/gpu"])
-    assert "example.com/gpu" not in found
+    amounts = estimate({"example.com/gpu": "1"}, supportedResources=["example.com/gpu"])
+    assert "example.com/gpu" not in amounts
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_a_pod_can_set_its_scaling_factors(factors: str, expected: int | None) -
 
 
 def test_a_limit_caps_what_a_factor_asks_for() -> None:
-    found = estimate(
+    amounts = estimate(
         {}, {"cpu": "1"}, factors='{"cpu": 9223372036854775807}', allowCustomizeEstimation=True
     )
-    assert found["cpu"] == 1000
+    assert amounts["cpu"] == 1000
 
 
 # --- deadlines ----------------------------------------------------------------------------------

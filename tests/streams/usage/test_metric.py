@@ -14,8 +14,8 @@ from tests.streams.builders import aggregated, load_args, metric, pod_metric
 
 
 def vectors(**fields: object) -> MetricVectors:
-    said: NodeMetric = metric(cpu=1000, memory=10, **fields)  # type: ignore[arg-type]
-    return MetricVectors(said, Estimator(load_args(), "koordinator"))
+    report: NodeMetric = metric(cpu=1000, memory=10, **fields)  # type: ignore[arg-type]
+    return MetricVectors(report, Estimator(load_args(), "koordinator"))
 
 
 ENTRIES = (
@@ -34,16 +34,16 @@ ENTRIES = (
         ("p42", 0, Reading((1000, 10), (), ((0, "mean"), (1, "mean")))),
     ],
 )
-def test_by_own_rules_each_resource_has_the_next_shorter_window_or_the_mean(
+def test_with_loadstream_rules_each_resource_uses_the_next_shorter_window_or_the_mean(
     aggregation: str, duration_ms: int, expected: Reading
 ) -> None:
-    said = metric(cpu=1000, memory=10, aggregated=ENTRIES)
-    assert MetricVectors(said, Estimator(load_args())).read(aggregation, duration_ms) == expected
+    report = metric(cpu=1000, memory=10, aggregated=ENTRIES)
+    assert MetricVectors(report, Estimator(load_args())).read(aggregation, duration_ms) == expected
 
 
 def test_a_resource_without_a_mean_is_unknown() -> None:
-    said = metric(usage={"memory": 5}, aggregated=(aggregated(300, p95={"cpu": 7}),))
-    vectors = MetricVectors(said, Estimator(load_args()))
+    report = metric(usage={"memory": 5}, aggregated=(aggregated(300, p95={"cpu": 7}),))
+    vectors = MetricVectors(report, Estimator(load_args()))
     assert vectors.read(None, 0) == Reading((0, 5), (0,))
     assert vectors.read("p95", 0) == Reading((7, 5), (), ((1, "mean"),))
 

@@ -1,4 +1,4 @@
-"""Thresholds of the load-aware filter that move, and what decisions say of them."""
+"""Moving thresholds of the load-aware filter, and how decisions report them."""
 
 from schemas.messages.decisions import PlacementDecision
 from schemas.policy import read_policy
@@ -25,7 +25,7 @@ def new_world() -> World:
 
 
 def placed(world: World, uid: str) -> PlacementDecision:
-    """What is decided on a small pod."""
+    """The decision on a small pod."""
     (decision,) = world.send(request(pod(uid, cpu="100m")))
     return decision
 

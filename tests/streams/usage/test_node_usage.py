@@ -143,13 +143,13 @@ def test_updated_sums_equal_recomputed_ones(
     before: LoadAwareSchedulingArgs, after: LoadAwareSchedulingArgs, history: list[Any]
 ) -> None:
     here = ExpectedNodeUsage(Estimator(before))
-    for name, what, seconds in history:
-        if isinstance(what, NodeMetric):
-            here.set_metric(None if what.removed else what)
+    for name, argument, seconds in history:
+        if isinstance(argument, NodeMetric):
+            here.set_metric(None if argument.removed else argument)
         elif name == "unassign":
-            here.unassign(what)
+            here.unassign(argument)
         else:
-            getattr(here, name)(what, kind_of(what), at(seconds))
+            getattr(here, name)(argument, kind_of(argument), at(seconds))
     kept = (here.delta, here.prod_usage, here.prod_delta, here.estimated)
     here.set_estimator(Estimator(after))
     here.set_estimator(Estimator(before))

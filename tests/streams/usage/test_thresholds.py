@@ -67,10 +67,10 @@ def test_an_annotation_that_cannot_be_read_is_ignored_whole(text: str) -> None:
 def test_each_part_that_is_given_replaces_that_part(
     written: Any, plain: dict[str, int] | None, prod: dict[str, int] | None
 ) -> None:
-    found = read(json.dumps(written))
-    assert found.plain == (DEFAULTS.plain if plain is None else plain)
-    assert found.prod == (DEFAULTS.prod if prod is None else prod)
-    assert found.aggregated == P95
+    thresholds = read(json.dumps(written))
+    assert thresholds.plain == (DEFAULTS.plain if plain is None else plain)
+    assert thresholds.prod == (DEFAULTS.prod if prod is None else prod)
+    assert thresholds.aggregated == P95
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ _LONG_S = 120.0
 
 @pytest.fixture(autouse=True)
 def _a_slow_machine_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers are silent, and a partition is somebody else's, only where a test says so: not since
-    this process stood still for some seconds between a question and its answer."""
+    """A pause of this process for some seconds does not count as a silent broker or a lost
+    partition."""
     for module in (extents, topic_watch):
         monkeypatch.setattr(module, "ANSWER_S", _LONG_S)
     monkeypatch.setattr(lazy_rows, "OWNED_S", _LONG_S)

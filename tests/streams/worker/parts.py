@@ -57,8 +57,8 @@ def positions_of(partitions: Partitions) -> dict[str, int]:
     return stage.positions
 
 
-class AskedIntake(Intake):
-    """An intake that notes what it is asked to read, and applies only positions."""
+class RecordingIntake(Intake):
+    """An intake that records the requested ranges and applies only positions."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class AskedIntake(Intake):
         """`taken_after` is the topic after whose records the partition is taken away."""
         super().__init__(own_partition(*topics), Pipeline(NoBroker()), KafkaSettings(), Metrics())
         self.positions = positions_of(self.partitions)
-        self.asked: list[tuple[str, int]] = []
-        """Topic and end of what was to be read before all others."""
-        self.asked_in: list[int] = []
-        """The generation of each."""
+        self.requested: list[tuple[str, int]] = []
+        """Topic and end offset of each request."""
+        self.generations: list[int] = []
+        """Generation of each request."""
         self._in_time = in_time
         self._holds_records = holds_records
         self._taken_after = taken_after
@@ -89,8 +89,8 @@ class AskedIntake(Intake):
         undelivered: bool = False,
     ) -> bool:
         assert partition == 0
-        self.asked.append((topic, end))
-        self.asked_in.append(generation)
+        self.requested.append((topic, end))
+        self.generations.append(generation)
         if topic == self._taken_after:
             self.partitions.generation += 1
         if self._in_time and self._holds_records:

@@ -17,7 +17,7 @@ from tests.streams.noticing import http_get
 from tests.streams.worker_process import Worker, client
 
 
-async def test_a_worker_gets_ready_and_counts_what_it_does(
+async def test_a_worker_becomes_ready_and_counts_its_work(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
     port = find_free_port(set())
@@ -51,7 +51,7 @@ async def test_a_worker_gets_ready_and_counts_what_it_does(
             for sample in _samples(port)
             if sample.name == "loadstream_clock_lag_seconds"
         ]
-        assert len([each for each in partitions if each["stage"] == "cluster"]) == 4
+        assert len([partition for partition in partitions if partition["stage"] == "cluster"]) == 4
 
 
 @pytest.mark.broker

@@ -65,7 +65,7 @@ def test_lasting_objects_are_not_scanned() -> None:
         assert not gc.isenabled()
         knot = Knot()
     assert gc.isenabled()
-    assert all(each is not knot for each in gc.get_objects())
+    assert all(instance is not knot for instance in gc.get_objects())
 
 
 def test_released_lasting_objects_are_collected_later() -> None:

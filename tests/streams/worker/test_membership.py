@@ -41,7 +41,7 @@ _ANY = AclBindingFilter(
 
 
 class _Coordinator:
-    """What `read_group_status` asks of aiokafka's."""
+    """The attributes of aiokafka's coordinator that `read_group_status` uses."""
 
     def __init__(self, generation: int = -1, error: KafkaError | None = None) -> None:
         self.generation = generation
@@ -74,18 +74,18 @@ async def test_a_client_reports_the_state_of_its_coordinator() -> None:
 
 
 class _App:
-    """Stands with its group as it is said to, one look after the other; then it is over."""
+    """Returns these group statuses one by one, then ends the watch."""
 
     conf = SimpleNamespace(id=APP_ID)
 
-    def __init__(self, *said: GroupStatus) -> None:
-        self._said = list(said)
+    def __init__(self, *statuses: GroupStatus) -> None:
+        self._statuses = list(statuses)
         self.crashed: BaseException | None = None
 
     async def group_status(self) -> GroupStatus:
-        if not self._said:
+        if not self._statuses:
             raise asyncio.CancelledError
-        return self._said.pop(0)
+        return self._statuses.pop(0)
 
     async def crash(self, error: BaseException) -> None:
         self.crashed = error
@@ -128,7 +128,7 @@ def test_a_worker_reports_a_missing_group_permission_and_joins_once_granted(
         kafka = server.settings
         create_topics(connect(kafka), expected_topics(kafka))
         admin = AdminClient(kafka.librdkafka_options())
-        # A group of which rights are listed is nobody else's.
+        # Once a group has ACLs, other users have no access to it.
         of_others = AclBinding(
             ResourceType.GROUP, APP_ID, ResourcePatternType.LITERAL, "User:other", "*",
             AclOperation.READ, AclPermissionType.ALLOW,
@@ -138,9 +138,9 @@ def test_a_worker_reports_a_missing_group_permission_and_joins_once_granted(
         port = find_free_port(set())
         (tmp_path / "worker").mkdir()
         with Worker(kafka, tmp_path / "worker", metrics_port=str(port)) as worker:
-            said = "cannot join consumer group loadstream"
-            assert eventually(lambda: said in problems(port)), worker.log()
-            assert said in worker.whole_log()
+            problem = "cannot join consumer group loadstream"
+            assert eventually(lambda: problem in problems(port)), worker.log()
+            assert problem in worker.whole_log()
             assert not worker.ended
             for deleted in admin.delete_acls([_ANY]).values():
                 deleted.result()

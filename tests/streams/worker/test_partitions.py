@@ -7,7 +7,7 @@ import pytest
 from streams.worker.partitions import StageProblems
 
 
-def test_the_log_says_what_begins_and_what_is_over_and_nothing_in_between(
+def test_the_log_has_the_start_and_the_end_of_each_problem_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     notices = StageProblems("cluster")

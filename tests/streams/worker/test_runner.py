@@ -32,7 +32,7 @@ def runner(tmp_path: Path) -> StageRunner:
 async def test_no_records_are_applied_for_an_old_generation(
     runner: StageRunner, *, closed: bool
 ) -> None:
-    """What was applied then would be written after the partition was given back."""
+    """Otherwise the worker writes to a partition that it has given back."""
     asked_in = runner.partitions.generation
     if not closed:
         runner.partitions.stages[0] = ClusterStage(0, 4)
@@ -62,8 +62,8 @@ async def test_undelivered_records_are_counted(
         _TOPIC, 0, 3, until_s, runner.partitions.generation, undelivered=undelivered
     )
     value = runner._metrics.registry.get_sample_value
-    found = {
+    counts = {
         name: value(f"loadstream_{name}_total", {"stage": "cluster", "topic": _TOPIC})
         for name in ("healed_records", "records_read_ahead")
     }
-    assert found == {"healed_records": 0, "records_read_ahead": 0, counted: 3}
+    assert counts == {"healed_records": 0, "records_read_ahead": 0, counted: 3}

@@ -21,7 +21,7 @@ from tests.streams.worker_process import Worker, client
 #: Settings say how long the end may take; a machine under load gets this many times as long.
 _PATIENCE = 4
 _STOP_S = 5
-#: A worker that has failed and whose end waits for ever; the address of a broker is its argument.
+#: A failed worker whose shutdown hangs; its argument is the address of a broker.
 _STUCK = """
 import asyncio, sys
 from streams.worker import shutdown
@@ -63,11 +63,11 @@ def test_a_stop_during_recovery_logs_no_error(caplog: pytest.LogCaptureFixture) 
 @pytest.mark.kafka
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("under_load", [False, True])
-async def test_a_worker_whose_broker_is_gone_ends_when_it_is_asked_to(
+async def test_a_worker_without_a_broker_stops_on_request(
     tmp_path: Path, *, under_load: bool
 ) -> None:
     with running(KafkaServer(tmp_path / "kafka")) as server:
-        # All that is sent is in one partition, and those of 45 topics cost broker and worker seconds.
+        # All records are in one partition; more partitions of 45 topics would cost seconds.
         settings = server.settings.model_copy(update={"partitions": 1})
         create_topics(connect(settings), expected_topics(settings))
         with Worker(settings, tmp_path, stop_timeout_s=str(_STOP_S)) as worker:
@@ -91,7 +91,7 @@ async def test_a_worker_whose_broker_is_gone_ends_when_it_is_asked_to(
 
 
 @pytest.mark.broker
-def test_a_worker_that_has_failed_ends_soon_and_says_why_last(embedded: RunningBroker) -> None:
+def test_a_failed_worker_ends_soon_and_logs_the_reason_last(embedded: RunningBroker) -> None:
     servers = embedded.settings.bootstrap_servers
     ended = subprocess.run(  # noqa: S603 - our own code
         [sys.executable, "-c", _STUCK, str(servers)],
@@ -101,6 +101,6 @@ def test_a_worker_that_has_failed_ends_soon_and_says_why_last(embedded: RunningB
         check=False,
     )
     assert ended.returncode == 1
-    *_, told, why = ended.stderr.splitlines()
-    assert "has not stopped within 1 s after its failure" in told
+    *_, first_line, why = ended.stderr.splitlines()
+    assert "has not stopped within 1 s after its failure" in first_line
     assert why == "the worker was stopped by LostOwnership: another worker has it"

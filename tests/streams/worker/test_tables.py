@@ -14,7 +14,7 @@ from streams.worker.tables import RowTable
 
 @dataclass(frozen=True)
 class Message:
-    """What of Faust's message a table looks at."""
+    """The attributes of a Faust message that a table uses."""
 
     tp: TP
     offset: int
@@ -96,9 +96,9 @@ async def test_rows_of_a_copy_stay_when_owned_partitions_are_recovered(table: Ro
 
 
 def _put(table: RowTable, *rows: tuple[str, bytes | None]) -> list[RowChange]:
-    made = table.records(RowChange(key, value) for key, value in rows)
-    table.store(made)
-    return made
+    records = table.records(RowChange(key, value) for key, value in rows)
+    table.store(records)
+    return records
 
 
 def test_a_row_in_chunks_is_read_as_one_row(
@@ -106,13 +106,13 @@ def test_a_row_in_chunks_is_read_as_one_row(
 ) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
     long = b"{" + bytes(30)
-    made = _put(table, ("0/c/nodes/a", long), ("0/c/nodes/b", b"{}"))
-    assert len(made) == 6
+    records = _put(table, ("0/c/nodes/a", long), ("0/c/nodes/b", b"{}"))
+    assert len(records) == 6
     assert table.rows([0])[0] == {"0/c/nodes/a": long, "0/c/nodes/b": b"{}"}
     assert table.row("0/c/nodes/a") == long
     assert table.of_cluster(0, "c") == {"0/c/nodes/a": long, "0/c/nodes/b": b"{}"}
-    made = _put(table, ("0/c/nodes/a", b"{2}"))
-    assert [record.value for record in made] == [b"{2}", None, None, None, None]
+    records = _put(table, ("0/c/nodes/a", b"{2}"))
+    assert [record.value for record in records] == [b"{2}", None, None, None, None]
     assert len(table.references()[0]) == 2
 
 
@@ -120,11 +120,11 @@ def test_chunks_that_a_former_owner_left_are_removed_with_the_next_write(
     table: RowTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
-    made = table.records([RowChange("0/c/nodes/a", b"{" + bytes(30))])
-    torn = [(number, each.key, each.value) for number, each in enumerate(made[:3])]
+    records = table.records([RowChange("0/c/nodes/a", b"{" + bytes(30))])
+    torn = [(number, record.key, record.value) for number, record in enumerate(records[:3])]
     _read(table, 0, *torn, (3, "0/c/nodes/b", b"{}"))
     assert table.rows([0])[0] == {"0/c/nodes/b": b"{}"}
-    assert {each.key for each in table.remove_orphans(0)} == {key for _, key, _ in torn}
+    assert {record.key for record in table.remove_orphans(0)} == {key for _, key, _ in torn}
     assert table.remove_orphans(1) == []
     _put(table, ("0/c/nodes/a", b"{}"))
     assert table.remove_orphans(0) == []

@@ -53,9 +53,9 @@ def test_covering_budgets_equal_those_of_checking_each_selector(
         else:
             index.put(name, selector)
             model[name] = selector
-        for each in labels:
-            expected = sorted(name for name, one in model.items() if one.matches(each))
-            assert list(index.find_covering(each)) == expected
+        for pod_labels in labels:
+            expected = sorted(name for name, one in model.items() if one.matches(pod_labels))
+            assert list(index.find_covering(pod_labels)) == expected
 
 
 def test_many_namespaces_keep_no_more_answers_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,12 +63,12 @@ def test_many_namespaces_keep_no_more_answers_than_one(monkeypatch: pytest.Monke
     budgets = Budgets("test")
     for number in range(40):
         selector = PodSelector(match_labels={"tier": "web"})
-        named = DisruptionBudget(
+        budget = DisruptionBudget(
             cluster="test", namespace=f"shop-{number}", name="web", selector=selector
         )
-        assert budgets.apply(named, 1) is None
-        for place in range(40):
-            labels = {"tier": "web", "pod": f"{place}"}
+        assert budgets.apply(budget, 1) is None
+        for pod_number in range(40):
+            labels = {"tier": "web", "pod": f"{pod_number}"}
             pod = Pod(namespace=f"shop-{number}", name="p", uid="p", labels=labels)
             assert budgets.find_covering_names(pod) == ("web",)
     kept = {id(index._cache): len(index._cache) for index in budgets._selectors.values()}
@@ -83,10 +83,10 @@ def test_selectors_that_cannot_match_are_not_evaluated() -> None:
             match_labels={"tier": "web"},
             match_expressions=(label_requirement("app", "In", f"app-{number}"),),
         )
-        named = DisruptionBudget(
+        budget = DisruptionBudget(
             cluster="test", namespace="shop", name=f"b-{number}", selector=selector
         )
-        assert budgets.apply(named, 1) is None
+        assert budgets.apply(budget, 1) is None
     pods = [
         Pod(namespace="shop", name=f"p{number}", uid=f"p{number}", labels=labels)
         for number in range(200)
@@ -100,10 +100,10 @@ def test_budgets_with_the_same_selector_evaluate_it_once() -> None:
     budgets = Budgets("test")
     everything = PodSelector()
     for number in range(100):
-        named = DisruptionBudget(
+        budget = DisruptionBudget(
             cluster="test", namespace="shop", name=f"b-{number:03}", selector=everything
         )
-        budgets.apply(named, 1)
+        budgets.apply(budget, 1)
     pod = Pod(namespace="shop", name="p", uid="p", phase="Running")
     assert str(budgets.explain_exhausted(pod)).startswith(
         "100 disruption budgets select the pod (b-000, b-001, b-002)"
@@ -115,8 +115,8 @@ def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
 
     def applied(name: str, *requirements: SelectorRequirement) -> str | None:
         selector = PodSelector(match_expressions=requirements)
-        named = DisruptionBudget(cluster="test", namespace="shop", name=name, selector=selector)
-        return budgets.apply(named, 1)
+        budget = DisruptionBudget(cluster="test", namespace="shop", name=name, selector=selector)
+        return budgets.apply(budget, 1)
 
     for number in range(ALIKE_BUDGETS_MAX):
         assert applied(f"b-{number}", label_requirement(f"k{number}", "DoesNotExist")) is None
@@ -161,24 +161,24 @@ def test_few_budgets_that_no_label_tells_apart_are_kept() -> None:
             match_labels={"app": "web"},
             match_expressions=(label_requirement("x", "NotIn", f"{number}"),),
         )
-        named = DisruptionBudget(
+        budget = DisruptionBudget(
             cluster="test", namespace="shop", name=f"b-{number}", selector=selector
         )
-        refused = budgets.apply(named, 1)
+        refused = budgets.apply(budget, 1)
         assert (refused is not None) == (number >= ALIKE_BUDGETS_MAX)
     pod = Pod(namespace="shop", name="p", uid="p", labels={"app": "web"})
     assert len(budgets.find_covering_names(pod)) == ALIKE_BUDGETS_MAX
     apart = PodSelector(match_labels={"app": "web", "shard": "1"})
-    named = DisruptionBudget(cluster="test", namespace="shop", name="apart", selector=apart)
-    assert budgets.apply(named, 1) is None
-    again = named.model_copy(update={"name": "b-again", "selector": selector})
+    budget = DisruptionBudget(cluster="test", namespace="shop", name="apart", selector=apart)
+    assert budgets.apply(budget, 1) is None
+    again = budget.model_copy(update={"name": "b-again", "selector": selector})
     for name in ("b-0", "b-1"):
-        assert budgets.apply(named.model_copy(update={"name": name, "removed": True}), 1) is None
+        assert budgets.apply(budget.model_copy(update={"name": name, "removed": True}), 1) is None
     assert budgets.apply(again, 1) is None
 
 
 class _Unread(dict[bytes, Any]):
-    """A mapping whose entries are looked up by key alone."""
+    """A mapping that must not be iterated."""
 
     def values(self) -> Any:
         raise AssertionError("all selectors of the namespace were read")
@@ -191,12 +191,12 @@ def test_another_budget_is_not_compared_with_all_budgets_of_its_namespace() -> N
         if number == ALIKE_BUDGETS_MAX:
             index = budgets._selectors["shop"]
             index._groups = _Unread(index._groups)
-        own = label_requirement("x", "NotIn", f"{number}")
-        selector = PodSelector(match_expressions=(values, own))
-        named = DisruptionBudget(
+        requirement = label_requirement("x", "NotIn", f"{number}")
+        selector = PodSelector(match_expressions=(values, requirement))
+        budget = DisruptionBudget(
             cluster="test", namespace="shop", name=f"b-{number}", selector=selector
         )
-        assert (budgets.apply(named, 1) is not None) == (number >= ALIKE_BUDGETS_MAX)
+        assert (budgets.apply(budget, 1) is not None) == (number >= ALIKE_BUDGETS_MAX)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -225,5 +225,5 @@ def test_limits_do_not_depend_on_the_history_of_budgets(
     for name in sorted(selectors):
         fresh.put(name, selectors[name])
     for _ in range(30):
-        wanted = draw()
-        assert used.explain_refusal("new", wanted) == fresh.explain_refusal("new", wanted)
+        selector = draw()
+        assert used.explain_refusal("new", selector) == fresh.explain_refusal("new", selector)

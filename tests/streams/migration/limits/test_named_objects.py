@@ -20,7 +20,7 @@ def new_world(extra: str) -> World:
     return world_with_pods(migration_policy(extra), (replica("a", priority=100), "node-1"))
 
 
-def test_pods_of_a_namespace_whose_labels_match_may_leave_as_soon_as_these_are_known() -> None:
+def test_pods_may_leave_as_soon_as_the_labels_of_their_namespace_are_known_to_match() -> None:
     world = new_world(BY_LABEL)
     why = world.propose("a")
     assert why is not None
@@ -55,7 +55,7 @@ def test_a_built_in_priority_class_keeps_its_value() -> None:
     assert world.propose("a") is None
 
 
-def test_a_full_list_that_names_some_removes_the_others_and_one_without_any_says_nothing() -> None:
+def test_a_full_list_with_entries_removes_the_others_and_an_empty_one_removes_none() -> None:
     world = new_world("")
     lifecycle = world.state.migrations.lifecycle
     world.send(namespace("one"), namespace("two"), priority_class(5), priority_class(6, "low"))
@@ -68,7 +68,7 @@ def test_a_full_list_that_names_some_removes_the_others_and_one_without_any_says
     assert {name: row.state.value for name, row in lifecycle.classes.rows.items()} == {"low": 7}
 
 
-def test_beyond_the_limit_a_namespace_is_refused_and_those_known_may_change(
+def test_beyond_the_limit_a_new_namespace_is_refused_and_known_ones_may_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(named_objects, "NAMESPACES_MAX", 1)

@@ -19,7 +19,7 @@ RATES = st.one_of(
 )
 
 
-def test_a_bucket_says_when_it_has_its_next_token() -> None:
+def test_a_bucket_returns_the_time_of_its_next_token() -> None:
     rate = rate_over(3, 10_000, 1)
     empty = full_bucket(rate, 0).take_token()
     assert empty.wait_ms(rate) == 3_334
@@ -51,13 +51,13 @@ def test_reading_a_bucket_does_not_change_it(rate: Rate, looks: list[int]) -> No
 @given(rate=RATES, steps=st.lists(st.integers(0, 2_000), min_size=1, max_size=60))
 def test_no_window_has_more_than_the_burst_and_the_rate_allow(rate: Rate, steps: list[int]) -> None:
     bucket, now_ms = full_bucket(rate, 0), 0
-    taken: list[int] = []
+    times_ms: list[int] = []
     for step_ms in steps:
         now_ms += step_ms
         bucket = bucket.fill(rate, now_ms)
         if bucket.tokens:
             bucket = bucket.take_token()
-            taken.append(now_ms)
-    for first, start in enumerate(taken):
-        for count, end in enumerate(taken[first:], start=1):
+            times_ms.append(now_ms)
+    for first, start in enumerate(times_ms):
+        for count, end in enumerate(times_ms[first:], start=1):
             assert count <= rate.burst + rate.per_ms * (end - start)

@@ -1,4 +1,4 @@
-"""Workloads and disruption budgets as they are reported, in lists and alone, and what is charged to them."""
+"""Workloads and disruption budgets: full lists, single reports, and charged pods."""
 
 from typing import Any
 
@@ -56,8 +56,8 @@ def test_a_budget_that_is_gone_charges_nothing() -> None:
 
 def test_a_selector_matches_as_kubernetes_does() -> None:
     def expression(operator: Any, *values: str) -> PodSelector:
-        wanted = SelectorRequirement(key="app", operator=operator, values=values)
-        return PodSelector(match_expressions=(wanted,))
+        requirement = SelectorRequirement(key="app", operator=operator, values=values)
+        return PodSelector(match_expressions=(requirement,))
 
     assert PodSelector().matches({})
     assert expression("In", "a").matches({"app": "a"})

@@ -11,7 +11,7 @@ from streams.placement.filters.fit import NodeResourcesFit, requests_of
 from streams.pods.kind import Kind, compute_demand, kind_of
 from tests.streams.builders import bare_node, bare_pod, container, inventory_node
 from tests.streams.cluster.oracle import check_filter, reason
-from tests.streams.strategies import Event, histories, wanted
+from tests.streams.strategies import Event, histories, wanted_kinds
 from tests.streams.world import filter_world
 
 
@@ -39,7 +39,7 @@ def refused(allocatable: dict[str, str], requests: dict[str, str], *held: Pod) -
         ({"pods": "1"}, {"ephemeral-storage": "1"}, "Insufficient ephemeral-storage"),
         ({"pods": "1", "nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "1"}, None),
         ({"pods": "1"}, {"nvidia.com/gpu": "1"}, "Insufficient nvidia.com/gpu"),
-        # Every pod is one pod, whatever it says.
+        # A pod counts as one pod, even if it requests more.
         ({"pods": "1"}, {"pods": "7"}, None),
     ],
 )
@@ -84,7 +84,7 @@ def test_more_resources_than_columns_change_no_answer(monkeypatch: pytest.Monkey
         nodes.hold("a", requesting(f"q-{i}", **{f"example.com/{i}": "1"}))
 
 
-@given(histories(), wanted())
+@given(histories(), wanted_kinds())
 def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
     def accepts(pod: Pod, node: Node) -> bool:
         assert node.state is not None

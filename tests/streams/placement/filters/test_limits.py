@@ -28,8 +28,8 @@ def labels(count: int) -> Pod:
 
 def resources(count: int) -> Pod:
     """A pod that asks for this many resources."""
-    named = {f"r{number}": "1" for number in range(count)}
-    first, second = dict(list(named.items())[:50]), dict(list(named.items())[50:])
+    amounts = {f"r{number}": "1" for number in range(count)}
+    first, second = dict(list(amounts.items())[:50]), dict(list(amounts.items())[50:])
     return pod(containers=(Container(requests=first), Container(limits=second)))
 
 
@@ -101,12 +101,12 @@ def test_labels_and_resources_of_no_node_are_checked_once(
     for calls in (columns, looks, built):
         calls.clear()
     terms = tuple(term(*(f"{one}-{two}" for two in range(6))) for one in range(10))
-    made = only(world.send(request(pod(required_node_affinity=terms))))
-    assert made.message == "50 nodes: didn't match Pod's node affinity/selector"
-    # One look a term, at what a node without the label has; none at any node.
+    decision = only(world.send(request(pod(required_node_affinity=terms))))
+    assert decision.message == "50 nodes: didn't match Pod's node affinity/selector"
+    # Each term is evaluated once for all nodes without the label, and for no single node.
     assert (looks.total(), columns.total()) == (10, 0)
-    made = only(world.send(request(resources(RESOURCES_PER_POD_MAX))))
-    assert made.message == "50 nodes: Insufficient r0"
+    decision = only(world.send(request(resources(RESOURCES_PER_POD_MAX))))
+    assert decision.message == "50 nodes: Insufficient r0"
     # Pods, cpu and memory, which nodes have; nothing for the 64 that they have not.
     assert built.total() == 3
 
@@ -116,6 +116,6 @@ def test_reasons_of_refusal_are_computed_for_all_nodes_at_once(
 ) -> None:
     world = World(tick(), *(node(f"n-{number}", cpu="1") for number in range(50)))
     calls = count_calls(monkeypatch, NodeResourcesFit, "reason")
-    made = only(world.send(request(big_pod("a"))))
-    assert made.message == "50 nodes: Insufficient cpu"
+    decision = only(world.send(request(big_pod("a"))))
+    assert decision.message == "50 nodes: Insufficient cpu"
     assert calls["reason"] == 0

@@ -35,13 +35,13 @@ NOTHING = pod(
 
 
 def world(
-    state: NodeState | None = None, said: NodeMetric | None = None, *held: Pod, **args: Any
+    state: NodeState | None = None, usage: NodeMetric | None = None, *held: Pod, **args: Any
 ) -> tuple[Estimator, Node]:
     """One node under these arguments."""
     estimator = Estimator(load_args(allowCustomizeEstimation=True, **args))
     described = node(cpu="10") if state is None else state
     return estimator, inventory_node(
-        described, *held, estimator=estimator, metric=said, at_ms=at(0)
+        described, *held, estimator=estimator, metric=usage, at_ms=at(0)
     )
 
 
@@ -52,7 +52,6 @@ def refused(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float 
 
 
 def scored(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float = 0) -> float:
-    """What the node scores."""
     estimator, here = in_world
     return scores(LoadAwareScore(estimator), of, here, now_ms=at(seconds))[0]
 
@@ -62,7 +61,7 @@ def scored(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float =
 
 def test_a_daemon_goes_everywhere() -> None:
     daemon = pod(owners=(OwnerReference(kind="ReplicaSet"), OwnerReference(kind="DaemonSet")))
-    full = world(said=metric(cpu=10_000, memory=2**40))
+    full = world(usage=metric(cpu=10_000, memory=2**40))
     assert refused(full, daemon) is None
     assert refused(full, daemon, seconds=9999) is None
     assert scored(full, daemon) == 0
@@ -77,10 +76,12 @@ def test_prod_pods_may_have_to_pass_the_thresholds_of_the_whole_node_too() -> No
     assert refused(world(None, metric(cpu=0), **args), pod(cpu="1")) is None
     by = {"usageThresholds": {"cpu": 70}, "usageAggregationType": "p95"}
     statistic = metric(cpu=0, aggregated=(aggregated(300, p95={"cpu": 7050}),))
-    assert refused(world(said=statistic, aggregated=by, **args), pod()) == AGGREGATED
+    assert refused(world(usage=statistic, aggregated=by, **args), pod()) == AGGREGATED
     assert refused(busy, pod(cpu="1"), seconds=9999) == "node(s) nodeMetric expired"
     assert (
-        refused(world(said=metric(cpu=9999), prodUsageThresholds={"cpu": 0}, checkBoth=True), pod())
+        refused(
+            world(usage=metric(cpu=9999), prodUsageThresholds={"cpu": 0}, checkBoth=True), pod()
+        )
         == CPU
     )
 
@@ -89,8 +90,8 @@ def test_prod_pods_may_have_to_pass_the_thresholds_of_the_whole_node_too() -> No
 def test_a_limit_beyond_every_node_is_refused_only_where_usage_is_checked(limit: str) -> None:
     unlimited = pod(containers=(container({"memory": "1Gi"}, {"memory": limit}),))
     assert refused(world(), unlimited) is None
-    assert refused(world(said=metric(cpu=5), usageThresholds={"cpu": 65}), unlimited) is None
-    assert refused(world(said=metric(cpu=5)), unlimited) == MEMORY
+    assert refused(world(usage=metric(cpu=5), usageThresholds={"cpu": 65}), unlimited) is None
+    assert refused(world(usage=metric(cpu=5)), unlimited) == MEMORY
 
 
 # --- score --------------------------------------------------------------------------------------
@@ -100,7 +101,7 @@ def test_a_pod_expected_to_use_less_than_nothing_scores_no_more_than_100() -> No
     lifting = pod(
         annotations={"scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu":-9000}'}
     )
-    assert scored(world(said=metric()), lifting) == 100
-    # One that is there already takes nothing away from what is measured.
+    assert scored(world(usage=metric()), lifting) == 100
+    # A pod that already runs on the node does not lower its measured usage.
     held = world(None, metric(cpu=5000), lifting, resourceWeights={"cpu": 1})
     assert scored(held) == 50

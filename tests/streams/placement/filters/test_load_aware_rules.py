@@ -28,17 +28,17 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
     if kind.daemon:
         return None
     state = here.state
-    own = read_node_thresholds({} if state is None else state.annotations, estimator.thresholds)
-    prod = own.vector(own.prod, estimator.resources)
+    limit = read_node_thresholds({} if state is None else state.annotations, estimator.thresholds)
+    prod = limit.vector(limit.prod, estimator.resources)
     word = ""
     by_prod = kind.prod and any(prod)
     if by_prod:
         thresholds = prod
-    elif own.aggregated is not None:
-        thresholds = own.vector(own.aggregated.thresholds, estimator.resources)
+    elif limit.aggregated is not None:
+        thresholds = limit.vector(limit.aggregated.thresholds, estimator.resources)
         word = "aggregated "
     else:
-        thresholds = own.vector(own.plain, estimator.resources)
+        thresholds = limit.vector(limit.plain, estimator.resources)
     if not any(thresholds) or usage.metric is None:
         return None
     if args.filter_expired_node_metrics and usage.is_expired(now_ms):
@@ -47,8 +47,10 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
         return None
     if by_prod:
         expected = usage.compute_expected_prod()
-    elif own.aggregated is not None:
-        expected = usage.compute_expected(own.aggregated.aggregation, own.aggregated.duration_ms)
+    elif limit.aggregated is not None:
+        expected = usage.compute_expected(
+            limit.aggregated.aggregation, limit.aggregated.duration_ms
+        )
     else:
         expected = usage.compute_expected(None, 0)
     used, expected = expected, plus(expected, estimator.estimate(kind).expected)
@@ -84,9 +86,9 @@ def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: 
     else:
         expected = usage.compute_expected(None, 0)
     used = plus(expected, estimator.estimate(kind).expected)
-    left = {
-        resource: 0 if known == UNKNOWN else _left_percent(total, amount)
-        for resource, total, amount, known in zip(
+    free = {
+        resource: 0 if amount_known == UNKNOWN else _left_percent(total, amount)
+        for resource, total, amount, amount_known in zip(
             estimator.resources, usage.profile.total, used, expected, strict=True
         )
     }
@@ -94,8 +96,8 @@ def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: 
     total_weight = sum(weights.values()) + args.dominant_resource_weight
     if not total_weight:
         return 0
-    weighted = sum(weight * left[resource] for resource, weight in weights.items())
-    dominant = args.dominant_resource_weight * min(left.values())
+    weighted = sum(weight * free[resource] for resource, weight in weights.items())
+    dominant = args.dominant_resource_weight * min(free.values())
     return min((weighted + dominant) // total_weight, 100)
 
 
@@ -127,16 +129,16 @@ def test_masks_reasons_and_scores_are_those_of_the_plain_rules(
 ) -> None:
     estimator = Estimator(args, compat)
     nodes = []
-    for state, said, held in drawn:
-        nodes.append(inventory_node(state, *held, estimator=estimator, metric=said, at_ms=at(0)))
+    for state, report, held in drawn:
+        nodes.append(inventory_node(state, *held, estimator=estimator, metric=report, at_ms=at(0)))
     now_ms = at(seconds)
     load_filter, load_score = LoadAwareFilter(estimator), LoadAwareScore(estimator)
     refresh_all(load_filter, nodes, now_ms)
     refresh_all(load_score, nodes, now_ms)
     for kind in kinds:
-        wanted = load_filter.prepare(kind)
-        mask = load_filter.mask(wanted)
-        reasons = [load_filter.reason(wanted, row) for row in range(len(nodes))]
+        prepared_kind = load_filter.prepare(kind)
+        mask = load_filter.mask(prepared_kind)
+        reasons = [load_filter.reason(prepared_kind, row) for row in range(len(nodes))]
         assert reasons == [_plain_reason(args, here, kind, now_ms) for here in nodes]
         passing = [reason is None for reason in reasons]
         assert (passing if mask is None else mask.tolist()) == passing
@@ -161,8 +163,8 @@ def test_the_product_with_a_factor_cuts_off_where_the_division_does(
     estimator = Estimator(args)
     nodes = []
     for capacity, used in drawn:
-        state, said = node(memory=str(capacity)), metric(memory=used)
-        nodes.append(inventory_node(state, estimator=estimator, metric=said))
+        state, report = node(memory=str(capacity)), metric(memory=used)
+        nodes.append(inventory_node(state, estimator=estimator, metric=report))
     plugin = LoadAwareScore(estimator)
     refresh_all(plugin, nodes, at(0))
     prepared = plugin.prepare(kind_of(pod(memory="1", cpu="1")))

@@ -11,7 +11,7 @@ from streams.placement.filters import node_affinity
 from streams.pods.kind import Kind
 from tests.streams.builders import bare_kind, bare_node, node_requirement
 from tests.streams.cluster.oracle import check_filter
-from tests.streams.strategies import Event, histories, wanted
+from tests.streams.strategies import Event, histories, wanted_kinds
 from tests.streams.world import CoreWorld, filter_world
 
 REFUSED = "node(s) didn't match Pod's node affinity/selector"
@@ -91,7 +91,7 @@ def three_nodes() -> CoreWorld:
             ),
             "",
         ),
-        # ... and the terms beside it count.
+        # ... and the other terms count.
         (kind(term(), term(node_requirement("zone", "In", "b"))), "n2"),
         (
             kind(
@@ -171,7 +171,7 @@ def matches(term: NodeSelectorTerm, labels: dict[str, str], node: str) -> bool:
     )
 
 
-@given(histories(), wanted())
+@given(histories(), wanted_kinds())
 def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
     def accepts(pod: Pod, node: Node) -> bool:
         assert node.state is not None

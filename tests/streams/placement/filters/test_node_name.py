@@ -7,7 +7,7 @@ from streams.inventory.node import Node
 from streams.pods.kind import Kind
 from tests.streams.builders import bare_kind, bare_node
 from tests.streams.cluster.oracle import check_filter
-from tests.streams.strategies import Event, histories, wanted
+from tests.streams.strategies import Event, histories, wanted_kinds
 from tests.streams.world import CoreWorld, filter_world
 
 
@@ -30,7 +30,7 @@ def test_the_node_that_a_pod_was_bound_to_is_no_requirement() -> None:
     assert follower("a", "b").passing(bound) == ["a", "b"]
 
 
-@given(histories(), wanted())
+@given(histories(), wanted_kinds())
 def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
     def accepts(pod: Pod, node: Node) -> bool:
         return pod.required_node in (None, node.name)

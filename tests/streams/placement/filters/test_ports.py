@@ -8,7 +8,7 @@ from streams.inventory.node import Node
 from streams.pods.kind import Kind, kind_of
 from tests.streams.builders import bare_node, bare_pod, lifecycle
 from tests.streams.cluster.oracle import check_filter
-from tests.streams.strategies import Event, histories, wanted
+from tests.streams.strategies import Event, histories, wanted_kinds
 from tests.streams.world import CoreWorld, filter_world
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - compared with, never bound to
@@ -20,20 +20,20 @@ def port(number: int, protocol: str = "TCP", host_ip: str = "") -> HostPort:
 
 
 def taking(*ports: HostPort, uid: str = "p") -> Pod:
-    """A pod that takes these ports of its node."""
+    """A pod with these host ports."""
     return bare_pod(uid, containers=(Container(host_ports=ports),))
 
 
-def nodes_with(**taken: HostPort) -> CoreWorld:
-    """Nodes a and b, where these ports are taken."""
+def nodes_with(**ports: HostPort) -> CoreWorld:
+    """Nodes a and b with these ports in use."""
     world = filter_world("NodePorts", bare_node("a"), bare_node("b"))
-    for name, port in taken.items():
+    for name, port in ports.items():
         world.hold(name, taking(port, uid=f"on-{name}"))
     return world
 
 
 @pytest.mark.parametrize(
-    ("taken", "asked", "free"),
+    ("used", "requested", "free"),
     [
         (port(80), port(80), False),
         (port(80), port(81), True),
@@ -49,9 +49,9 @@ def nodes_with(**taken: HostPort) -> CoreWorld:
         (port(80, host_ip="::"), port(80), False),
     ],
 )
-def test_ports_collide_as_in_kubernetes(taken: HostPort, asked: HostPort, free: bool) -> None:
-    nodes = nodes_with(a=taken)
-    kind = kind_of(taking(asked))
+def test_ports_collide_as_in_kubernetes(used: HostPort, requested: HostPort, free: bool) -> None:
+    nodes = nodes_with(a=used)
+    kind = kind_of(taking(requested))
     assert nodes.passing(kind) == (["a", "b"] if free else ["b"])
     assert nodes.reasons(kind) == {"a": None if free else REFUSED, "b": None}
 
@@ -89,10 +89,10 @@ def ports_of(pod: Pod) -> list[tuple[str, int, str]]:
     ]
 
 
-@given(histories(), wanted())
+@given(histories(), wanted_kinds())
 def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
     def accepts(pod: Pod, node: Node) -> bool:
-        taken = [port for held in node.held.values() for port in ports_of(held.pod)]
-        return not any(collide(one, other) for one in ports_of(pod) for other in taken)
+        used = [port for held in node.held.values() for port in ports_of(held.pod)]
+        return not any(collide(one, other) for one in ports_of(pod) for other in used)
 
     check_filter("NodePorts", history, kinds, accepts)

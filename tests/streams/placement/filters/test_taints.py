@@ -10,7 +10,7 @@ from streams.placement.filters.taints import Tolerations
 from streams.pods.kind import Kind
 from tests.streams.builders import bare_kind, bare_node
 from tests.streams.cluster.oracle import check_filter
-from tests.streams.strategies import Event, histories, wanted
+from tests.streams.strategies import Event, histories, wanted_kinds
 from tests.streams.world import filter_world
 
 GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
@@ -92,7 +92,7 @@ def covers(toleration: Toleration, taint: Taint) -> bool:
     return right_effect and right_key and (any_value or right_value)
 
 
-@given(histories(), wanted())
+@given(histories(), wanted_kinds())
 def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
     def accepts(pod: Pod, node: Node) -> bool:
         assert node.state is not None

@@ -8,7 +8,7 @@ from streams.inventory.node import Node
 from streams.pods.kind import Kind
 from tests.streams.builders import bare_kind, bare_node
 from tests.streams.cluster.oracle import check_filter
-from tests.streams.strategies import Event, histories, wanted
+from tests.streams.strategies import Event, histories, wanted_kinds
 from tests.streams.world import filter_world
 
 KEY = "node.kubernetes.io/unschedulable"
@@ -33,7 +33,7 @@ def test_only_a_toleration_of_the_cordon_taint_lifts_the_cordon(
     assert nodes.passing(bare_kind(tolerations=(toleration,))) == (["a"] if accepted else [])
 
 
-@given(histories(), wanted())
+@given(histories(), wanted_kinds())
 def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
     def accepts(pod: Pod, node: Node) -> bool:
         assert node.state is not None

@@ -57,5 +57,5 @@ def test_other_pods_of_a_cluster_with_koordinator_are_placed(fields: dict[str, A
         ),
     ],
 )
-def test_a_pod_that_no_node_could_take_is_told_why(fields: dict[str, Any], why: str | None) -> None:
+def test_a_pod_that_fits_no_node_has_an_obstacle(fields: dict[str, Any], why: str | None) -> None:
     assert find_obstacle(pod(**fields)) == why

@@ -22,8 +22,8 @@ from tests.streams.strategies import balanced_arguments, loading_pods, node_stat
 
 
 def arguments(*resources: str) -> NodeResourcesBalancedAllocationArgs:
-    named = [{"name": name} for name in resources]
-    return NodeResourcesBalancedAllocationArgs.model_validate({"resources": named})
+    entries = [{"name": name} for name in resources]
+    return NodeResourcesBalancedAllocationArgs.model_validate({"resources": entries})
 
 
 _CPU = requesting_pod({"cpu": "1000"}, {"cpu": "2000"})
@@ -45,7 +45,7 @@ def offer(cpu: str, memory: str, *held: Pod) -> Node:
         (_CPU, [offer("6000", "10000", _CPU), offer("6000", "10000", _BOTH)], [62, 62]),
     ],
 )
-def test_scores_are_those_of_kube_schedulers_own_cases(
+def test_scores_equal_the_test_cases_of_kube_scheduler(
     asks: Pod, nodes: list[Node], expected: list[int]
 ) -> None:
     """TestNodeResourcesBalancedAllocation, in its order, without resource claims."""
@@ -78,23 +78,23 @@ def test_scores_are_those_of_upstreams_rules_one_by_one(
 ) -> None:
     nodes = [offering_node(dict(state.allocatable), *held) for state, held in drawn]
     assert scores(BalancedAllocationScore(by), asks, *nodes) == [
-        _plain(by, asks, each) for each in nodes
+        _plain(by, asks, node) for node in nodes
     ]
 
 
 def _plain(by: NodeResourcesBalancedAllocationArgs, asks: Pod, of: Node) -> int:
-    own = kind_of(asks).demand.requests
+    requests_of_pod = kind_of(asks).demand.requests
     names = [resource.name for resource in by.resources]
-    if not any(own.get(name, 0) for name in names):
+    if not any(requests_of_pod.get(name, 0) for name in names):
         return 0
     counted = [
         name
         for name in names
-        if of.allocatable.get(name, 0) > 0 and (own.get(name, 0) or name in ALWAYS)
+        if of.allocatable.get(name, 0) > 0 and (requests_of_pod.get(name, 0) or name in ALWAYS)
     ]
-    held = [each.kind.demand.requests for each in of.held.values()]
+    held = [pod.kind.demand.requests for pod in of.held.values()]
     before = {name: sum(requests.get(name, 0) for requests in held) for name in counted}
-    after = {name: amount + own.get(name, 0) for name, amount in before.items()}
+    after = {name: amount + requests_of_pod.get(name, 0) for name, amount in before.items()}
     return 50 + (50 + _even(after, of) - _even(before, of)) // 2
 
 

@@ -47,7 +47,7 @@ def offer(cpu: str, memory: str, *held: Pod) -> Node:
         (_NONE, [offering_node({}, _CPU), offering_node({}, _BOTH)], [0, 0]),
     ],
 )
-def test_scores_are_those_of_kube_schedulers_own_cases(
+def test_scores_equal_the_test_cases_of_kube_scheduler(
     asks: Pod, nodes: list[Node], expected: list[int]
 ) -> None:
     """TestLeastAllocatedScoringStrategy, in its order."""
@@ -61,14 +61,14 @@ def test_scores_are_those_of_kube_schedulers_own_cases(
     st.integers(0, 2**42),
 )
 def test_a_percentage_that_is_almost_whole_is_not_taken_for_whole(
-    capacity: int, percent: int, beside: int, own: int
+    capacity: int, percent: int, beside: int, amount: int
 ) -> None:
     free = max(capacity * percent // 100 + beside, 0)
-    held = requesting_pod({"memory": str(max(capacity - free - own, 0))})
-    asks = requesting_pod({"memory": str(own)})
+    held = requesting_pod({"memory": str(max(capacity - free - amount, 0))})
+    asks = requesting_pod({"memory": str(amount)})
     whole = offering_node({"memory": str(capacity)}, held)
-    left = capacity - int(held.containers[0].requests["memory"]) - own
-    expected = max(left, 0) * 100 // capacity
+    remaining = capacity - int(held.containers[0].requests["memory"]) - amount
+    expected = max(remaining, 0) * 100 // capacity
     assert scores(LeastAllocatedScore(strategy(("memory", 1))), asks, whole) == [expected]
 
 
@@ -82,7 +82,7 @@ def test_scores_are_those_of_upstreams_rules_in_whole_numbers(
 ) -> None:
     nodes = [offering_node(dict(state.allocatable), *held) for state, held in drawn]
     assert scores(LeastAllocatedScore(by), asks, *nodes) == [
-        _plain(by, asks, each) for each in nodes
+        _plain(by, asks, node) for node in nodes
     ]
 
 
@@ -90,14 +90,14 @@ def _plain(by: ScoringStrategy, asks: Pod, of: Node) -> int:
     total = weights = 0
     for resource, weight in by.weights.items():
         demands = [kind_of(asks).demand, *(held.kind.demand for held in of.held.values())]
-        own, *others = [
+        amount, *others = [
             demand.requests.get(resource, 0) + demand.assumed.get(resource, 0) for demand in demands
         ]
         capacity = of.allocatable.get(resource, 0)
-        if capacity <= 0 or not (own or resource in ALWAYS):
+        if capacity <= 0 or not (amount or resource in ALWAYS):
             continue
         weights += weight
-        requested = own + sum(others)
+        requested = amount + sum(others)
         if requested <= capacity:
             total += (capacity - requested) * 100 // capacity * weight
     return total // weights if weights else 0

@@ -57,9 +57,9 @@ def test_raw_scores_are_those_of_exact_arithmetic(
     args: NodeResourceLimitsAwareArgs, drawn: list[Any], kind: Kind
 ) -> None:
     nodes = [inventory_node(state, *held) for state, held in drawn]
-    found = scores(LimitsAwareScore(args), kind.pod, *nodes)
-    for score, each in zip(found, nodes, strict=True):
-        exact = _exact(args, each, kind)
+    raw = scores(LimitsAwareScore(args), kind.pod, *nodes)
+    for score, host in zip(raw, nodes, strict=True):
+        exact = _exact(args, host, kind)
         assert score == pytest.approx(float(exact), rel=1e-9, abs=1e-6)
 
 
@@ -71,7 +71,7 @@ def _exact(args: NodeResourceLimitsAwareArgs, of: Node, kind: Kind) -> Fraction:
         if allocatable <= 0:
             continue
         configured = args.default_limit_of(resource)
-        demands = [each.kind.demand for each in of.held.values()] + [kind.demand]
+        demands = [held.kind.demand for held in of.held.values()] + [kind.demand]
         defaults = [
             demand.requests.get(resource, 0)
             if configured == "request"

@@ -20,10 +20,10 @@ def risk_world(document: str = _CPU) -> CoreWorld:
 
 
 def measure(world: CoreWorld, name: str, minute: int, **used: int | dict[str, int]) -> None:
-    """Usage of pods of a node by uid: cpu, or several resources."""
+    """Report the usage of pods by uid: cpu, or several resources."""
     pods = tuple(
-        pod_metric(uid, "", **(each if isinstance(each, dict) else {"cpu": each}))
-        for uid, each in used.items()
+        pod_metric(uid, "", **(amount if isinstance(amount, dict) else {"cpu": amount}))
+        for uid, amount in used.items()
     )
     world.send(metric(name, cpu=1, seconds=60 * minute, pods=pods))
 
@@ -31,8 +31,8 @@ def measure(world: CoreWorld, name: str, minute: int, **used: int | dict[str, in
 def raw_scores(world: CoreWorld, of: Pod) -> dict[str, float]:
     """Scores of a new plugin by node."""
     plugin = OverutilizationRiskScore(world.policy.overutilization_risk)
-    found = scores(plugin, of, *world.nodes, now_ms=world.inventory.now_ms)
-    return dict(zip((each.name for each in world.nodes), found, strict=True))
+    raw = scores(plugin, of, *world.nodes, now_ms=world.inventory.now_ms)
+    return dict(zip((node.name for node in world.nodes), raw, strict=True))
 
 
 def best(world: CoreWorld, of: Pod) -> str:
@@ -40,7 +40,7 @@ def best(world: CoreWorld, of: Pod) -> str:
     return max(sorted(by_name), key=lambda name: by_name[name])
 
 
-def test_a_pod_goes_where_fewer_requests_are_as_long_as_nothing_is_measured() -> None:
+def test_a_pod_goes_to_the_node_with_fewer_requests_while_nothing_is_measured() -> None:
     world = risk_world()
     world.send(node("full"), node("half"))
     world.hold("full", *(pod(f"a-{n}") for n in range(6)))
@@ -78,7 +78,7 @@ def test_cached_scores_of_a_request_follow_the_nodes() -> None:
     for name in ("first", "second"):  # increases are cached when they are needed again
         assert world.rank(pod(name, tolerations=(Toleration(key=name),))).best() == 0
     world.hold("node-00", pod("large", cpu="4"))
-    # Another kind that requests the same, and was never asked about before.
+    # Another kind with the same requests, without a cached ranking.
     later = pod("later", tolerations=(Toleration(key="later"),))
     expected = list(raw_scores(world, later).values())
     assert world.rank(later).totals.tolist() == expected
@@ -127,7 +127,7 @@ def test_an_overloaded_node_scores_lower_than_a_hot_one() -> None:
     assert raw["hot"] > raw["beyond"] > 0
 
 
-def test_the_policy_says_from_which_share_on_a_node_is_hot() -> None:
+def test_the_policy_sets_the_share_above_which_a_node_is_hot() -> None:
     costs = []
     for hot in (75, 30):
         world = risk_world(
@@ -158,15 +158,15 @@ def test_fleet_figures_are_renewed_every_five_minutes_and_all_nodes_follow() -> 
         assert fleet.figures[0].usage_ppm == expected
     ranking = world.rank(pod("new"))
     fresh = raw_scores(world, pod("new"))
-    # Scores of a ranking that was kept are those of one made from nothing.
+    # A cached ranking has the scores of a new one.
     assert ranking.totals.tolist() == list(fresh.values())
 
 
-def test_a_policy_that_comes_late_finds_the_pods_that_are_there() -> None:
+def test_a_late_policy_counts_the_existing_pods() -> None:
     world, late = risk_world(), CoreWorld()
-    for each in (world, late):
-        each.send(node("a"))
-        each.hold("a", *(pod(f"a-{n}") for n in range(4)))
+    for target in (world, late):
+        target.send(node("a"))
+        target.hold("a", *(pod(f"a-{n}") for n in range(4)))
     late.send(world.policy)
     assert raw_scores(late, pod("new")) == raw_scores(world, pod("new"))
 
@@ -196,6 +196,6 @@ def test_scores_are_finite_and_the_same_for_one_node_and_for_all(
                     for n, (cpu, memory) in enumerate(pods)
                 },
             )
-    found = raw_scores(world, pod("new", cpu=request))
-    assert np.isfinite(list(found.values())).all()
-    assert all(score > 0 for score in found.values())
+    by_node = raw_scores(world, pod("new", cpu=request))
+    assert np.isfinite(list(by_node.values())).all()
+    assert all(score > 0 for score in by_node.values())

@@ -30,7 +30,7 @@ def risky(document: str = BY_RISK, **fields: Any) -> RoundWorld:
 
 
 def costs(world: RoundWorld) -> list[float]:
-    """What each node costs."""
+    """The cost of each node."""
     nodes = [world.inventory.nodes[name] for name in sorted(world.inventory.nodes)]
     costs: list[float] = RiskNodes(world.policy.overutilization_risk, nodes).costs.tolist()
     return costs
@@ -103,8 +103,8 @@ def test_nodes_refused_by_placement_are_no_targets() -> None:
 
     def refused(_: object) -> BoolArray:
         rows = world.balancer.columns.names
-        found: BoolArray = rows == "calm-2"
-        return found
+        mask: BoolArray = rows == "calm-2"
+        return mask
 
     assert world.round(find_refusing_nodes=refused) == ["a risky->calm-1"]
 
@@ -172,8 +172,8 @@ def test_immovable_pods_do_not_block_the_comparison_of_others(
         small = (container({"cpu": "390m"}),)
         world.pod(f"small-{number}", "risky", 3, containers=small)
     world.settle()
-    moved = {left for _ in range(8) for left in world.round()}
-    assert {left.split()[1] for left in moved} == {"risky->calm"}
+    moved = {move for _ in range(8) for move in world.round()}
+    assert {move.split()[1] for move in moved} == {"risky->calm"}
     assert len(moved) > 3
     assert world.hot("pinned").gates == {"fit": 2}
     assert (
@@ -184,7 +184,7 @@ def test_immovable_pods_do_not_block_the_comparison_of_others(
 
 def test_a_pod_stopped_by_a_gate_stays_and_others_are_tried() -> None:
     world = risky()
-    moved = world.round(gate=lambda each: "not this one" if each.held.pod.uid == "a" else None)
+    moved = world.round(gate=lambda move: "not this one" if move.held.pod.uid == "a" else None)
     assert moved == ["b risky->calm-2"]
     assert world.gates("risky") == {"a": "gate", "b": ""}
 
@@ -327,14 +327,14 @@ def test_expected_usage_is_recorded_up_to_the_largest_number() -> None:
     world = risky(BY_RISK)
     fleet = world.inventory.fleet
     assert fleet is not None
-    fleet.figures = tuple(each._replace(usage_ppm=2_000_000) for each in fleet.figures)
+    fleet.figures = tuple(figure._replace(usage_ppm=2_000_000) for figure in fleet.figures)
     requests = {"cpu": str(2**63 // 1000)}
     world.pod("vast", "risky", None, containers=tuple(container(requests) for _ in range(9)))
     world.measure()
     world.round()
     noted = {verdict.pod.uid: verdict for verdict in world.hot("risky").pods}
     assert noted["vast"].usage["cpu"] == 2**63 - 1
-    assert all(each.usage["cpu"] <= 2**63 - 1 for each in noted.values())
+    assert all(verdict.usage["cpu"] <= 2**63 - 1 for verdict in noted.values())
 
 
 def test_moves_must_gain_more_where_pods_run_briefly() -> None:

@@ -21,19 +21,19 @@ def test_rounds_check_a_limited_number_of_pods_and_reach_every_hot_node(
             world.pod(f"p-{number:02}-{pod}", f"hot-{number:02}")
     for number in range(3):
         world.node(f"calm-{number}", system=10)
-    asked: list[str] = []
+    checked_nodes: list[str] = []
 
     def refuse(candidate: Candidate) -> str:
-        asked.append(candidate.node)
+        checked_nodes.append(candidate.node)
         return "no"
 
     seen: set[str] = set()
     for _ in range(60):
-        asked.clear()
+        checked_nodes.clear()
         world.round(gate=refuse)
-        assert 6 <= len(asked) <= 12
-        assert asked[:6] == ["hot-00"] * 3 + ["hot-01"] * 3
-        seen.update(asked)
+        assert 6 <= len(checked_nodes) <= 12
+        assert checked_nodes[:6] == ["hot-00"] * 3 + ["hot-01"] * 3
+        seen.update(checked_nodes)
     assert seen == {f"hot-{number:02}" for number in range(10)}
     left_out = [hot for pool in world.outcome.pools for hot in pool.hot if not hot.checked]
     assert left_out

@@ -133,7 +133,7 @@ def test_the_first_gate_that_stops_a_pod_is_reported() -> None:
     assert world.round(gate=lambda candidate: f"not to {candidate.target}") == []
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message) == ("gate", "not to calm")
-    # What holds a pod back whatever its target is asked before one is looked for.
+    # Gates that do not depend on the target are checked before the target search.
     assert world.round(hold_back=lambda held, node: Gate("Any", f"not from {node}")) == []
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message, verdict.target) == ("gate", "not from hot", None)

@@ -21,12 +21,12 @@ rebalance:
 def test_defaults_filled_into_a_map_appear_in_inheriting_pools() -> None:
     """docs/reference/upstream.md B1.4."""
     filled = Pools(read_policy(_SHARED), KOORDINATOR)
-    default, inherits, own = (filled.fill_in(pool) for pool in filled.pools)
+    default, inherits, separate = (filled.fill_in(pool) for pool in filled.pools)
     assert default.low == inherits.low == {"cpu": 40, "memory": 100}
     assert inherits.high == {"cpu": 70, "memory": 100}
     # Its own maps are its own, and a high threshold without a low one is overwritten.
-    assert own.low == {"cpu": 10, "gpu": 0, "memory": 0}
-    assert own.high == {"cpu": 20, "gpu": 0, "memory": 0}
+    assert separate.low == {"cpu": 10, "gpu": 0, "memory": 0}
+    assert separate.high == {"cpu": 20, "gpu": 0, "memory": 0}
 
 
 def test_defaults_of_a_later_pool_reach_an_earlier_one_in_the_next_round() -> None:
@@ -166,7 +166,7 @@ rebalance:
 @pytest.mark.parametrize(("cache", "late_ms"), [("5m", 0), ("10m", 5_000), ("0s", 0)])
 def test_a_count_outlasts_the_interval_between_rounds(cache: str, late_ms: int) -> None:
     """docs/reference/upstream.md B1.2."""
-    made = counted_world(
+    world = counted_world(
         f"""
 compat: koordinator
 descheduling: {{deschedulingInterval: 10m}}
@@ -178,7 +178,7 @@ rebalance:
   anomalyCondition: {{consecutiveAbnormalities: 2, consecutiveNormalities: 1}}
 """
     )
-    assert acting_rounds(made, [True] * 3, interval_ms=600_000 + late_ms) == [3]
+    assert acting_rounds(world, [True] * 3, interval_ms=600_000 + late_ms) == [3]
 
 
 _ONE_NAME = """

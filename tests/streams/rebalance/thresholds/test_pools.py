@@ -18,7 +18,7 @@ def test_nothing_happens_while_paused_and_nothing_is_counted() -> None:
     )
 
 
-def test_a_policy_that_does_not_enable_the_plugin_moves_nothing_and_says_so() -> None:
+def test_a_policy_without_the_plugin_moves_nothing_and_the_round_reports_it() -> None:
     world = hot_world(BY_THRESHOLDS + "plugins: {balance: []}")
     assert world.round() == []
     assert world.outcome.pools == []
@@ -97,7 +97,7 @@ rebalance:
     world.pod("a", "hot", 20)
     add_targets(world, ["calm-a", "calm-b"], system=20)
     world.round()
-    assert [each.name for each in world.pool.hot] == hot
+    assert [node.name for node in world.pool.hot] == hot
     if hot:
         (move,) = world.outcome.moves
         assert move.reason.endswith("node cpu usage(50.00%)>threshold(40.00%)")
@@ -147,7 +147,7 @@ def test_pods_stay_within_their_pool() -> None:
     assert world.round() == ["a web->web-calm"]
 
 
-def test_a_pool_without_thresholds_says_so() -> None:
+def test_a_pool_without_thresholds_is_reported() -> None:
     world = RoundWorld("mode: observe")
     world.node("n", system=99)
     assert world.round() == []
@@ -192,7 +192,7 @@ rebalance:
 
 
 @pytest.mark.parametrize(("expires_s", "hot"), [(200, True), (100, False)])
-def test_the_policy_says_how_old_a_metric_may_be(expires_s: int, hot: bool) -> None:
+def test_the_policy_limits_the_age_of_a_metric(expires_s: int, hot: bool) -> None:
     world = hot_world(
         BY_THRESHOLDS.replace(
             "rebalance:", f"rebalance:\n  nodeMetricExpirationSeconds: {expires_s}", 1

@@ -79,7 +79,7 @@ def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -
     return RoundInputs(document, nodes, pods, loads)
 
 
-def made(cluster: RoundInputs, *, backwards: bool = False) -> RoundWorld:
+def build_world(cluster: RoundInputs, *, backwards: bool = False) -> RoundWorld:
     world = RoundWorld(cluster.document)
     for name, fields in cluster.nodes[:: -1 if backwards else 1]:
         world.node(name, system=5, **fields)
@@ -89,7 +89,7 @@ def made(cluster: RoundInputs, *, backwards: bool = False) -> RoundWorld:
 
 
 def load(world: RoundWorld, cluster: RoundInputs, number: int, *, backwards: bool = False) -> None:
-    """Pods that are still there use what the round says."""
+    """Set the usage of the remaining pods to that of this round."""
     for uid, (cpu, memory) in list(cluster.loads[number].items())[:: -1 if backwards else 1]:
         name = world.inventory.node_of_pod[uid]
         usage = {"cpu": cpu * PERCENT, "memory": memory * _MEMORY // 100}
@@ -103,13 +103,13 @@ def every_third(candidate: Any) -> str | None:
 
 
 def content(outcome: RoundOutcome) -> list[Any]:
-    """Everything that a round says."""
+    """The content of a round's outcome."""
     pools: list[Any] = []
     for pool in outcome.pools:
         pools.append((pool.name, pool.thresholds, pool.classes(), pool.ended, pool.targets))
         pools += [
             (hot.name, hot.phase, hot.rounds, hot.acting, hot.ended, hot.gates,
-             [(each.pod.uid, each.gate, each.message, each.target) for each in hot.pods])
+             [(pod.pod.uid, pod.gate, pod.message, pod.target) for pod in hot.pods])
             for hot in pool.hot
         ]  # fmt: skip
         pools += [(move.held.pod.uid, move.reason, move.target) for move in pool.moves]
@@ -118,7 +118,7 @@ def content(outcome: RoundOutcome) -> list[Any]:
 
 @given(clusters())
 def test_the_order_of_nodes_and_pods_does_not_matter(cluster: RoundInputs) -> None:
-    forwards, backwards = made(cluster), made(cluster, backwards=True)
+    forwards, backwards = build_world(cluster), build_world(cluster, backwards=True)
     for number in range(len(cluster.loads)):
         load(forwards, cluster, number)
         load(backwards, cluster, number, backwards=True)
@@ -129,7 +129,7 @@ def test_the_order_of_nodes_and_pods_does_not_matter(cluster: RoundInputs) -> No
 
 @given(clusters())
 def test_no_target_passes_a_high_threshold_by_the_plan(cluster: RoundInputs) -> None:
-    world = made(cluster)
+    world = build_world(cluster)
     for number in range(len(cluster.loads)):
         load(world, cluster, number)
         world.round(gate=every_third)
@@ -141,29 +141,29 @@ def test_no_target_passes_a_high_threshold_by_the_plan(cluster: RoundInputs) -> 
                     reading = pool.readings.find_readings(move.target, phase)
                     assert reading is not None
                     arriving = [
-                        each
-                        for each in pool.moves
-                        if each.target == move.target
-                        and (phase == "node" or each.held.pod.priority in (None, 9_500))
+                        other
+                        for other in pool.moves
+                        if other.target == move.target
+                        and (phase == "node" or other.held.pod.priority in (None, 9_500))
                     ]
                     for resource, limit in reading.limit.items():
-                        planned = sum(each.usage.get(resource, 0) for each in arriving)
+                        planned = sum(other.usage.get(resource, 0) for other in arriving)
                         assert reading.used[resource] + planned <= limit or not planned
 
 
 @given(clusters())
 def test_pods_leave_only_while_their_node_is_over(cluster: RoundInputs) -> None:
-    world = made(cluster)
+    world = build_world(cluster)
     for number in range(len(cluster.loads)):
         load(world, cluster, number)
         world.round()
-        left: dict[str, dict[str, int]] = {}
+        departed: dict[str, dict[str, int]] = {}
         for pool in world.outcome.pools:
             assert pool.readings is not None
             for move in pool.moves:
                 reading = pool.readings.find_readings(move.node, move.phase)
                 assert reading is not None
-                gone = left.setdefault(move.node, {})
+                gone = departed.setdefault(move.node, {})
                 assert any(
                     used - gone.get(resource, 0) > reading.limit[resource]
                     for resource, used in reading.used.items()
@@ -177,7 +177,7 @@ def test_pods_leave_only_while_their_node_is_over(cluster: RoundInputs) -> None:
 def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(
     cluster: RoundInputs, most: int
 ) -> None:
-    at_once, bit_by_bit = made(cluster), made(cluster)
+    at_once, bit_by_bit = build_world(cluster), build_world(cluster)
     for number in range(len(cluster.loads)):
         load(at_once, cluster, number)
         load(bit_by_bit, cluster, number)
@@ -190,7 +190,7 @@ def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(
 
 @given(clusters(max_rounds=2))
 def test_packing_hot_nodes_in_parts_gives_the_same_round(cluster: RoundInputs) -> None:
-    together, one_by_one = made(cluster), made(cluster)
+    together, one_by_one = build_world(cluster), build_world(cluster)
     for number in range(len(cluster.loads)):
         load(together, cluster, number)
         load(one_by_one, cluster, number)
@@ -204,7 +204,7 @@ def test_packing_hot_nodes_in_parts_gives_the_same_round(cluster: RoundInputs) -
 @pytest.mark.slow
 @given(clusters(max_rounds=3), st.data())
 def test_updated_columns_equal_new_ones(cluster: RoundInputs, data: st.DataObject) -> None:
-    world = made(cluster)
+    world = build_world(cluster)
     for number in range(len(cluster.loads)):
         name, fields = data.draw(st.sampled_from(cluster.nodes))
         state = world.inventory.nodes[name].state
@@ -236,7 +236,7 @@ _PARTS: list[tuple[dict[str, Any], str]] = [
     ({"usage": {}, "system_usage": {}}, "skipped"),
     # Of a pod without a record.
     ({"usage": {"cpu": 8_000}, "system_usage": {"cpu": 100}, "pods": (_used("x", 6_900),)}, "high"),
-    # Of pods that nobody names.
+    # The usage belongs to pods that the metric does not name.
     ({"usage": {"cpu": 8_000}, "system_usage": {"cpu": 100}, "pods": (_used("a", 100),)}, "high"),
 ]
 
@@ -279,7 +279,7 @@ def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while
     world.round()
     assert world.pool.classes()["n"] == "normal"
     world.now_ms += 300_000
-    # Now another pod uses it, of which nothing is known.
+    # Now an unknown pod has this usage.
     send(8_000, _used("b", 2_500), _used("c", 2_000))
     world.round()
     assert world.pool.classes()["n"] == "high"

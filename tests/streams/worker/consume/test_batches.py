@@ -14,7 +14,7 @@ LONG_S = 60.0
 
 @dataclass(frozen=True)
 class Message:
-    """What of a message is looked at."""
+    """The attributes of a message that batches use."""
 
     records: list[InputRecord]
     generation_id: int = 1
@@ -23,7 +23,7 @@ class Message:
 
 @dataclass
 class Event:
-    """What of Faust's event is looked at."""
+    """The attributes of a Faust event that batches use."""
 
     message: Message
     acknowledged: bool = False
@@ -47,7 +47,7 @@ def packed(
 
 @dataclass
 class Stream:
-    """A stream that yields what is put into it, for ever."""
+    """An endless stream of the values put into it."""
 
     queue: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
 
@@ -68,7 +68,7 @@ class Stream:
 
 @dataclass
 class App:
-    """What of Faust's app is looked at."""
+    """The attributes of a Faust app that batches use."""
 
     consumer_generation_id: int = 1
 
@@ -87,7 +87,7 @@ async def pumping(
         pump.cancel()
 
 
-async def taken(batches: Batches) -> list[int]:
+async def take_offsets(batches: Batches) -> list[int]:
     """Offsets of the next batch."""
     batch = await asyncio.wait_for(batches.take(), timeout=30)
     return [record.offset for record in batch.records]
@@ -96,10 +96,10 @@ async def taken(batches: Batches) -> list[int]:
 async def test_a_batch_is_complete_with_its_number_of_records() -> None:
     async with pumping(BatchLimits(records=3, wait_s=LONG_S), App()) as (batches, stream):
         stream.put(map(packed, range(7)))
-        assert await taken(batches) == [0, 1, 2]
-        assert await taken(batches) == [3, 4, 5]
+        assert await take_offsets(batches) == [0, 1, 2]
+        assert await take_offsets(batches) == [3, 4, 5]
         stream.put(map(packed, range(7, 9)))
-        assert await taken(batches) == [6, 7, 8]
+        assert await take_offsets(batches) == [6, 7, 8]
 
 
 async def test_a_message_that_is_too_large_for_a_batch_is_acknowledged_with_its_last_part() -> None:
@@ -117,15 +117,15 @@ async def test_a_message_that_is_too_large_for_a_batch_is_acknowledged_with_its_
 async def test_the_records_of_one_message_are_more_batches_where_their_bytes_are_many() -> None:
     async with pumping(BatchLimits(bytes=10, wait_s=0.01), App()) as (batches, stream):
         stream.put([packed(*range(7), key=b"4", value=b"123")])
-        assert [await taken(batches) for _ in range(3)] == [[0, 1, 2], [3, 4, 5], [6]]
+        assert [await take_offsets(batches) for _ in range(3)] == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 async def test_a_record_waits_no_longer_than_the_limit() -> None:
     async with pumping(BatchLimits(wait_s=0.01), App()) as (batches, stream):
         stream.put([packed(0)])
-        assert await taken(batches) == [0]
+        assert await take_offsets(batches) == [0]
         stream.put([packed(1), packed(2)])
-        assert await taken(batches) == [1, 2]
+        assert await take_offsets(batches) == [1, 2]
 
 
 async def test_deferrable_records_are_delivered_with_the_next_urgent_one() -> None:
@@ -135,7 +135,7 @@ async def test_deferrable_records_are_delivered_with_the_next_urgent_one() -> No
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(batches.take(), timeout=0.05)
         stream.put([packed(2), packed(3, topic="report")])
-        assert await taken(batches) == [0, 1, 2, 3]
+        assert await take_offsets(batches) == [0, 1, 2, 3]
         stream.put([packed(4, topic="report")])
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(batches.take(), timeout=0.05)
@@ -161,7 +161,7 @@ async def test_no_batch_is_delivered_during_a_rebalance() -> None:
             await asyncio.wait_for(batches.take(), timeout=0.05)
         batches.release()
         stream.put([packed(1)])
-        assert await taken(batches) == [1]
+        assert await take_offsets(batches) == [1]
 
 
 async def test_records_collected_before_a_rebalance_are_forgotten() -> None:
@@ -172,7 +172,7 @@ async def test_records_collected_before_a_rebalance_are_forgotten() -> None:
         await asyncio.sleep(0)
         batches.release()
         stream.put(map(packed, range(10, 30)))
-        assert set(await taken(batches)) <= set(range(10, 30))
+        assert set(await take_offsets(batches)) <= set(range(10, 30))
 
 
 async def test_records_of_an_earlier_generation_are_left_out() -> None:
@@ -180,12 +180,12 @@ async def test_records_of_an_earlier_generation_are_left_out() -> None:
     async with pumping(BatchLimits(records=2, wait_s=LONG_S), app) as (batches, stream):
         stream.put([packed(0), packed(1, generation_id=2), packed(2), packed(3)])
         app.consumer_generation_id = 2
-        assert await taken(batches) == [1]
+        assert await take_offsets(batches) == [1]
 
 
 @pytest.mark.parametrize("later", range(4))
 async def test_a_reader_cancelled_when_a_batch_is_complete_is_cancelled(later: int) -> None:
-    """Otherwise a worker that is asked to stop would begin another batch."""
+    """Otherwise a stopping worker would begin another batch."""
     async with pumping(BatchLimits(records=2, wait_s=LONG_S), App()) as (batches, stream):
         taking = asyncio.create_task(batches.take())
         stream.put([packed(0)])

@@ -30,7 +30,7 @@ def _record(offset: int) -> InputRecord:
 
 
 class _Stage(ClusterStage):
-    """Notes what is applied to it."""
+    """Records the inputs that it applies."""
 
     def __init__(self) -> None:
         super().__init__(0, 4)
@@ -38,7 +38,7 @@ class _Stage(ClusterStage):
         self.longest = 0
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        assert [record.value for record in records] == [b"%d" % each.offset for each in records]
+        assert [record.value for record in records] == [b"%d" % record.offset for record in records]
         self.longest = max(self.longest, len(records))
         self.offsets += [record.offset for record in records]
         self.positions[_TOPIC] = self.offsets[-1]
@@ -46,7 +46,7 @@ class _Stage(ClusterStage):
 
 
 class Applied:
-    """An intake, and what was applied through it."""
+    """An intake and the records applied through it."""
 
     def __init__(self, kafka: KafkaSettings, stage: _Stage | None = None) -> None:
         self.partitions = own_partition(_TOPIC)
@@ -119,9 +119,9 @@ async def test_every_record_is_applied_once_despite_gaps_and_repetitions(
         last = 0
         for _ in range(6):
             first = max(0, last + drawn.randint(-20, 20))
-            given = sorted(drawn.sample(range(first, first + 40), 15))
-            last = max(last, given[-1])
-            await applied.give(given)
+            given_offsets = sorted(drawn.sample(range(first, first + 40), 15))
+            last = max(last, given_offsets[-1])
+            await applied.give(given_offsets)
         assert applied.offsets == list(range(last + 1))
 
 

@@ -18,7 +18,7 @@ from streams.worker.consume import ticker as under_test
 from streams.worker.consume.intake import CLOCK_TOPIC, refuse_ticks_ahead
 from streams.worker.consume.ticker import APPLIED_FIRST, Ticker, TickSettings
 from tests.conftest import RunningBroker
-from tests.streams.worker.parts import AskedIntake
+from tests.streams.worker.parts import RecordingIntake
 
 _CONFIRMING = "pod-lifecycle"
 _PARTITION = 0
@@ -26,11 +26,11 @@ _PARTITION = 0
 
 @asynccontextmanager
 async def _ticking(
-    kafka: KafkaSettings, intake: AskedIntake, hold_max_s: float = 60.0
+    kafka: KafkaSettings, intake: RecordingIntake, hold_max_s: float = 60.0
 ) -> AsyncIterator[Ticker]:
     ticker = Ticker(kafka, intake, TickSettings(1.0, hold_max_s))
     await ticker.start()
-    # The embedded broker makes a topic when it is asked for first, which can take its time.
+    # The embedded broker creates a topic at the first request for it, which can take long.
     places = {(topic, _PARTITION) for topic in (CLOCK_TOPIC, *APPLIED_FIRST)}
     while await ticker.brokers.spans(places) is None:
         await asyncio.sleep(0.1)
@@ -60,21 +60,21 @@ async def _written_ms(kafka: KafkaSettings, ticker: Ticker) -> list[int]:
 
 
 async def test_a_tick_is_sent_at_once_when_no_input_waits(embedded: RunningBroker) -> None:
-    intake = AskedIntake()
+    intake = RecordingIntake()
     async with _ticking(embedded.settings, intake) as ticker:
         await ticker.tick()
         await ticker.tick()
         written_ms = await _written_ms(embedded.settings, ticker)
     assert len(written_ms) == 2
     assert written_ms == sorted(written_ms)
-    assert intake.asked == []
+    assert intake.requested == []
 
 
 async def test_a_tick_is_sent_after_waiting_inputs_are_applied(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 3600.0)
-    intake = AskedIntake()
+    intake = RecordingIntake()
     await _happen(embedded.settings, 3)
     async with _ticking(embedded.settings, intake) as ticker:
         ticking = asyncio.create_task(ticker.tick())
@@ -94,22 +94,22 @@ async def test_overdue_inputs_are_read_before_all_others(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 0.0)
-    intake = AskedIntake(holds_records=False)
+    intake = RecordingIntake(holds_records=False)
     await _happen(embedded.settings, 3)
     async with _ticking(embedded.settings, intake) as ticker:
         await ticker.tick()
-        assert intake.asked == [(_CONFIRMING, 3)]
+        assert intake.requested == [(_CONFIRMING, 3)]
         assert len(await _written_ms(embedded.settings, ticker)) == 1
-        # Offsets without a record at the end are asked for once, not with every tick.
+        # Offsets without a record at the end are requested once, not at every tick.
         await ticker.tick()
-        assert len(intake.asked) == 1
+        assert len(intake.requested) == 1
 
 
 async def test_a_flood_of_inputs_does_not_stop_the_clock(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 0.0)
-    intake = AskedIntake(in_time=False)
+    intake = RecordingIntake(in_time=False)
     await _happen(embedded.settings, 3)
     async with _ticking(embedded.settings, intake, hold_max_s=0.0) as ticker:
         await ticker.tick()
@@ -121,7 +121,7 @@ async def test_no_tick_is_sent_in_a_revoked_partition(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 3600.0)
-    intake = AskedIntake()
+    intake = RecordingIntake()
     await _happen(embedded.settings, 1)
     async with _ticking(embedded.settings, intake) as ticker:
         ticking = asyncio.create_task(ticker.tick())
@@ -137,7 +137,7 @@ async def test_after_an_outage_inputs_are_applied_before_the_next_tick(
 ) -> None:
     monkeypatch.setattr(under_test, "AHEAD_MAX_MS", 3_600_000)
     monkeypatch.setattr(under_test, "LATE_S", 3600.0)
-    intake = AskedIntake()
+    intake = RecordingIntake()
     ahead_ms = now_ms() + 1_800_000
     stage = intake.partitions.stages[_PARTITION]
     assert isinstance(stage, ClusterStage)
@@ -145,7 +145,7 @@ async def test_after_an_outage_inputs_are_applied_before_the_next_tick(
     await _happen(embedded.settings, 2)
     async with _ticking(embedded.settings, intake) as ticker:
         await ticker.catch_up()
-        assert intake.asked == [(_CONFIRMING, 2), (CLOCK_TOPIC, 1)]
+        assert intake.requested == [(_CONFIRMING, 2), (CLOCK_TOPIC, 1)]
         assert await _written_ms(embedded.settings, ticker) == [ahead_ms], "time does not go back"
         assert not ticker.is_late
 
@@ -154,16 +154,16 @@ async def test_after_an_outage_inputs_are_applied_before_the_next_tick(
 async def test_inputs_are_requested_in_the_generation_that_started(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch, *, by_tick: bool
 ) -> None:
-    """Otherwise what another worker owns by now is applied here as well."""
+    """Otherwise the worker applies inputs of partitions that it no longer owns."""
     monkeypatch.setattr(under_test, "DELIVERY_WAIT_S", 0.0)
-    intake = AskedIntake(taken_after=APPLIED_FIRST[0])
+    intake = RecordingIntake(taken_after=APPLIED_FIRST[0])
     async with AIOKafkaProducer(**embedded.settings.aiokafka_options()) as producer:
         for topic in APPLIED_FIRST:
             await producer.send_and_wait(topic, b"{}", partition=_PARTITION)
     async with _ticking(embedded.settings, intake) as ticker:
         await (ticker.tick() if by_tick else ticker.catch_up())
-        assert intake.asked == [(topic, 1) for topic in APPLIED_FIRST]
-        assert intake.asked_in == [0] * len(APPLIED_FIRST)
+        assert intake.requested == [(topic, 1) for topic in APPLIED_FIRST]
+        assert intake.generations == [0] * len(APPLIED_FIRST)
         assert await _written_ms(embedded.settings, ticker) == []
 
 
@@ -171,7 +171,7 @@ async def test_a_clock_that_stopped_for_long_is_late(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "LATE_S", 3600.0)
-    intake = AskedIntake()
+    intake = RecordingIntake()
     async with _ticking(embedded.settings, intake) as ticker:
         await ticker.tick()
         assert not ticker.is_late
@@ -204,7 +204,7 @@ def test_a_tick_too_far_ahead_of_the_workers_own_time_is_marked_as_refused(
 
 
 async def test_a_clock_that_is_ahead_is_reported(embedded: RunningBroker) -> None:
-    intake = AskedIntake()
+    intake = RecordingIntake()
     stage = intake.partitions.stages[_PARTITION]
     stage.apply([_record(now_ms() + 365 * 86_400_000)])
     async with _ticking(embedded.settings, intake) as ticker:
@@ -213,7 +213,7 @@ async def test_a_clock_that_is_ahead_is_reported(embedded: RunningBroker) -> Non
         (sentence,) = intake.partitions.problems.sentences
         assert "clock of partition 0 is 31535" in sentence or "31536000 s ahead" in sentence
         assert "loadstream partition reset 0" in sentence
-        # The worker's own time is written meanwhile, and not that of next year again and again.
+        # The worker writes its own time and does not repeat that of next year.
         written_ms = await _written_ms(embedded.settings, ticker)
         assert len(written_ms) == 2
         assert max(written_ms) <= now_ms()

@@ -21,28 +21,28 @@ def record(topic: str, offset: int, partition: int = 0) -> ConsumerRecord:
 
 
 def stretches(*fetched: ConsumerRecord) -> dict[TP, FetchedRange]:
-    """These records as a fetch brings them: of each partition from the first to the last."""
+    """Fetched ranges of these records: from the first to the last of each partition."""
     records: dict[TP, list[ConsumerRecord]] = {}
-    for each in fetched:
-        records.setdefault(TP(each.topic, each.partition), []).append(each)
+    for record in fetched:
+        records.setdefault(TP(record.topic, record.partition), []).append(record)
     return {tp: FetchedRange(of[0].offset, of[-1].offset + 1, of) for tp, of in records.items()}
 
 
 class Thread:
-    """Stands for the thread that fetches; keeps what it was asked to read again."""
+    """A stand-in for the fetching thread; records the ranges to read again."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[Any, tuple[int, int]]] = []
+        self.ranges_to_read: list[dict[Any, tuple[int, int]]] = []
 
-    async def call_thread(self, what: Callable[..., Any], *args: Any) -> Any:
-        return what(*args)
+    async def call_thread(self, call: Callable[..., Any], *args: Any) -> Any:
+        return call(*args)
 
-    def read_again(self, left: dict[Any, tuple[int, int]]) -> None:
-        self.asked.append(left)
+    def read_again(self, ranges: dict[Any, tuple[int, int]]) -> None:
+        self.ranges_to_read.append(ranges)
 
 
 class Fetching:
-    """A worker's consumer whose next fetch is given; no broker is asked."""
+    """A consumer of a worker with given fetch results and no broker."""
 
     def __init__(self) -> None:
         self.app = WorkerApp("test", broker="kafka://localhost:1", web_enabled=False)
@@ -56,7 +56,7 @@ class Fetching:
         """Happens while the fetch is under way."""
 
     async def fetch(self, *fetched: ConsumerRecord) -> list[tuple[str, int, int]]:
-        """Topic, partition and offset of what is handed over."""
+        """Topic, partition and offset of the delivered records."""
 
         async def brought(_: float) -> tuple[Any, Any]:
             self.meanwhile()
@@ -81,7 +81,7 @@ async def test_fetched_records_of_active_partitions_are_delivered(fetching: Fetc
     assert sorted(handed) == [
         (INPUT, 0, PACKED_RECORDS_MAX - 1), (INPUT, 0, PACKED_RECORDS_MAX), (TABLE, 0, 7), (TABLE, 0, 8),
     ]  # fmt: skip
-    assert fetching.thread.asked == []
+    assert fetching.thread.ranges_to_read == []
 
 
 async def test_records_of_inactive_partitions_are_returned(
@@ -90,24 +90,24 @@ async def test_records_of_inactive_partitions_are_returned(
     fetching.active |= {TP(INPUT, 0)}
     handed = await fetching.fetch(record(INPUT, 3), record(TABLE, 7), record(TABLE, 8))
     assert handed == [(INPUT, 0, 3)]
-    assert fetching.thread.asked == [{TP(TABLE, 0): (7, 9)}]
+    assert fetching.thread.ranges_to_read == [{TP(TABLE, 0): (7, 9)}]
 
 
-@pytest.mark.parametrize("what", ["generation", "flow"])
+@pytest.mark.parametrize("change", ["generation", "flow"])
 async def test_records_fetched_during_a_rebalance_are_returned(
-    fetching: Fetching, what: str
+    fetching: Fetching, change: str
 ) -> None:
     fetching.active |= {TP(INPUT, 0), TP(TABLE, 0)}
 
     def rebalance() -> None:
-        if what == "generation":
+        if change == "generation":
             fetching.app.consumer_generation_id = 2
         else:
             fetching.consumer.flow_active = False
 
     fetching.meanwhile = rebalance
     assert await fetching.fetch(record(INPUT, 3), record(TABLE, 7)) == []
-    assert fetching.thread.asked == [{TP(INPUT, 0): (3, 4), TP(TABLE, 0): (7, 8)}]
+    assert fetching.thread.ranges_to_read == [{TP(INPUT, 0): (3, 4), TP(TABLE, 0): (7, 8)}]
 
 
 async def test_a_partition_that_is_assigned_again_leaves_no_gap(fetching: Fetching) -> None:
@@ -124,37 +124,37 @@ async def test_a_partition_that_is_assigned_again_leaves_no_gap(fetching: Fetchi
         handed.append((tp.partition, message.offset))
         fetching.active.add(TP(TABLE, 0))
     assert handed == [(1, 4), (1, 5), (1, 6)]
-    assert fetching.thread.asked == [{TP(TABLE, 0): (4, 7)}]
+    assert fetching.thread.ranges_to_read == [{TP(TABLE, 0): (4, 7)}]
 
 
 async def test_offsets_without_a_record_are_delivered_as_gaps(fetching: Fetching) -> None:
-    """A marker at the end of a changelog moves recovery on; those of inputs go with the packed."""
+    """A changelog gap advances recovery; input gaps are part of the next packed message."""
     fetching.active |= {TP(INPUT, 0), TP(INPUT, 1), TP(TABLE, 0)}
-    found = {
+    ranges = {
         TP(INPUT, 0): FetchedRange(3, 9, [record(INPUT, 4), record(INPUT, 6), record(INPUT, 7)]),
         TP(INPUT, 1): FetchedRange(3, 4, []),
         TP(TABLE, 0): FetchedRange(3, 9, [record(TABLE, 4), record(TABLE, 6)]),
     }
 
     async def brought(_: float) -> tuple[Any, Any]:
-        return found, fetching.active
+        return ranges, fetching.active
 
     fetching.consumer._wait_next_records = brought
     messages = [(tp, message) async for tp, message in fetching.consumer.getmany(1.0)]
     inputs = [message for tp, message in messages if tp.topic == INPUT]
-    assert [(each.partition, each.offset, each.empty) for each in inputs] == [
+    assert [(message.partition, message.offset, message.empty) for message in inputs] == [
         (0, 8, {(INPUT, 0, 3): 4, (INPUT, 0, 5): 6, (INPUT, 0, 8): 9}),
         (1, 3, {(INPUT, 1, 3): 4}),
     ]
     assert [message.offset for tp, message in messages if tp == TP(TABLE, 0)] == [4, 6, 8]
-    assert fetching.thread.asked == []
+    assert fetching.thread.ranges_to_read == []
 
 
 @asynccontextmanager
 async def filled(broker: RunningBroker) -> AsyncIterator[tuple[Any, AIOKafkaConsumer]]:
-    """The thread's own part over a consumer that has read ten records."""
+    """A consumer thread over a consumer that has read ten records."""
     options = broker.settings.aiokafka_options()
-    place = TopicPartition(INPUT, 0)
+    partition = TopicPartition(INPUT, 0)
     producer = AIOKafkaProducer(**options)
     consumer = AIOKafkaConsumer(auto_offset_reset="earliest", **options)
     await producer.start()
@@ -162,8 +162,8 @@ async def filled(broker: RunningBroker) -> AsyncIterator[tuple[Any, AIOKafkaCons
     try:
         for number in range(10):
             await producer.send_and_wait(INPUT, str(number).encode(), partition=0)
-        consumer.assign([place])
-        while await consumer.position(place) < 10:
+        consumer.assign([partition])
+        while await consumer.position(partition) < 10:
             await consumer.getmany(timeout_ms=1_000)
         thread = Fetching().consumer._new_consumer_thread()
         thread._ensure_consumer = lambda: consumer
@@ -173,32 +173,32 @@ async def filled(broker: RunningBroker) -> AsyncIterator[tuple[Any, AIOKafkaCons
         await producer.stop()
 
 
-async def offsets(consumer: AIOKafkaConsumer, place: TopicPartition) -> list[int]:
-    """Offsets of what is read from here to the end."""
-    found: list[int] = []
-    while await consumer.position(place) < 10:
+async def offsets(consumer: AIOKafkaConsumer, partition: TopicPartition) -> list[int]:
+    """Offsets from the position to the end."""
+    found_offsets: list[int] = []
+    while await consumer.position(partition) < 10:
         fetched = await consumer.getmany(timeout_ms=1_000)
-        found += [each.offset for records in fetched.values() for each in records]
-    return found
+        found_offsets += [record.offset for records in fetched.values() for record in records]
+    return found_offsets
 
 
 async def test_returned_records_are_read_again_unless_the_position_moved(
     broker: RunningBroker,
 ) -> None:
-    place = TopicPartition(INPUT, 0)
+    partition = TopicPartition(INPUT, 0)
     async with filled(broker) as (thread, consumer):
-        thread.read_again({place: (6, 10)})
-        assert await offsets(consumer, place) == [6, 7, 8, 9]
-        consumer.seek(place, 2)
-        thread.read_again({place: (6, 10)})
-        assert await offsets(consumer, place) == list(range(2, 10))
+        thread.read_again({partition: (6, 10)})
+        assert await offsets(consumer, partition) == [6, 7, 8, 9]
+        consumer.seek(partition, 2)
+        thread.read_again({partition: (6, 10)})
+        assert await offsets(consumer, partition) == list(range(2, 10))
         thread.read_again({TopicPartition(INPUT, 1): (0, 5)})
         consumer.unsubscribe()
-        thread.read_again({place: (6, 10)})
+        thread.read_again({partition: (6, 10)})
 
 
 async def test_rows_for_a_standby_are_kept_after_recovery_and_dropped_by_a_rebalance() -> None:
-    """Faust resumes the flow at the end of recovery, when copies are read already."""
+    """Faust resumes the flow at the end of recovery, after standbys were read."""
     app: Any = WorkerApp("test", broker="kafka://localhost:1", web_enabled=False)
     flow, rows = app.flow_control, app.tables.changelog_queue
     flow.resume()

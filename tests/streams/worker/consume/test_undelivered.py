@@ -11,7 +11,7 @@ from schemas.settings.connection import KafkaSettings
 from streams.worker.consume.undelivered import CHECKS_WITHOUT_PROGRESS, UndeliveredWatch
 from streams.worker.store.topic_watch import TopicChanged
 from tests.conftest import RunningBroker
-from tests.streams.worker.parts import AskedIntake
+from tests.streams.worker.parts import RecordingIntake
 
 _TOPIC = "node-usage"
 _PARTITION = 0
@@ -25,10 +25,10 @@ async def _happen(kafka: KafkaSettings, count: int) -> None:
 
 @asynccontextmanager
 async def _undelivered(
-    kafka: KafkaSettings, intake: AskedIntake
+    kafka: KafkaSettings, intake: RecordingIntake
 ) -> AsyncIterator[UndeliveredWatch]:
     watch = UndeliveredWatch(kafka, intake)
-    # The embedded broker makes a topic when it is asked for first.
+    # The embedded broker creates a topic at the first request for it.
     brokers = watch.brokers
     while await brokers.spans({(_TOPIC, _PARTITION)}) is None:
         await asyncio.sleep(0.1)
@@ -41,50 +41,50 @@ async def _undelivered(
 async def test_undelivered_records_are_read_once(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    intake = AskedIntake(_TOPIC)
+    intake = RecordingIntake(_TOPIC)
     async with _undelivered(broker.settings, intake) as watch:
         await _happen(broker.settings, 3)
         for _ in range(CHECKS_WITHOUT_PROGRESS - 1):
             await watch.check_once()
-        assert intake.asked == []
+        assert intake.requested == []
         await watch.check_once()
-        assert intake.asked == [(_TOPIC, 3)]
+        assert intake.requested == [(_TOPIC, 3)]
         for _ in range(CHECKS_WITHOUT_PROGRESS + 1):
             await watch.check_once()
-        assert len(intake.asked) == 1
+        assert len(intake.requested) == 1
     assert "partition 0: read the offsets 0 to 2, which were not delivered" in caplog.text
 
 
 async def test_a_partition_with_progress_is_not_read(broker: RunningBroker) -> None:
-    intake = AskedIntake(_TOPIC)
+    intake = RecordingIntake(_TOPIC)
     async with _undelivered(broker.settings, intake) as watch:
         await _happen(broker.settings, 2 * CHECKS_WITHOUT_PROGRESS)
         for number in range(2 * CHECKS_WITHOUT_PROGRESS - 1):
             intake.positions[_TOPIC] = number
             await watch.check_once()
-        assert intake.asked == []
+        assert intake.requested == []
 
 
 async def test_offsets_without_a_record_are_requested_once_and_not_logged(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    intake = AskedIntake(_TOPIC, holds_records=False)
+    intake = RecordingIntake(_TOPIC, holds_records=False)
     async with _undelivered(broker.settings, intake) as watch:
         await _happen(broker.settings, 1)
         for _ in range(3 * CHECKS_WITHOUT_PROGRESS):
             await watch.check_once()
-        assert len(intake.asked) == 1
+        assert len(intake.requested) == 1
         await _happen(broker.settings, 1)
         for _ in range(CHECKS_WITHOUT_PROGRESS):
             await watch.check_once()
-        assert [end for _, end in intake.asked] == [1, 2]
+        assert [end for _, end in intake.requested] == [1, 2]
     assert "were not delivered" not in caplog.text
 
 
-async def test_a_partition_that_ends_before_what_was_applied_stops_the_worker(
+async def test_a_partition_that_ends_before_the_applied_offset_stops_the_worker(
     embedded: RunningBroker,
 ) -> None:
-    intake = AskedIntake(_TOPIC)
+    intake = RecordingIntake(_TOPIC)
     async with _undelivered(embedded.settings, intake) as watch:
         await _happen(embedded.settings, 2)
         intake.positions[_TOPIC] = 6

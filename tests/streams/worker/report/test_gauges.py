@@ -41,9 +41,9 @@ def test_lag_staleness_and_time_have_base_units() -> None:
         )
     )
     value = registry.get_sample_value
-    place = {"stage": "cluster", "partition": "3"}
-    assert value("loadstream_input_lag_records", {**place, "topic": "clock"}) == 8
-    assert value("loadstream_clock_lag_seconds", place) == 3
+    labels = {"stage": "cluster", "partition": "3"}
+    assert value("loadstream_input_lag_records", {**labels, "topic": "clock"}) == 8
+    assert value("loadstream_clock_lag_seconds", labels) == 3
     assert value("loadstream_stale_nodes_ratio", {"cluster": "c"}) == 0.4
     assert value("loadstream_newest_metric_age_seconds", {"cluster": "c"}) == 2.5
     assert value("loadstream_pending_requests", {"cluster": "c"}) == 2
@@ -71,11 +71,11 @@ def test_labels_are_bounded_and_no_node_is_forgotten(
     clusters = [_cluster(f"c{i}", nodes, nodes, age) for i, (nodes, age) in enumerate(reported)]
     shown = limit_clusters(clusters)
     assert len(shown) <= CLUSTERS_MAX + 1
-    assert sum(each.nodes for each in shown) == sum(each.nodes for each in clusters)
-    assert sum(each.pending_requests for each in shown) == 2 * len(clusters)
-    assert (len(clusters) > CLUSTERS_MAX) == (OTHERS in {each.cluster for each in shown})
-    ages = [each.newest_metric_age_ms for each in clusters if each.newest_metric_age_ms is not None]
-    kept = [each.newest_metric_age_ms for each in shown if each.newest_metric_age_ms is not None]
+    assert sum(item.nodes for item in shown) == sum(item.nodes for item in clusters)
+    assert sum(item.pending_requests for item in shown) == 2 * len(clusters)
+    assert (len(clusters) > CLUSTERS_MAX) == (OTHERS in {item.cluster for item in shown})
+    ages = [item.newest_metric_age_ms for item in clusters if item.newest_metric_age_ms is not None]
+    kept = [item.newest_metric_age_ms for item in shown if item.newest_metric_age_ms is not None]
     assert max(ages, default=None) == max(kept, default=None)
     assert limit_clusters(reversed(clusters)) == shown
 

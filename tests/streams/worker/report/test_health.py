@@ -12,7 +12,7 @@ from tests.streams.worker.parts import NoBroker, own_partition
 
 
 class _Clock:
-    """A clock that stands still until it is put forward."""
+    """A clock that moves only when a test sets it."""
 
     now_s = 1_000.0
 
@@ -134,7 +134,7 @@ def test_a_recovery_without_rows_is_dead_while_brokers_answer() -> None:
     ]
     partitions.assigned_at_s = clock.now_s
     assert not health.find_failures()
-    # Nobody is to blame for brokers that are gone.
+    # Missing brokers are no failure of the worker.
     _pass(health, clock, 10 * PROGRESS_MAX_S, broker=False)
     assert not health.find_failures()
     _pass(health, clock, PROGRESS_MAX_S, broker=True)

@@ -1,4 +1,4 @@
-"""What an observer sees of stages and brokers."""
+"""The observer of stages and brokers."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ def _lag(registry: CollectorRegistry) -> float | None:
     return registry.get_sample_value("loadstream_input_lag_records", labels)
 
 
-async def test_lag_is_what_the_topic_holds_beyond_the_position(embedded: RunningBroker) -> None:
+async def test_lag_is_the_number_of_records_after_the_position(embedded: RunningBroker) -> None:
     async with AIOKafkaProducer(**embedded.settings.aiokafka_options()) as producer:
         for _ in range(3):
             await producer.send_and_wait(TOPIC, b"{}", partition=0)

@@ -1,4 +1,4 @@
-"""Checkpoints beside the batches, on a broker: when they are due, what is in them, what stops them."""
+"""Checkpoints on a broker: when they are due, their content, and how they stop."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ _PARTITIONS = 4
 
 
 class Owner:
-    """A worker as far as its journal, its rows and its checkpoints go."""
+    """The part of a worker with a journal, rows and checkpoints."""
 
     def __init__(self, kafka: KafkaSettings, piece_bytes: int) -> None:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
@@ -68,16 +68,16 @@ class Owner:
         return go_on
 
     async def open(self, partition: int = 0, after: "Owner | None" = None) -> None:
-        """Take a partition over, with the rows that somebody has left."""
+        """Take a partition over with the rows of its former owner."""
         if after is not None:
-            for table, left in zip(self.tables, after.tables, strict=True):
-                rows_left = left.rows([partition])[partition].items()
+            for table, old_table in zip(self.tables, after.tables, strict=True):
+                rows_left = old_table.rows([partition])[partition].items()
                 table.store(RowChange(key, value) for key, value in rows_left)
         nodes, cluster = (table.rows([partition])[partition] for table in self.tables)
         await self.journal.open(partition, nodes | cluster, {})
 
     async def apply(self, second: int, partition: int = 0, nodes: int = 1) -> None:
-        """A batch at that time, which changes nodes; its rows are written."""
+        """Apply a batch at this second that changes nodes, and write its rows."""
         clock = encode(PartitionRow(partition=partition, now_ms=_NOW_MS + second * 1000))
         rows = [RowChange(f"{partition}/c/nodes/n{n}", b'{"at":%d}' % second) for n in range(nodes)]
         rows.append(RowChange(row_key(partition, "", PARTITION), clock))
@@ -94,10 +94,10 @@ class Owner:
             await asyncio.wait_for(self.reported.wait(), 60)
 
     async def stored(self, partition: int = 0) -> list[bytes | None]:
-        """What topic `checkpoints` has."""
+        """Values of topic `checkpoints`."""
         end = await self.publisher.append(TOPIC, partition, [b"end"])
-        found = await read_range(self.kafka, TOPIC, partition, 0, end)
-        return [entry.value for entry in found if entry.value != b"end"]
+        entries = await read_range(self.kafka, TOPIC, partition, 0, end)
+        return [entry.value for entry in entries if entry.value != b"end"]
 
 
 @asynccontextmanager
@@ -113,15 +113,15 @@ async def owner(kafka: KafkaSettings, piece_bytes: int = PIECE_BYTES) -> AsyncIt
         await it.publisher.stop()
 
 
-def _found(values: list[bytes | None], partition: int = 0) -> list[FoundCheckpoint]:
+def _find_checkpoints(values: list[bytes | None], partition: int = 0) -> list[FoundCheckpoint]:
     finder = CheckpointFinder(partition)
     for offset, value in enumerate(values):
         finder.take(offset, value)
     return finder.found
 
 
-def _whole(values: list[bytes | None], found: FoundCheckpoint, partition: int = 0) -> Checkpoint:
-    decoder = CheckpointDecoder(found.position)
+def _whole(values: list[bytes | None], end: FoundCheckpoint, partition: int = 0) -> Checkpoint:
+    decoder = CheckpointDecoder(end.position)
     for value in values:
         piece = read_piece(partition, value)
         whole = None if piece is None else decoder.take(*piece)
@@ -140,7 +140,7 @@ async def test_one_is_written_when_the_clock_of_the_log_enters_the_next_interval
             await it.until(sum(second > begin for begin in (40, 100)))
         assert it.results == ["written", "written"]
         values = await it.stored()
-        first, second_ = _found(values)
+        first, second_ = _find_checkpoints(values)
         assert first.now_ms == _NOW_MS + 41_000
         assert second_.now_ms == _NOW_MS + 101_000
         assert (first.position.epoch, first.position.sequence, first.position.offset) == (0, 3, 4)
@@ -162,7 +162,7 @@ async def test_checkpoints_resume_after_the_clock_was_ahead(
         assert len(it.results) == 1
         await it.apply(41)
         await it.until(2)
-        assert _found(await it.stored())[-1].now_ms == _NOW_MS + 41_000
+        assert _find_checkpoints(await it.stored())[-1].now_ms == _NOW_MS + 41_000
 
 
 async def test_batches_go_on_while_one_is_written_and_change_nothing_in_it(
@@ -181,8 +181,8 @@ async def test_batches_go_on_while_one_is_written_and_change_nothing_in_it(
         go_on.set()
         await it.until(1)
         values = await it.stored()
-        (found,) = _found(values)
-        whole = _whole(values, found)
+        (checkpoint,) = _find_checkpoints(values)
+        whole = _whole(values, checkpoint)
         nodes = {key: value for key, value in whole.rows if kind_of_key(key) == "nodes"}
         assert nodes == {f"0/c/nodes/n{n}": b'{"at":41}' for n in range(40)}, "rows of one place"
 
@@ -207,13 +207,13 @@ async def test_a_revoked_partition_leaves_an_incomplete_checkpoint(
         await old.until(1)
         assert old.results == ["stopped"]
         assert begun
-        assert _found(await old.stored()) == []
+        assert _find_checkpoints(await old.stored()) == []
 
         await new.apply(101)
         await new.apply(161)
         await new.until(1)
-        (found,) = _found(await new.stored())
-        assert found.position.epoch > 0, "its successor's is one"
+        (checkpoint,) = _find_checkpoints(await new.stored())
+        assert checkpoint.position.epoch > 0, "its successor's is one"
 
 
 async def test_a_restart_within_an_interval_writes_no_other_checkpoint(
@@ -231,7 +231,7 @@ async def test_a_restart_within_an_interval_writes_no_other_checkpoint(
         assert it.results == []
         await it.apply(100)
         await it.until(1)
-        assert len(_found(await it.stored())) == 2
+        assert len(_find_checkpoints(await it.stored())) == 2
 
 
 async def test_a_checkpoint_that_cannot_be_written_is_logged(
@@ -248,4 +248,4 @@ async def test_a_checkpoint_that_cannot_be_written_is_logged(
         it.tables[0].store([RowChange("0/c/nodes/n1", None)])
         while "written" not in it.results:
             await it.apply(42)
-        assert len(_found(await it.stored())) == 1
+        assert len(_find_checkpoints(await it.stored())) == 1

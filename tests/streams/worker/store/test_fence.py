@@ -21,14 +21,14 @@ _TOPICS = tuple(f"loadstream-{table}-changelog" for table in ("nodes", "cluster"
 
 @pytest.fixture
 async def publisher(broker: RunningBroker) -> AsyncIterator[FencedPublisher]:
-    """It has claimed the partition."""
-    found = FencedPublisher(broker.settings)
-    await found.start()
+    """A publisher that has claimed the partition."""
+    publisher = FencedPublisher(broker.settings)
+    await publisher.start()
     try:
-        await found.claim(_TOPICS, _PARTITION)
-        yield found
+        await publisher.claim(_TOPICS, _PARTITION)
+        yield publisher
     finally:
-        await found.stop()
+        await publisher.stop()
 
 
 def _rows(count: int, name: str = "n") -> list[RowChange]:
@@ -44,7 +44,7 @@ async def test_tables_that_are_written_at_once_when_the_claim_is_old_share_a_new
     broker: RunningBroker, publisher: FencedPublisher
 ) -> None:
     publisher._claims[_PARTITION].made_at_s -= 2 * fence.CLAIM_S
-    await asyncio.gather(*(publisher.write_rows(each, _PARTITION, _rows(1)) for each in _TOPICS))
+    await asyncio.gather(*(publisher.write_rows(topic, _PARTITION, _rows(1)) for topic in _TOPICS))
     for topic in _TOPICS:
         assert await _keys(broker, topic, 3) == ["0//claim/", "0//claim/", "0/c/t/n0"]
 
@@ -88,8 +88,8 @@ async def test_a_transaction_marker_between_writes_is_no_other_owner(
             transaction.maybe_add_partition_to_txn(TopicPartition(_TOPICS[0], _PARTITION))
             while transaction.partitions_to_add():
                 await asyncio.sleep(0.01)
-        place, brokers = (_TOPICS[0], _PARTITION), Brokers(clean_kafka.settings)
-        while (await brokers.spans({place}) or {}).get(place) != (0, 2):
+        partition, brokers = (_TOPICS[0], _PARTITION), Brokers(clean_kafka.settings)
+        while (await brokers.spans({partition}) or {}).get(partition) != (0, 2):
             await asyncio.sleep(0.1)  # the broker writes the marker after its answer
         await brokers.leave()
         assert await publisher.write_rows(_TOPICS[0], _PARTITION, _rows(1)) == [2]

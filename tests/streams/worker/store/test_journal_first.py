@@ -1,4 +1,4 @@
-"""Journal first, on a broker: who holds a partition, and what a failure leaves to redo."""
+"""Journal first, on a broker: ownership of a partition, and what a new owner redoes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ _PARTITION_OF_C = partition_for(b"c", _PARTITIONS)
 
 
 class Owner:
-    """A worker as far as its journal and its rows go."""
+    """The part of a worker with a journal and rows."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
@@ -74,10 +74,10 @@ def _batch(offset: int, **output: Any) -> AppliedBatch:
 
 
 async def _published(kafka: KafkaSettings, publisher: Publisher, partition: int = 0) -> list[bytes]:
-    """The decisions so far; a last record shows where they end."""
+    """The published decisions; a marker shows where they end."""
     end = await publisher.append(_DECISIONS, partition, [b"end"])
-    found = await read_range(kafka, _DECISIONS, partition, 0, end)
-    return [entry.value or b"" for entry in found if entry.value != b"end"]
+    entries = await read_range(kafka, _DECISIONS, partition, 0, end)
+    return [entry.value or b"" for entry in entries if entry.value != b"end"]
 
 
 async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing(
@@ -95,7 +95,7 @@ async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing
         await old.journal.flush(force=True)
         assert old.rows() == {}, "its rows are its successor's to write"
 
-        # The old owner's record stands in between now, and does not count.
+        # The journal now has a record of the old owner, which is ignored.
         await new.commit(_batch(1, partition=0))
         await new.journal.flush(force=True)
         assert new.rows() == {"0/c/nodes/n": b'{"offset": 1}'}
@@ -150,7 +150,7 @@ async def test_urgent_rows_are_written_without_pauses(
 async def test_a_journaled_batch_is_published_by_the_next_owner(
     embedded: RunningBroker,
 ) -> None:
-    """A crash between the two loses neither; rows that are written say what was published."""
+    """Rows follow the published outputs, so the next owner knows what remains to publish."""
     kafka = embedded.settings
     async with owner(kafka) as first, owner(kafka) as second:
         await first.open()
@@ -165,7 +165,7 @@ async def test_a_journaled_batch_is_published_by_the_next_owner(
         assert (await second.open())["0/c/nodes/n"] == b'{"offset": 1}'
         decisions = [b'{"offset": 0}', b'{"offset": 1}']
         assert await _published(kafka, second.publisher, _PARTITION_OF_C) == decisions
-        # The first one does not know yet. What it publishes was decided once, and is the same bytes.
+        # The first owner does not know yet; it publishes the same decisions with the same bytes.
         await first.journal.commit([_batch(1)], one)
         assert await _published(kafka, second.publisher, _PARTITION_OF_C) == [
             *decisions,
@@ -196,7 +196,7 @@ async def test_a_batch_published_after_losing_the_partition_writes_no_rows(
 async def test_a_journal_whose_end_was_deleted_before_it_was_redone_is_an_error(
     clean_kafka: RunningBroker,
 ) -> None:
-    """Nothing follows what is gone but the record that opens, so no batch looks missing."""
+    """Only the opening record follows the deleted records, so no batch number is missing."""
     kafka = clean_kafka.settings
     async with owner(kafka) as before, owner(kafka) as after:
         await before.open()
@@ -230,8 +230,7 @@ async def test_a_replaced_worker_writes_no_rows_before_it_notices(
         await old.open()
         await old.commit(_batch(0))
         await new.open()
-        # It stands still for longer than it is sure of its ownership, and goes on as if nothing had
-        # been.
+        # The owner pauses for longer than its ownership is certain, and then continues.
         monkeypatch.setattr(lazy_rows, "OWNED_S", 0.5)
         await asyncio.sleep(0.6)
         committing = asyncio.create_task(old.commit(_batch(1)))

@@ -57,7 +57,7 @@ async def test_a_batch_waits_for_room_before_it_is_applied() -> None:
     await asyncio.sleep(0.01)
     waiting = [task for task in tasks if not task.done()]
     assert waiting
-    waiting[-1].cancel()  # as where a worker is asked to stop: this batch was not applied
+    waiting[-1].cancel()  # as in a stopping worker: this batch was not applied
     slow.allowed.set()
     await asyncio.gather(*waiting, return_exceptions=True)
     await pipeline.make_durable()
