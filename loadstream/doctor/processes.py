@@ -48,15 +48,17 @@ def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
     tick_ms, now_ms = records.tick_ms, records.now_ms
     silent = describe_silence(tick_ms, now_ms)
     advice = "Compare `date -u` here and where the worker runs; let NTP set both"
-    if silent is None and has_ended and not workers:
-        text = f"no worker runs any more; the last one wrote {ago_text(now_ms - (tick_ms or now_ms))} ago"
+    if silent and tick_ms is not None and tick_ms > now_ms:
+        text = f"the worker's clock is {ago_text(tick_ms - now_ms)} ahead of this machine's"
+        yield error("clock", text, advice)
+    elif tick_ms is not None and has_ended and not workers:
+        text = (
+            f"no worker runs any more; the last one wrote {ago_text(max(0, now_ms - tick_ms))} ago"
+        )
         yield error("worker", text, "Start `loadstream worker`, or see why it has ended")
     elif silent is None:
         yield _judge_lag(records, workers)
         yield ok("clock", "the clocks of the worker and of this machine agree")
-    elif tick_ms is not None and tick_ms > now_ms:
-        text = f"the worker's clock is {ago_text(tick_ms - now_ms)} ahead of this machine's"
-        yield error("clock", text, advice)
     elif tick_ms is not None and workers:
         text = f"a worker runs, and its clock is {ago_text(now_ms - tick_ms)} behind this machine's"
         yield error("clock", text, f"{advice}. If they agree, the worker waits: see its log")

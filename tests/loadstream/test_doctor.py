@@ -210,6 +210,8 @@ def test_a_worker_that_has_just_ended_is_named(real_settings: KafkaSettings) -> 
     assert eventually(has_committed)
     worker.close()
     assert errors(CLUSTER)["worker"].startswith("no worker runs any more")
+    write(real_settings, tick(real_settings, -60_000))
+    assert "the last one wrote 1m" in errors(CLUSTER)["worker"]
 
 
 @contextmanager

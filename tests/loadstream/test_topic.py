@@ -174,7 +174,7 @@ def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
         assert "missing; run `loadstream topic create`" in _run("topic", "list")[1]
         code, out, _ = _run("topic", "create")
         assert (code, out.splitlines()[0]) == (0, f"created {TOPICS} topics; 0 already existed")
-    known = f"{TOPICS} topics: {TOPICS} {'ok' if broker.kind == 'kafka' else 'unknown'}"
+    known = f"{TOPICS} topics: {TOPICS} {'ok' if broker.kind == 'kafka' else 'exist'}"
     for action in ("create", "check"):
         code, out, err = _run("topic", action)
         assert (code, err) == (0, "")
