@@ -40,13 +40,13 @@ def _must_not_run() -> ContenderFactory:
     return ContenderFactory("rule", refuse)  # type: ignore[arg-type]
 
 
-def test_what_has_ended_is_not_run_again(tmp_path: Path) -> None:
+def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
     first = _compared(_kept(tmp_path))
     assert _compared(_kept(tmp_path), _must_not_run) == first
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
-def test_a_directory_that_cannot_be_written_is_found_out_before_the_runs(
+def test_an_unwritable_directory_is_an_error_before_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
@@ -54,7 +54,7 @@ def test_a_directory_that_cannot_be_written_is_found_out_before_the_runs(
         _kept(tmp_path)
 
 
-def test_another_version_definition_seed_or_parameter_is_another_run(tmp_path: Path) -> None:
+def test_a_changed_version_definition_seed_or_parameter_is_a_new_run(tmp_path: Path) -> None:
     _compared(_kept(tmp_path))
     kept = _kept(tmp_path)
     assert kept.find(_TASK) is not None
@@ -64,7 +64,7 @@ def test_another_version_definition_seed_or_parameter_is_another_run(tmp_path: P
     assert _kept(tmp_path, definition="other").find(_TASK) is None
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+def test_an_error_names_a_damaged_file(tmp_path: Path) -> None:
     _compared(_kept(tmp_path))
     (file,) = tmp_path.iterdir()
     file.write_text(file.read_text()[:50])

@@ -1,4 +1,4 @@
-"""Lists of nodes, pods and machines: read under any name, with errors that say what is wrong."""
+"""Lists of nodes, pods and machines are read under any date, and errors name the problem."""
 
 import gzip
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_lists_are_read_under_any_date(tmp_path: Path) -> None:
     assert (traces.cpu_percent == 7).all()
 
 
-def test_a_machine_that_uses_more_than_itself_is_an_error(tmp_path: Path) -> None:
+def test_a_machine_that_uses_more_than_its_capacity_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="line 2: found 101; expected 0 to 100 percent"):
         read_traces(written(tmp_path, ",".join(["vm", *["101"] * STEPS])))
 
@@ -44,7 +44,7 @@ def test_pods_that_request_no_cpu_are_left_out(tmp_path: Path) -> None:
     assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
 
 
-def test_each_file_of_machines_is_a_day_also_in_a_directory_below(tmp_path: Path) -> None:
+def test_each_file_of_machines_is_a_day_also_in_a_subdirectory(tmp_path: Path) -> None:
     directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
     (directory / "more").mkdir()
     later = directory / "more" / "planetlab-20110325-cpu-percent.csv"
@@ -58,7 +58,7 @@ def test_each_file_of_machines_is_a_day_also_in_a_directory_below(tmp_path: Path
         read_traces(directory)
 
 
-def test_a_missing_list_is_named(tmp_path: Path) -> None:
+def test_an_error_names_the_missing_list(tmp_path: Path) -> None:
     (tmp_path / "openb-pods.csv").write_text(_PODS)
     with pytest.raises(TraceError, match="nodes of the OpenB trace"):
         read_traces(tmp_path)

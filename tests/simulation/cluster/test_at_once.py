@@ -1,4 +1,4 @@
-"""Asynchronous work that never waits, without an event loop."""
+"""Asynchronous work that never waits runs without an event loop."""
 
 from collections.abc import AsyncIterator
 
