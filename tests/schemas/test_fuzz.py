@@ -1,7 +1,7 @@
-"""Nothing that stands in a record stops a worker or passes unseen.
+"""No content of a record stops a worker or is silently ignored.
 
-Whatever the bytes are, `decode` answers with a message, which can be written and read again, or
-with a refusal, which says why and can be made into dead letters from which the bytes come back.
+`decode` returns either a message, which can be written and read again, or a refusal, which has a reason and
+can be converted to dead letters that contain all bytes.
 """
 
 import json
@@ -31,7 +31,7 @@ topics = st.sampled_from(TOPIC_NAMES)
 
 
 def examined(topic: str, value: bytes) -> Any:
-    """The answer of `decode`, after all that must hold of every answer."""
+    """Return the result of `decode` after checks that apply to every result."""
     answer = decode(topic, value)
     if isinstance(answer, Refusal):
         assert 0 < len(answer.reason) <= REASON_CHARS_MAX
@@ -46,7 +46,7 @@ def examined(topic: str, value: bytes) -> Any:
 
 
 def again(topic: str, message: M) -> M:
-    """The message as it is read after it was written."""
+    """Write the message and read it again."""
     answer = decode(topic, encode(message))
     assert not isinstance(answer, Refusal), answer
     return answer  # type: ignore[no-any-return]  # it is compared with `message`

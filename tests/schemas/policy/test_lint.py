@@ -1,4 +1,4 @@
-"""Errors and warnings about values of a policy that do not go together."""
+"""Errors and warnings about values of a policy that contradict each other."""
 
 import pytest
 
@@ -55,9 +55,7 @@ def test_an_error_names_line_path_and_what_is_allowed(text: str, path: str, allo
         ("rebalance: {numberOfNodes: 1}", "balance: []"),
     ],
 )
-def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
-    section: str, plugins: str
-) -> None:
+def test_the_section_of_a_disabled_plugin_has_a_warning(section: str, plugins: str) -> None:
     warnings = read_policy(f"plugins: {{{plugins}}}\n{section}\n").warnings
     assert (section.partition(":")[0], 2) in [(warning.path, warning.line) for warning in warnings]
     enabled = "plugins: {score: [LoadAwareScheduling, NodeResourceLimitsAware, NodeResourcesFit, NodeResourcesBalancedAllocation]}\n"
@@ -75,7 +73,7 @@ def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
         ("plugins: {filter: [NodeResourcesFit, LoadAwareScheduling]}", "plugins.filter"),
     ],
 )  # fmt: skip
-def test_a_value_without_effect_and_a_list_without_a_filter_are_warned_of(
+def test_a_value_without_effect_and_a_list_without_a_filter_have_a_warning(
     text: str, path: str
 ) -> None:
     assert _warned(text) == [path]
@@ -133,7 +131,7 @@ def test_a_warning_names_metrics_that_expire_too_early() -> None:
          []),
     ],
 )  # fmt: skip
-def test_a_maintenance_window_that_never_opens_is_warned_of(
+def test_a_maintenance_window_that_never_opens_has_a_warning(
     maintenance: str, path: list[str]
 ) -> None:
     assert _warned(f"maintenance: {{{maintenance}}}") == path
@@ -180,7 +178,7 @@ def test_resources_of_kubernetes_and_of_devices_are_known() -> None:
         (HOT_AT_60.replace("60", "150"), "rebalance.highThresholds.cpu"),
     ],
 )
-def test_a_threshold_above_100_percent_is_refused_unless_upstream_has_it(
+def test_a_threshold_above_100_percent_is_refused_unless_upstream_accepts_it(
     document: str, path: str
 ) -> None:
     assert "at most 100" in _refused(document)[path]
@@ -197,7 +195,7 @@ def test_a_threshold_above_100_percent_is_refused_unless_upstream_has_it(
         (20, 10, ", useDeviationThresholds: true", []),
     ],
 )
-def test_equal_thresholds_are_warned_of_unless_they_switch_a_resource_off(
+def test_equal_thresholds_have_a_warning_unless_they_disable_a_resource(
     low: int, high: int, more: str, warned: list[str]
 ) -> None:
     document = (

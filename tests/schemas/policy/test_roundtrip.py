@@ -1,4 +1,4 @@
-"""What is read and printed reads back equal, and no text raises anything but `PolicyError`."""
+"""A printed policy reads back equal, and invalid text raises only `PolicyError`."""
 
 import json
 from random import Random
@@ -12,7 +12,7 @@ from tests.histories.policies import draw_policy
 
 Raw = dict[str, Any]
 
-#: How long one case takes says nothing on a shared machine.
+#: The duration of one case is meaningless on a shared machine.
 unhurried = settings(deadline=None)
 often = settings(deadline=None, max_examples=300)
 
@@ -55,7 +55,7 @@ def test_the_order_of_fields_does_not_matter(raw: Raw, random: Any) -> None:
 
 
 def reads_or_refuses(text: str | bytes) -> None:
-    """Nothing but a policy or a `PolicyError` with at least one problem comes of any text."""
+    """Read any text: the result is a policy or a `PolicyError` with at least one problem."""
     problems = None
     try:
         read_policy(text)

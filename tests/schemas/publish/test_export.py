@@ -1,4 +1,4 @@
-"""The published documents say what the code does, and somebody else's reader understands them."""
+"""The published documents agree with the code and are valid for other implementations."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from tests.strategies import json_values, mutated, payloads
 # What every process of a run does when it collects tests; that these are the code's documents, the first
 # test shows.
 NAMES = sorted(path.name for path in PUBLISHED.glob("*.json"))
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML was built with it
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C implementation, if PyYAML has it
 ASYNCAPI: dict[str, Any] = yaml.load((PUBLISHED / ASYNCAPI_FILE).read_text(), _LOADER)  # noqa: S506 - safe
 
 
@@ -54,7 +54,7 @@ def test_a_document_is_json_schema(name: str) -> None:
 
 
 def fields_in(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field that a schema describes, with its path."""
+    """Yield every field of a schema with its path."""
     if isinstance(schema, dict):
         for name, field in schema.get("properties", {}).items():
             yield f"{path}.{name}", field

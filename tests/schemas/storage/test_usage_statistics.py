@@ -1,4 +1,4 @@
-"""Rows of lives whose columns are not of the same pods are refused with what is uneven."""
+"""Rows of usage statistics with columns of different lengths are refused."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _LATELY = {"recent": [1, 2, 3], "recent_root": [1, 2, 3], "lasting_ppm": [1, 2, 
 
 
 def _with(**changed: Any) -> bytes:
-    """The row with other columns of cpu, or with another field."""
+    """Return the row with other columns of CPU, or with another field."""
     row = {**_ROW, **{name: value for name, value in changed.items() if name in _ROW}}
     columns = {name: value for name, value in changed.items() if name not in _ROW}
     usage = {**_ROW["usage"], "cpu": {**_ROW["usage"]["cpu"], **columns}}

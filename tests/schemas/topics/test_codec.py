@@ -1,4 +1,4 @@
-"""What is encoded is decoded again, and what is refused is refused in a sentence."""
+"""Encoded messages are decoded again, and refusals have a reason."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ SAMPLE: dict[str, Any] = {
 
 
 def sample_with(path: str, value: Any) -> bytes:
-    """The sample as JSON with one field changed, or removed where the value is `...`."""
+    """Return the sample as JSON with one field changed, or removed if the value is `...`."""
     changed = json.loads(json.dumps(SAMPLE))
     target = changed
     *above, last = [int(step) if step.isdigit() else step for step in path.split(".")]
@@ -75,7 +75,7 @@ def test_equal_messages_are_equal_bytes(usage: dict[str, int], random: Any) -> N
     assert encode(one) == encode(other)
 
 
-def test_a_union_of_records_is_told_apart_by_kind() -> None:
+def test_a_union_of_records_is_decoded_by_kind() -> None:
     begin = ListBegin(cluster="c", list_id="l-1")
     assert decode("node-state", encode(begin)) == begin
     assert decode("pod-lifecycle", encode(begin)) == begin
@@ -148,7 +148,9 @@ AS_INTEGER = "written without fraction and exponent"
         ("schema_version", 1.0, "schema_version is 1.0; known versions: 1"),
     ],
 )
-def test_a_refusal_names_field_found_and_allowed(path: str, value: Any, reason: str) -> None:
+def test_a_refusal_names_the_field_its_value_and_the_allowed_values(
+    path: str, value: Any, reason: str
+) -> None:
     assert refused("node-usage", sample_with(path, value)) == Refusal("invalid", reason)
 
 
@@ -168,7 +170,7 @@ def test_invalid_or_negative_quantities_are_refused() -> None:
     ("value", "kind_text"),
     [({}, "missing"), ({"kind": "pod"}, '"pod"'), ({"kind": 3}, "3"), ({"kind": None}, "null")],
 )
-def test_an_unknown_kind_is_refused_with_the_known_ones(value: Any, kind_text: str) -> None:
+def test_an_unknown_kind_is_refused_with_the_known_kinds(value: Any, kind_text: str) -> None:
     assert refused("node-state", json.dumps(value).encode()).reason == (
         f'kind is {kind_text}; allowed is one of "list-begin", "list-end", "node"'
     )
@@ -193,7 +195,7 @@ def test_five_problems_are_reported_and_the_others_counted() -> None:
     assert reason.endswith("; and 1 more")
 
 
-def test_of_a_list_only_the_first_bad_item_is_reported() -> None:
+def test_only_the_first_bad_item_of_a_list_is_reported() -> None:
     value = sample_with("pods", [{"uid": "u"}, 1, 2, 3])
     assert "pods[0]" in refused("node-usage", value).reason
     assert "pods[1]" not in refused("node-usage", value).reason
