@@ -1,4 +1,4 @@
-"""Handshakes that fail, each for its own cause, with real certificates and listeners."""
+"""Failed handshakes by cause, with real certificates and listeners."""
 
 import socket
 import ssl
@@ -38,7 +38,7 @@ def _openssl(directory: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with two authorities and certificates of the first for 127.0.0.1, good and bad."""
+    """A directory with two authorities, and valid and invalid certificates of the first for 127.0.0.1."""
     directory = tmp_path_factory.mktemp("certificates")
     (directory / "issuer.cnf").write_text(_ISSUER)
     (directory / "index.txt").touch()
@@ -72,7 +72,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def _listening(context: ssl.SSLContext) -> Iterator[str]:
-    """A listener that shakes hands, and then says nothing; its address."""
+    """Run a listener that completes handshakes and then sends nothing; returns its address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -103,7 +103,7 @@ def _context(certificates: Path, name: str, client_ca: str | None = None) -> ssl
 
 
 def _explanation(certificates: Path, address: str, **files: str) -> str:
-    """What a command says that cannot connect."""
+    """Return the error of a command that cannot connect."""
     values: dict[str, Any] = {name: certificates / file for name, file in files.items()}
     settings = KafkaSettings(
         bootstrap_servers=address, security_protocol="SSL", connect_timeout_s=5, **values
@@ -174,7 +174,7 @@ def test_two_sides_without_a_common_version_get_the_reason(certificates: Path) -
         ("index.txt", None, "expected PEM"),
     ],
 )
-def test_files_that_do_not_fit_are_named(
+def test_an_error_names_files_that_do_not_match(
     certificates: Path, key: str, password: str | None, words: str
 ) -> None:
     settings = KafkaSettings(

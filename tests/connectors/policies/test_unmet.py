@@ -1,4 +1,4 @@
-"""Warnings about requirements of a policy that its cluster does not meet."""
+"""Warnings about policies whose requirements the cluster does not meet."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def pods(*schedulers: str) -> list[PodLifecycle]:
 
 
 @pytest.mark.parametrize("document", ["", _BY_THRESHOLDS])
-def test_schedulers_that_rebalancing_does_not_reach_are_named(document: str) -> None:
+def test_a_warning_names_schedulers_that_rebalancing_ignores(document: str) -> None:
     seen = pods("default-scheduler", "", "volcano")
     (warning,) = warned(document, *seen)
     assert "none of 3 pods" in warning
@@ -57,7 +57,7 @@ def test_a_policy_that_reaches_pods_or_moves_none_has_no_warning(document: str) 
     assert warned(document, *pods("default-scheduler", "volcano")) == []
 
 
-def test_namespaces_and_priority_classes_that_no_producer_has_sent_are_named() -> None:
+def test_a_warning_names_namespaces_and_priority_classes_that_do_not_exist() -> None:
     document = (
         "evictor: {namespaceLabelSelector: {matchLabels: {a: b}}, priorityThreshold: {name: high}}\n"
         "migration: {priorityThreshold: {name: system-cluster-critical}}\n"
@@ -72,7 +72,7 @@ def test_namespaces_and_priority_classes_that_no_producer_has_sent_are_named() -
     assert warned(document, *sent) == []
 
 
-def test_budgets_that_forbid_evictions_and_names_that_are_not_there_are_named() -> None:
+def test_a_warning_names_budgets_that_forbid_evictions_and_missing_objects() -> None:
     open_budget = _BLOCKED.model_copy(update={"name": "open", "desired_healthy": 2})
     namespace = NamespaceState(cluster="east", name="shop")
     objects = [*pods("loadstream"), _BLOCKED, open_budget, namespace]

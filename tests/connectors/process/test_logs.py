@@ -88,7 +88,7 @@ def test_other_messages_of_a_library_and_all_of_ours_are_reported() -> None:
 
 @pytest.mark.parametrize(("level", "least"), [("debug", "INFO"), ("info", "WARNING")])
 def test_payloads_of_aiokafka_are_never_logged(level: str, least: str) -> None:
-    # Below info it logs requests as they are sent, the one with the password among them.
+    # Below info it logs requests, including the request with the password.
     _configured(level=level)
     connection = logging.getLogger("aiokafka.conn")
     assert logging.getLevelName(connection.getEffectiveLevel()) == least
@@ -128,7 +128,7 @@ def test_settings_name_all_their_secrets(tmp_path: Path) -> None:
     assert KafkaSettings.local("b:1").secrets() == ()
 
 
-def test_a_level_that_there_is_not_is_refused() -> None:
+def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValidationError):
         LogSettings.model_validate({"level": "loud"})
 
@@ -136,7 +136,7 @@ def test_a_level_that_there_is_not_is_refused() -> None:
 def test_a_worker_logs_nothing_but_json_and_no_tables(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
-    # A session that ran out because the machine stood still would be told as an error.
+    # A session that expires during a pause of the machine would be logged as an error.
     with Worker(embedded.settings, tmp_path, session_timeout_s="60") as worker:
         has_both = "owns the partitions"
         assert eventually(lambda: worker.log().count(has_both) == 2), worker.log()
@@ -145,6 +145,6 @@ def test_a_worker_logs_nothing_but_json_and_no_tables(
     events = [json.loads(line) for line in lines]
     assert {event["level"] for event in events} <= {"info", "warning"}
     assert not [event for event in events if "\n" in event["event"].strip()]
-    # At info there is nothing of libraries.
+    # Libraries log nothing at info.
     loggers = {event["logger"] for event in events if event["level"] == "info"}
     assert {logger.partition(".")[0] for logger in loggers} == {"streams"}

@@ -55,7 +55,7 @@ def test_old_unfinished_migrations_are_shown() -> None:
     assert list(seen.migrations) == ["migration-3", "migration-1"]
 
 
-def test_an_action_that_has_no_effect_is_hindered() -> None:
+def test_an_action_without_effect_is_refused() -> None:
     seen = states(status(1, paused=True), status(2), status(3, "Failed"), drained("Undrained"))
     paused, running, failed = (seen.migrations[f"migration-{number}"] for number in (1, 2, 3))
     assert seen.find_obstacle(paused, "pause") == "it is already paused"

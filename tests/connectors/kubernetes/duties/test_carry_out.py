@@ -1,4 +1,4 @@
-"""Commands are carried out once each, in a term, and reported before they count as done."""
+"""Commands are carried out once, during a term, and reported before their offset is committed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -34,7 +34,7 @@ _TOPIC = "placement-decisions"
 
 
 class _Cluster(Sink):
-    """Binds whatever it is asked to, while it is open."""
+    """A sink that binds pods while it is open."""
 
     name = "of the test"
 
@@ -56,7 +56,7 @@ class _Cluster(Sink):
 
 
 def placed(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecision:
-    """The decision of a pod of its own."""
+    """Return the decision of a separate pod."""
     pod = PodRef(namespace="shop", name=f"web-{number}", uid=f"uid-{number}")
     return decision(
         pod,
@@ -69,7 +69,7 @@ def placed(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecisi
 
 @asynccontextmanager
 async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Leadership]:
-    """A binder while it runs."""
+    """Run a binder."""
     async with Producer(broker.settings) as producer:
         work = CommandExecutor(broker.settings, CLUSTER, _TOPIC, cluster, producer)
         member = Leadership(
@@ -85,7 +85,7 @@ async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Lead
 
 
 async def outcomes(broker: RunningBroker) -> list[tuple[str, str]]:
-    """Id and result of all that was reported."""
+    """Return id and result of all outcomes."""
     partition = partition_for(CLUSTER.encode(), broker.settings.partitions)
     results: list[tuple[str, str]] = []
     async for record in read_since(broker.settings, OUTCOMES, partition, 0):
@@ -96,7 +96,7 @@ async def outcomes(broker: RunningBroker) -> list[tuple[str, str]]:
 
 
 async def reported(broker: RunningBroker, count: int) -> list[tuple[str, str]]:
-    """So many outcomes, once they are there."""
+    """Wait for this number of outcomes and return them."""
     async with asyncio.timeout(120):
         while len(results := await outcomes(broker)) < count:
             await asyncio.sleep(0.2)
@@ -138,7 +138,7 @@ async def test_each_placement_is_bound_and_reported_once_over_restarts(
 async def test_commands_that_expire_while_the_cluster_is_silent_are_not_executed(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time goes on for those that wait, also where more wait than may be under way."""
+    """Time advances for waiting commands, even if more wait than may run at once."""
     times: list[int] = []
 
     class Rules(CommandRules):
@@ -178,7 +178,7 @@ async def test_a_killed_binder_leaves_unfinished_commands_to_the_next(
         async with asyncio.timeout(60):
             while cluster.under_way < 3:
                 await asyncio.sleep(0.05)
-        term, member.term = member.term, None  # nobody waits for it: as if the process were gone
+        term, member.term = member.term, None  # not awaited, as if the process were killed
         assert term is not None
         term.over.set()
     assert await outcomes(broker) == []
@@ -198,7 +198,7 @@ def test_progress_stops_before_an_unfinished_record() -> None:
 
 
 async def test_the_end_of_a_term_does_not_wait_for_another_attempt(broker: RunningBroker) -> None:
-    """More commands wait for another attempt than may be under way; the next active one has them."""
+    """More commands wait for a retry than may run at once; the next active member carries them out."""
 
     class Full(_Cluster):
         async def bind(self, decision: PlacementDecision) -> Attempt:

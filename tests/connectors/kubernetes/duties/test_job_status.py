@@ -1,4 +1,4 @@
-"""What came of a PodMigrationJob is written to it: refusals of its request, statuses of its migration."""
+"""The status of a PodMigrationJob has refusals of its request and the states of its migration."""
 
 import asyncio
 from contextlib import suppress
@@ -65,7 +65,7 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
             refused(request.model_copy(update={"cluster": "another"}), "of another cluster"),
             refused(request, "10 migrations are under way"),
         ]
-        # All letters of one topic are in its partition, whatever the cluster's is.
+        # All dead letters of a topic are in one partition, which does not depend on the cluster.
         assert not produce_messages(connection, "dead-letters", letters)[1]
         await until(lambda: fake_server.list_requests("PATCH", JOB_STATUS))
         running.cancel()
@@ -79,7 +79,7 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
 async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_beginning(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last status of a migration would come too early otherwise, and its job run for ever."""
+    """Otherwise the last state of a migration would be lost, and its job would run forever."""
     monkeypatch.setattr(migration_jobs, "LIST_S", 0.1)
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
     fake_server = FakeServer()

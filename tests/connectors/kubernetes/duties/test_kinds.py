@@ -1,4 +1,4 @@
-"""The watch lists its cluster again when the worker's state of it was lost."""
+"""The watch lists its cluster again when a worker has lost its state."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ _CLUSTER = "c1"
 
 @asynccontextmanager
 async def _served() -> AsyncIterator[Served]:
-    """A node, and a pod that waits."""
+    """Serve a node and a waiting pod."""
     api = FakeApi()
     for path, document in OTHERS.items():
         api.put(path, document)
@@ -40,7 +40,7 @@ async def _served() -> AsyncIterator[Served]:
 
 
 async def _count(broker: RunningBroker, topic: str, kind: type) -> int:
-    """How many messages of a kind there are."""
+    """Return the number of messages of a kind."""
     home = partition_for(_CLUSTER.encode(), broker.settings.partitions)
     records = read_since(broker.settings, topic, home, 0)
     return sum([isinstance(decode(topic, record.value), kind) async for record in records])

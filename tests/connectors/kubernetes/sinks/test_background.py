@@ -1,4 +1,4 @@
-"""Writes that may wait."""
+"""Background writes."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from connectors.kubernetes.sinks.background import AT_ONCE, BURST, Background
 
 
 class _Writer:
-    """Keeps what is written; `open` lets it be written."""
+    """Records writes; writes wait until `open` is set."""
 
     def __init__(self) -> None:
         self.written: list[str] = []

@@ -45,7 +45,7 @@ def jobs(fake_server: FakeServer, client: ApiServer) -> MigrationJobs:
 
 
 async def handle(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
-    """Actions and ids of the requests that events cause."""
+    """Return actions and ids of the requests for these events."""
     requests = [request for event in events for request in await jobs._handle_event(event)]
     return [(request.action, request.request_id) for request in requests]
 
@@ -59,7 +59,7 @@ def with_(job: dict[str, Any], phase: str = "", generation: int = 1, **spec: Any
 async def _followed(
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
 ) -> AsyncIterator[tuple[MigrationJobs, AsyncGenerator[MigrationRequest, None]]]:
-    """Jobs of a server that answers so, and the requests that they cause."""
+    """Follow the jobs of a server with these answers."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(app) as server, FakeServer().serve() as client:
@@ -208,7 +208,7 @@ async def test_a_refused_request_fails_its_job_unless_it_is_running(
     assert (failed["phase"], failed["message"]) == ("Failed", "the pod is protected")
 
 
-async def test_a_status_is_written_again_after_a_failure_and_not_where_the_job_is_gone(
+async def test_a_status_is_retried_after_a_failure_unless_the_job_is_deleted(
     fake_server: FakeServer, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_S", 0.0)

@@ -1,6 +1,6 @@
-"""The sink on a real API server: the contract of all sinks, and the server's own answers.
+"""The sink on a real API server: the contract of all sinks, and real answers.
 
-Tests of the single modules have answers that a real server does not give on demand.
+Tests of single modules cover answers that a real server does not give on demand.
 """
 
 import asyncio
@@ -116,10 +116,10 @@ async def test_a_bound_pod_carries_the_id_of_its_decision_and_an_event(
     await until(has_event)
 
 
-async def test_copies_of_one_decision_bind_once_and_each_says_done(
+async def test_copies_of_one_decision_bind_once_and_all_are_reported_as_done(
     env: Environment, control_plane: ControlPlane
 ) -> None:
-    """Two processes that both believe to be the active one, and one that starts again."""
+    """Like two processes that both believe to be active, or a process that restarts."""
     pod = await env.waiting_pod()
     sinks = [KubernetesSink(env.server) for _ in range(8)]
     command = decision(pod, env.node)
@@ -133,7 +133,7 @@ async def test_copies_of_one_decision_bind_once_and_each_says_done(
         await sink.close()
 
 
-async def test_of_two_competing_decisions_one_binds_and_the_other_names_it(
+async def test_one_of_two_competing_decisions_binds_and_the_other_names_its_node(
     env: Environment,
 ) -> None:
     pod = await env.waiting_pod()
@@ -150,7 +150,7 @@ async def test_of_two_competing_decisions_one_binds_and_the_other_names_it(
 async def test_a_throttled_binder_binds_each_pod_once(
     env: Environment, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has few seats for the binder, and refuses what it has no seat for."""
+    """The server has few seats for the binder and refuses requests without a seat."""
     pods = [await env.waiting_pod() for _ in range(20)]
     async with control_plane.api("loadstream-bind") as server:
 
@@ -179,7 +179,7 @@ async def test_a_throttled_binder_binds_each_pod_once(
                 await until(throttled)
             outcomes = await binding
             await sink.close()
-        await until(served)  # as other tests expect
+        await until(served)  # restores the limits for other tests
     assert {(outcome.result, outcome.reason) for outcome in outcomes} == {("done", "")}
     bound = {pod.uid for pod in pods}
     records = [record for record in read(control_plane.audit_log).pods if record.uid in bound]
@@ -189,7 +189,7 @@ async def test_a_throttled_binder_binds_each_pod_once(
 
 @asynccontextmanager
 async def few_seats(server: ApiServer, user: str) -> AsyncIterator[None]:
-    """As few of a user's requests as can be are served at once, and no other waits for its turn."""
+    """Limit the concurrent requests of a user to the minimum, without a queue."""
     level = {"nominalConcurrencyShares": 1, "lendablePercent": 0, "borrowingLimitPercent": 0}
     everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
     objects = {
@@ -220,9 +220,9 @@ async def few_seats(server: ApiServer, user: str) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def no_seat_left(server: ApiServer, path: str) -> AsyncIterator[None]:
-    """All seats of the user are taken by requests to create something, whose bodies do not end.
+    """Occupy all seats of the user with requests whose bodies do not end.
 
-    Requests that are answered at once might never meet, where this process is slow.
+    Concurrent short requests might not overlap if this process is slow.
     """
     configuration = await server.access.configuration()
     url = urlsplit(str(configuration.host))
@@ -375,7 +375,7 @@ async def test_the_rights_of_each_duty_suffice_for_its_sink(
     waiting, unplaced = [await env.waiting_pod() for _ in range(2)]
     running = [await env.running_pod() for _ in range(3)]
     reasons = (ReasonCount(reason="Insufficient cpu", nodes=1),)
-    for attempt in range(2):  # the second one counts up the Events of the first
+    for attempt in range(2):  # the second one increments the count of the event
         async with control_plane.api("loadstream-bind") as server:
             sink = KubernetesSink(server)
             assert (await carried_out(sink, decision(waiting, env.node))).result == "done"
@@ -419,7 +419,7 @@ async def test_a_job_created_with_kubectl_is_requested_and_gets_a_status(env: En
     jobs = MigrationJobs(env.server, CLUSTER)
 
     async def served() -> bool:
-        """The collection, and soon after it the list of all that its group has."""
+        """Whether the collection and its group are served."""
         group = await env.server.send("GET", GROUP)
         return b"podmigrationjobs" in group.body and (await env.server.send("GET", COLLECTION)).ok
 

@@ -1,4 +1,4 @@
-"""Figures from the text that kubelets answer."""
+"""Figures are read from the text format of kubelets."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from connectors.kubernetes.sources.kubelet.counters import (
 from tests.connectors.kubernetes.sources.builders import busy_node
 
 _NAMES = ("pod_cpu_usage_seconds_total", "pod_cpu_usage_seconds_total_more", "up")
-#: Labels, number, time in ms.
+#: Labels, value, time in ms.
 _Line = tuple[dict[str, str], float, int | None]
 
 _values = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=12)

@@ -30,7 +30,7 @@ from tests.connectors.ports.usage_source_contract import UsageSourceContract, Us
 
 
 class _ApiServer:
-    """Lists these objects, and sends what is put into `changes` as watch events."""
+    """Lists these objects and sends the content of `changes` as watch events."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -190,7 +190,7 @@ class TestKoordinator(UsageSourceContract):
 
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-#: Names and scope as in Koordinator's own; what is not looked at may be anything.
+#: Names and scope of Koordinator's CRD; unread fields may have any value.
 _CRD = {
     "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
     "spec": {
@@ -215,7 +215,7 @@ _CRD = {
 
 
 async def _create_served(server: ApiServer, node_metric: dict[str, Any]) -> None:
-    """Create an object whose kind was defined a moment ago."""
+    """Create an object whose CRD was created a moment ago."""
     while True:
         try:
             await cluster.create(server, NODE_METRICS, [node_metric])
@@ -230,7 +230,7 @@ async def _create_served(server: ApiServer, node_metric: dict[str, Any]) -> None
 async def test_the_crd_can_be_installed_and_removed_on_a_real_server(
     control_plane: ControlPlane,
 ) -> None:
-    """From no such kind to objects and a deletion, with the rights of the duty."""
+    """From a missing CRD to objects and their deletion, with the rights of the duty."""
     async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
         settings = KoordinatorSettings(source="koordinator")
         source = Koordinator(settings, context(server, directory_of({"n1": {}, "n2": {}})))

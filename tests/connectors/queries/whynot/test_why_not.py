@@ -42,12 +42,12 @@ from tests.connectors.queries.recorded import Recorded
 
 NOW_MS = 1_795_000_000_000
 MINUTE_MS = 60_000
-#: The time on the machine of who asks: half a minute after the last round of the story.
+#: The time of the query: half a minute after the last round of the story.
 ASKED_MS = NOW_MS + 7 * MINUTE_MS + 30_000
 AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
 WEB = PodRef(namespace="shop", name="web-1", uid="u1")
 API = PodRef(namespace="shop", name="api-1", uid="u2")
-#: Gates in the words of those that stop pods.
+#: Gates with their messages.
 REPLICAS = Replicas("u9", "ReplicaSet shop/web", 9, inferred=False)
 BUDGET = describe(
     DisruptionBudgetRow(
@@ -59,7 +59,7 @@ BUDGET = describe(
     )
 )  # fmt: skip
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "why-not.md"
-#: Clusters of which the first two share a partition of four.
+#: Clusters; the first two share a partition if there are four.
 BLUE = "blue"
 NEIGHBOUR = next(
     name
@@ -69,7 +69,7 @@ NEIGHBOUR = next(
 
 
 def waits(pod: PodRef = WEB) -> PlacementDecision:
-    """A pod has no node yet."""
+    """Return the decision of a pod that waits."""
     return PlacementDecision(
         decision_id="decision-1", cluster=BLUE, pod=pod, outcome="waiting", message="3 nodes full",
         decided_at_ms=NOW_MS, as_of=AS_OF,
@@ -77,7 +77,7 @@ def waits(pod: PodRef = WEB) -> PlacementDecision:
 
 
 def metric_of_web() -> NodeMetric:
-    """What web-1 uses on node n1."""
+    """Return a metric of node n1 with this usage of web-1."""
     pods = (PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),)
     return NodeMetric(cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1}, pods=pods)
 
@@ -91,7 +91,7 @@ def command(*arguments: str) -> Result:
 def evidence(
     *messages: Message, now_ms: int = ASKED_MS, policy: PolicyRecord | None = None, **question: Any
 ) -> Evidence:
-    """The evidence among messages, the oldest first."""
+    """Return the evidence from messages in order, the oldest first."""
 
     def newest(topic: str, looked: SearchProgress | None = None) -> Iterator[Message]:
         looked = looked or SearchProgress()
@@ -132,7 +132,7 @@ def ask_pod(*messages: Message) -> str:
 
 
 def a_round(number: int, *hot: HotNode, cluster: str = BLUE, **more: Any) -> RebalanceRound:
-    """Round `number` minutes after the first one."""
+    """Return a round `number` minutes after the first round."""
     leaving = sum(node.leaving for node in hot)
     pool = PoolRound(
         pool="web",
@@ -171,7 +171,7 @@ def stopped(pod: PodRef, gate: str) -> PodVerdict:
 
 
 def story() -> list[RebalanceRound]:
-    """n1 turns hot; first it is not hot for long enough, then a budget stops its pod."""
+    """Node n1 becomes hot: first not for long enough, then a budget stops its pod."""
     rounds = [a_round(0)]
     rounds += [a_round(n, hot_node(n, gate=f"hot for {n} of 3 rounds in a row")) for n in (1, 2)]
     rounds += [
