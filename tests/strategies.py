@@ -78,7 +78,7 @@ def json_values() -> SearchStrategy[Json]:
     )
 
 
-def mutated(payload: Any) -> SearchStrategy[Any]:
+def mutate(payload: Any) -> SearchStrategy[Any]:
     """The payload with one value replaced, removed, or renamed."""
 
     @st.composite
@@ -107,7 +107,7 @@ def mutated(payload: Any) -> SearchStrategy[Any]:
 
 
 def places_in(value: Any) -> Iterator[tuple[Any, ...]]:
-    """Return the paths of all values inside a JSON value."""
+    """Yield the paths of all values inside a JSON value."""
     if not isinstance(value, dict | list):
         return
     for step, inner in value.items() if isinstance(value, dict) else enumerate(value):

@@ -21,7 +21,7 @@ def _map(package: Path) -> str:
 
 
 def _modules(package: Path) -> Iterator[str]:
-    """Return the modules and packages in a package, except for dunder modules."""
+    """Yield the modules and packages in a package, except for dunder modules."""
     for path in sorted(package.iterdir()):
         if path.suffix == ".py" and not path.stem.startswith("__"):
             yield path.stem

@@ -39,7 +39,7 @@ def main() -> int:
     for number in range(arguments.runs):
         seed = arguments.seed + number
         name = arguments.scenario or names[seed % len(names)]
-        outcome = _one(seed, name)
+        outcome = _run_one(seed, name)
         problems = [outcome] if isinstance(outcome, str) else outcome.verdict.problems
         if problems:
             failed.append((seed, name, problems))
@@ -68,7 +68,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _one(seed: int, name: str) -> Outcome | str:
+def _run_one(seed: int, name: str) -> Outcome | str:
     """Do and report one run; return the reason if it has no verdict."""
     scenario = next(entry for entry in SCENARIOS if entry.name == name)
     directory = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-{seed}-"))

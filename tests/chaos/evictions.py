@@ -61,8 +61,8 @@ def look(history: History) -> Found:
         facts = _facts(history, partition)
         findings.problems += [
             list(_ids(facts)),
-            list(_executed(facts)),
-            list(_replaced(facts)),
+            list(_check_executed(facts)),
+            list(_check_replaced(facts)),
         ]
         real = [command for command in facts.commands if not command.dry_run]
         last = facts.last().values()
@@ -125,7 +125,7 @@ def _ids(facts: _Facts) -> Iterator[str]:
 # --- evictions ----------------------------------------------------------------------------------
 
 
-def _executed(facts: _Facts) -> Iterator[str]:
+def _check_executed(facts: _Facts) -> Iterator[str]:
     """Executed evictions were commanded, once per pod; exactly the evicted pods are gone."""
     commands = {command.command_id: command for command in facts.commands}
     for outcome in facts.done:
@@ -146,7 +146,7 @@ def _executed(facts: _Facts) -> Iterator[str]:
         yield f"pod {uid} was {how}"
 
 
-def _replaced(facts: _Facts) -> Iterator[str]:
+def _check_replaced(facts: _Facts) -> Iterator[str]:
     """Every evicted pod has a replacement with a node."""
     for outcome in facts.done:
         uid = facts.replacements.get(outcome.pod.uid)

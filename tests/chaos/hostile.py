@@ -38,7 +38,7 @@ _OVERSIZED_EVERY = 40
 def hostile(
     random: np.random.Generator, cluster: str, state: bytes, partitions: int
 ) -> Iterator[Hostile]:
-    """Return an unreadable record, and a valid record of a node (`state`) in another partition."""
+    """Yield an unreadable record, and a valid record of a node (`state`) in another partition."""
     topic = TOPICS[int(random.integers(len(TOPICS)))]
     value: bytes | None = b'{"cluster": ' + random.bytes(4).hex().encode()
     if random.random() < 0.6:
@@ -51,7 +51,7 @@ def hostile(
 
 
 def foreign_ticks(random: np.random.Generator, partitions: int) -> Iterator[Hostile]:
-    """Return a record of `clock` that is no tick, and the tick of another partition."""
+    """Yield a record of `clock` that is no tick, and the tick of another partition."""
     partition = int(random.integers(partitions))
     other = (partition + 1) % partitions
     yield "clock", str(partition), b'{"now_ms": "soon"}', partition

@@ -61,7 +61,7 @@ class _Inputs:
         self._ahead = {topic: deque(history.of(topic, partition)) for topic in CLUSTER_INPUTS}
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
-        """Return the next records up to an offset."""
+        """Yield the next records up to an offset."""
         ahead = self._ahead[topic]
         while ahead and ahead[0].offset <= last_offset:
             yield ahead.popleft()

@@ -281,7 +281,7 @@ class Load:
 
 
 @asynccontextmanager
-async def connected(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
+async def open_load(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
     """Connect the load of a plan."""
     options = kafka.aiokafka_options()
     # Allows oversized records.

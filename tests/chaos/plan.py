@@ -166,7 +166,7 @@ class Plan:
         """Clusters with services whose pods leave hot nodes, and how; all that are not sampled."""
 
     def faults(self) -> list[Fault]:
-        """Yield the faults in order."""
+        """Return the faults in order."""
         random = np.random.default_rng([self.seed, 1])
         faults = []
         for index in random.permutation(len(self.scenario.endings)):

@@ -11,7 +11,7 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from tests.chaos.history import read
 from tests.chaos.judge import Verdict, judge
-from tests.chaos.load import connected
+from tests.chaos.load import open_load
 from tests.chaos.member import Member
 from tests.chaos.plan import Plan
 from tests.chaos.session import Ended, Say, Session
@@ -59,7 +59,7 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
             Member(kafka, directory / f"worker-{number}", plan.scenario)
             for number in range(plan.scenario.workers)
         ]
-        async with connected(plan, kafka) as load:
+        async with open_load(plan, kafka) as load:
             await load.begin()
             for member in members:
                 stack.enter_context(member.worker)

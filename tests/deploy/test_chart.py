@@ -24,7 +24,7 @@ _DUTIES = ("watch", "collect", "bind", "evict")
 
 
 def _containers(values: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return containers that run loadstream, each with its pod."""
+    """Yield containers that run loadstream, each with its pod."""
     for _, pod in pods(render(values)):
         (container,) = pod["spec"]["containers"]
         if container["name"] != "kafka":
@@ -257,13 +257,13 @@ def test_network_policies_allow_metrics_in_and_only_needed_connections_out() -> 
     assert entry["ports"] == [{"port": "metrics"}]
     assert "monitoring" in str(entry["from"])
 
-    def opened(name: str) -> set[int]:
+    def list_ports(name: str) -> set[int]:
         (rule,) = policies[name]["egress"]
         return {port["port"] for port in rule["ports"]}
 
-    assert opened("loadstream") == {53, 5353, 9094, 9095}
-    assert opened("loadstream-clusters") == {443, 6443}
-    assert opened("loadstream-sources") == {10250}
+    assert list_ports("loadstream") == {53, 5353, 9094, 9095}
+    assert list_ports("loadstream-clusters") == {443, 6443}
+    assert list_ports("loadstream-sources") == {10250}
 
 
 @pytest.mark.parametrize(

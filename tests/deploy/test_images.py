@@ -21,7 +21,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 
 
 def _instructions() -> list[tuple[str, str]]:
-    """Yield instructions of the Dockerfile with their arguments, with continued lines joined."""
+    """Return instructions of the Dockerfile with their arguments, with continued lines joined."""
     text = (ROOT / "deploy/Dockerfile").read_text()
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))

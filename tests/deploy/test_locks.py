@@ -26,7 +26,7 @@ def _text(name: str) -> str:
     return (ROOT / f"locks/{name}.txt").read_text(encoding="utf-8")
 
 
-def _wanted(name: str) -> list[Requirement]:
+def _requirements(name: str) -> list[Requirement]:
     groups = PROJECT["dependency-groups"]
     texts = {
         "run": PROJECT["project"]["dependencies"],
@@ -41,7 +41,7 @@ def _wanted(name: str) -> list[Requirement]:
 @pytest.mark.parametrize("name", LOCKS)
 def test_a_lock_meets_the_requirements_of_the_project(name: str) -> None:
     locked = _locked(name)
-    for requirement in _wanted(name):
+    for requirement in _requirements(name):
         versions = locked.get(canonicalize_name(requirement.name), set())
         assert any(requirement.specifier.contains(version) for version in versions), (
             f"{requirement} is not in locks/{name}.txt; `make lock` locks anew"

@@ -19,7 +19,7 @@ def test_an_example_policy_can_be_read(path: Path) -> None:
     assert len(read_policy(path.read_text(encoding="utf-8"), KNOWN).digest) == 16
 
 
-def commanded(
+def list_commands(
     world: World, length_s: int, pods: list[PodMetric], *, cpu: int, memory: int
 ) -> list[EvictionCommand]:
     """Return the commands for a node with this usage and these pods, next to two cool nodes."""
@@ -41,7 +41,7 @@ def test_observe_reports_evictions_in_a_cluster_of_kube_scheduler() -> None:
     world.send(policy_record(document), tick(0), node("hot"), node("calm"), node("idle"))
     world.send(*(lifecycle("running", pod, "hot") for pod in pods))
     usage = [pod_metric(pod.uid, cpu=1_700, memory=2**30) for pod in pods]
-    commands = commanded(world, 1_200, usage, cpu=7_000, memory=4 * 2**30)
+    commands = list_commands(world, 1_200, usage, cpu=7_000, memory=4 * 2**30)
     assert commands
     assert all(command.dry_run for command in commands)
     assert {command.node for command in commands} == {"hot"}
@@ -56,4 +56,4 @@ def test_a_batch_node_keeps_its_pods_below_its_higher_threshold() -> None:
     world.send(*(node(name, labels={"pool": "batch"}) for name in ("hot", "calm", "idle")))
     world.send(*(lifecycle("running", pod, "hot") for pod in pods))
     usage = [pod_metric(pod.uid, cpu=775, memory=2**28) for pod in pods]
-    assert commanded(world, 2_400, usage, cpu=6_400, memory=3 * 2**30) == []
+    assert list_commands(world, 2_400, usage, cpu=6_400, memory=3 * 2**30) == []

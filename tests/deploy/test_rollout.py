@@ -68,7 +68,7 @@ class _Manifests:
     def process(self, kind: str, name: str, *arguments: str) -> tuple[Loadstream, int]:
         """Return the process of an object, not yet started, and its port; `arguments` are for Helm."""
         objects = render(self.values, *arguments, release=_RELEASE)
-        (name,) = (e["metadata"]["name"] for e in objects if _is(e, kind, name))
+        (name,) = (e["metadata"]["name"] for e in objects if _matches(e, kind, name))
         pod = find(objects, kind, name)["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         self.started += 1
@@ -81,7 +81,7 @@ class _Manifests:
         if "serviceAccountName" in pod:
             settings["KUBECONFIG"] = str(self.directory / pod["serviceAccountName"])
         words = [
-            _mounted(word, pod, container, objects, home).replace("=9102", f"={port}")
+            _replace_mount(word, pod, container, objects, home).replace("=9102", f"={port}")
             for word in container["args"]
         ]
         return Loadstream(home, tuple(words), settings), port
@@ -105,12 +105,12 @@ class _Manifests:
         return process
 
 
-def _is(document: dict[str, Any], kind: str, component: str) -> bool:
+def _matches(document: dict[str, Any], kind: str, component: str) -> bool:
     name: str = document["metadata"]["name"]
     return document["kind"] == kind and name.startswith(f"{_RELEASE}-{component}")
 
 
-def _mounted(
+def _replace_mount(
     word: str,
     pod: dict[str, Any],
     container: dict[str, Any],

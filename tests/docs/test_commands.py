@@ -72,7 +72,7 @@ def _command(words: list[str]) -> Any:
 
 
 def _problems(words: list[str], command: Any) -> list[str]:
-    """Yield the words of a command line that do not exist."""
+    """Return the words of a command line that do not exist."""
     rest, values = list(words), 0
     while rest:
         word = rest.pop(0)

@@ -37,11 +37,11 @@ def test_a_metric_has_the_size_of_the_page_on_sizing() -> None:
         ends[topic] = ends.get(topic, -1) + 1
         return InputRecord(topic, 0, ends[topic], key.encode(), value, timestamp_ms=at_ms)
 
-    def journaled(*records: InputRecord) -> int:
+    def journal_size(*records: InputRecord) -> int:
         return sum(map(len, encode_batch(0, JournalPosition(), records, cluster.apply(records))))
 
     (node,) = messages.node_states(1)
-    journaled(
+    journal_size(
         record("node-state", node.cluster, encode(node)),
         *(
             record("pod-lifecycle", node.cluster, encode(message))
@@ -53,8 +53,8 @@ def test_a_metric_has_the_size_of_the_page_on_sizing() -> None:
         at_ms = sample.sampled_at_ms
         usage = record("node-usage", f"{sample.cluster}/{sample.node}", encode(sample), at_ms)
         for metric in aggregate.apply([usage]).outputs:
-            journaled(record("clock", "0", encode(ClockTick(partition=0, now_ms=at_ms))))
-            written = journaled(record("node-metrics", metric.key, metric.value))
+            journal_size(record("clock", "0", encode(ClockTick(partition=0, now_ms=at_ms))))
+            written = journal_size(record("node-metrics", metric.key, metric.value))
             sizes.append((len(metric.value), written))
     for topic, of_topic in zip(("node-metrics", "journal"), zip(*sizes, strict=True), strict=True):
         mean = sum(of_topic[-_COUNTED:]) / _COUNTED

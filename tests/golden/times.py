@@ -35,7 +35,7 @@ def in_milliseconds(scenario: Mapping[str, Any]) -> Any:
                 f"{len(parts)} parts of a second in {', '.join(keys)}; at most {_RANKS_MAX} can be distinguished"
             )
         ranks = {part: f".{rank:03}Z" for rank, part in enumerate(parts)}
-        result = _replaced(result, keys, ranks)
+        result = _replace_times(result, keys, ranks)
     return result
 
 
@@ -56,14 +56,14 @@ def _times(value: Any, keys: Collection[str]) -> Iterator[str]:
                 yield from _times(item, keys)
 
 
-def _replaced(value: Any, keys: Collection[str], ranks: Mapping[str, str]) -> Any:
+def _replace_times(value: Any, keys: Collection[str], ranks: Mapping[str, str]) -> Any:
     if isinstance(value, list):
-        return [_replaced(item, keys, ranks) for item in value]
+        return [_replace_times(item, keys, ranks) for item in value]
     if not isinstance(value, dict):
         return value
     return {
         key: item[:_SECOND_DIGITS] + ranks[_part(item)]
         if key in keys and isinstance(item, str)
-        else _replaced(item, keys, ranks)
+        else _replace_times(item, keys, ranks)
         for key, item in value.items()
     }

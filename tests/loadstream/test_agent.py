@@ -72,14 +72,14 @@ def test_samples_go_to_the_broker_until_sigterm(
         (sample, *_) = samples.newest()
         assert [pod.name for pod in sample.pods] == ["web-1"]
 
-        def shown() -> str:
+        def fetch_metrics() -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
                 return answer.read().decode()  # type: ignore[no-any-return]
 
-        assert eventually(lambda: "loadstream_agent_pods 1.0" in shown())
+        assert eventually(lambda: "loadstream_agent_pods 1.0" in fetch_metrics())
         # The broker holds the sample before the agent receives the acknowledgement.
         succeeded = "loadstream_agent_last_success_timestamp_seconds 1."
-        assert eventually(lambda: succeeded in shown())
+        assert eventually(lambda: succeeded in fetch_metrics())
         agent.send_signal(signal.SIGTERM)
         _, stderr = agent.communicate(timeout=60)
     finally:

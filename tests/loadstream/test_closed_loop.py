@@ -63,7 +63,7 @@ def test_several_loads_have_one_section_each_and_one_chart(tmp_path: Path) -> No
 def test_results_do_not_depend_on_the_order_of_sets() -> None:
     """Two processes with different hash seeds give the same results, except for CPU time."""
 
-    def once(hash_seed: str) -> object:
+    def run_once(hash_seed: str) -> object:
         loadstream = str(Path(sys.executable).parent / "loadstream")
         names = ("--contenders", "koordinator-lownodeload-75,random-choice", "--json")
         command = (loadstream, "closed-loop", *_SMALL, *names)
@@ -73,7 +73,7 @@ def test_results_do_not_depend_on_the_order_of_sets() -> None:
         assert all(contender.pop("cpu_s") for contender in document["contenders"])
         return document
 
-    assert once("1") == once("2")
+    assert run_once("1") == run_once("2")
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,14 @@ class _Server:
 
 
 @asynccontextmanager
-async def _asked(played: _Server) -> AsyncIterator[ApiServer]:
+async def _serve(played: _Server) -> AsyncIterator[ApiServer]:
     async with playing(played) as url, api_server(url) as server:
         yield server
 
 
 async def test_a_missing_right_of_a_process_is_reported() -> None:
     played = _Server(lambda review: review["subresource"] == "eviction")
-    async with _asked(played) as server:
+    async with _serve(played) as server:
         bind, evict = await check_rights(server, ["bind", "evict"], None, required=True)
     assert (bind.grade, evict.grade) == ("ok", "error")
     assert "lacks for evict: create pods/eviction" in evict.text
@@ -58,7 +58,7 @@ async def test_a_missing_right_of_a_process_is_reported() -> None:
 
 async def test_rights_of_a_release_are_those_of_its_service_accounts() -> None:
     played = _Server(lambda review: review["group"] == "scheduling.koordinator.sh")
-    async with _asked(played) as server:
+    async with _serve(played) as server:
         (evict,) = await check_rights(server, ["evict"], ("ops", "ls"), required=True)
     assert evict.grade == "warning"
     assert played.users == {"system:serviceaccount:ops:ls-evict"}
@@ -68,7 +68,7 @@ async def test_a_wrong_clock_and_refused_credentials_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     played = _Server()
-    async with _asked(played) as server:
+    async with _serve(played) as server:
         assert [finding.grade for finding in await check_server(server)] == ["ok"]
         now_ms = wall_clock.now_ms()
         monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 630_000)
@@ -80,6 +80,6 @@ async def test_a_wrong_clock_and_refused_credentials_are_reported(
 
 
 async def test_pods_are_counted_without_running_processes() -> None:
-    async with _asked(_Server()) as server:
+    async with _serve(_Server()) as server:
         (finding,) = await scan_pods(server, "blue")
     assert finding.text == "1 of 2 pods would be refused: topology spread 1"

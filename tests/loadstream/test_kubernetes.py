@@ -41,7 +41,7 @@ def start(broker: str, *options: str) -> "subprocess.Popen[str]":
     )
 
 
-def ended(broker: str, *options: str) -> tuple[int, str]:
+def run_to_end(broker: str, *options: str) -> tuple[int, str]:
     process = start(broker, *options)
     try:
         _, stderr = process.communicate(timeout=120)
@@ -52,7 +52,7 @@ def ended(broker: str, *options: str) -> tuple[int, str]:
 
 def test_an_unavailable_broker_at_the_start_is_an_error(kubeconfig: Path) -> None:
     away = f"127.0.0.1:{find_free_port(set())}"
-    code, stderr = ended(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
+    code, stderr = run_to_end(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
     assert code == 1
     assert stderr.startswith("error: ")
     assert away in stderr
@@ -61,7 +61,7 @@ def test_an_unavailable_broker_at_the_start_is_an_error(kubeconfig: Path) -> Non
 def test_a_wrong_sources_file_is_an_error_with_lines(tmp_path: Path, kubeconfig: Path) -> None:
     file = tmp_path / "sources.yaml"
     file.write_text("sources:\n- kind: kubelet\n  evry: 10\n", encoding="utf-8")
-    code, stderr = ended(
+    code, stderr = run_to_end(
         "127.0.0.1:1", "collect", "--cluster", "c1", "--kubeconfig", str(kubeconfig),
         "--sources", str(file),
     )  # fmt: skip

@@ -132,7 +132,7 @@ def _migrate(number: int) -> Message:
     )
 
 
-async def _use(seen: Client, seconds: range) -> None:
+async def _send_usage(seen: Client, seconds: range) -> None:
     """Send a usage sample per second of a node of the partition."""
     for second in seconds:
         usage = NodeUsage(
@@ -161,7 +161,7 @@ async def test_after_a_reset_waiting_pods_are_placed_and_nothing_is_done_twice(
                 world.cluster.request_node(pod(f"p{number}", cores=2, at_ms=now_ms()))
             world.cluster.request_node(pod("large", cores=40, at_ms=now_ms()))
             await world.send()
-            await _use(seen, range(5))
+            await _send_usage(seen, range(5))
             await seen.until(lambda: len(_placed(seen)) == 10)
             # The binder carries out half of the decisions, the evictor none of its commands.
             await world.carry_out([item for item in _placed(seen) if int(item.pod.uid[1:]) < 5])
@@ -198,7 +198,7 @@ async def test_after_a_reset_waiting_pods_are_placed_and_nothing_is_done_twice(
             await seen.until(lambda: len(seen.of("eviction-commands")) == 2)
             await world.carry_out(_placed(seen))
             await world.carry_out(seen.of("eviction-commands"))
-            await _use(seen, range(5, 10))
+            await _send_usage(seen, range(5, 10))
             await seen.until(lambda: len(seen.of("node-metrics")) > metrics)
             assert await asyncio.to_thread(worker.stop) == 0
     assert world.done.bound == dict.fromkeys([*(f"p{n}" for n in range(10)), "large"], 1)

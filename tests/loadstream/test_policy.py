@@ -309,7 +309,7 @@ def test_records_that_a_worker_refuses_are_ignored(policies: KafkaSettings, tmp_
         cluster="east", document="", paused=True, applied_at_ms=1_760_000_000_000
     )
     write(policies, (home + 1) % policies.partitions, encode(stranger), "east")
-    write(policies, home, encode(stranger), _key_beside("east", policies.partitions))
+    write(policies, home, encode(stranger), _key_of_same_partition("east", policies.partitions))
     write(policies, home, b'{"schema_version": 2}', "east")
     result = run("pause", "east")
     assert result.stdout == "cluster east is paused\n"
@@ -318,7 +318,7 @@ def test_records_that_a_worker_refuses_are_ignored(policies: KafkaSettings, tmp_
     assert f"{read_policy(DOCUMENT).digest}  observe  paused" in newest
 
 
-def _key_beside(cluster: str, partitions: int) -> str:
+def _key_of_same_partition(cluster: str, partitions: int) -> str:
     """Return another key that belongs to the partition of this cluster."""
     home = partition_for(cluster.encode(), partitions)
     names = (f"other-{number}" for number in range(1_000))

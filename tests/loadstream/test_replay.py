@@ -30,7 +30,7 @@ def _append(broker: RunningBroker, topic: str, partition: int, value: bytes) -> 
     assert producer.flush(30) == 0
 
 
-def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, bytes]:
+def _read_last(broker: RunningBroker, topic: str, partition: int) -> tuple[int, bytes]:
     """Return offset and value of the last record."""
     options = {**broker.settings.librdkafka_options(), "group.id": "test", "log_level": 0}
     consumer = Consumer(options)
@@ -92,15 +92,15 @@ async def test_the_journal_of_a_killed_worker_is_verified_and_a_forged_one_refus
 
 def _forge(broker: RunningBroker) -> None:
     """Continue the journal as a worker would, with a wrong result of the next batch."""
-    offset, value = _newest(broker, "journal", HOME)
+    offset, value = _read_last(broker, "journal", HOME)
     head, content = value.split(b"\n", 1)
     batch = decode_as(JournalRecord, head)
     assert isinstance(batch, JournalRecord)
     assert batch.parts == 1
-    at, _ = _newest(broker, "clock", HOME)
+    at, _ = _read_last(broker, "clock", HOME)
     _append(broker, "clock", HOME, encode(ClockTick(partition=HOME, now_ms=START_MS * 2)))
     run = {"first_offset": batch.positions["clock"] + 1, "last_offset": at + 1}
-    _append(broker, "journal", HOME, _forged(batch, 1, content, run))
+    _append(broker, "journal", HOME, _forged_batch(batch, 1, content, run))
 
     done = replay(broker, "--partition", str(HOME), "--partition", str((HOME + 1) % 4))
     assert done.exit_code == 1, done.output
@@ -113,13 +113,13 @@ def _forge(broker: RunningBroker) -> None:
     run = {"first_offset": at + 2, "last_offset": at + 2}
     # The epoch has no writer. A batch of another partition would count as foreign.
     stray = batch.model_copy(update={"partition": (HOME + 1) % 4, "epoch": 1_000_000})
-    _append(broker, "journal", (HOME + 1) % 4, _forged(stray, 2, content, run))
+    _append(broker, "journal", (HOME + 1) % 4, _forged_batch(stray, 2, content, run))
     done = replay(broker, "--partition", str((HOME + 1) % 4))
     assert done.exit_code == 3, done.output
     assert "CANNOT BE REPLAYED: journal offset" in done.output
 
 
-def _forged(batch: JournalRecord, later: int, content: bytes, run: dict[str, int]) -> bytes:
+def _forged_batch(batch: JournalRecord, later: int, content: bytes, run: dict[str, int]) -> bytes:
     """Return a batch with the content of an earlier batch and other clock records."""
     index, values = content.split(b"\n", 1)
     of_batch: dict[str, Any] = orjson.loads(index)

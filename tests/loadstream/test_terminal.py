@@ -39,7 +39,7 @@ def _hostile(value: Any, text: str) -> Any:
 
 
 def _variants(topic: str, value: Any) -> Iterator[bytes]:
-    """Return an example's records with as much hostile text as its schema accepts, and refused records."""
+    """Yield an example's records with as much hostile text as its schema accepts, and refused records."""
     yield orjson.dumps(_hostile(value, HOSTILE))
     for text in (HOSTILE, NAMES):
         accepted = dict(value)

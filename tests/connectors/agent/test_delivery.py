@@ -30,7 +30,7 @@ def _sample(second: int) -> NodeUsage:
     )
 
 
-def _nowhere() -> KafkaSettings:
+def _unreachable() -> KafkaSettings:
     return KafkaSettings.local("127.0.0.1:1", connect_timeout_s=0.3)
 
 
@@ -52,7 +52,7 @@ def test_samples_arrive_in_order(embedded: RunningBroker) -> None:
 @pytest.mark.broker
 def test_without_a_broker_the_newest_wait_and_the_oldest_are_dropped() -> None:
     failures: list[str] = []
-    delivery = Delivery(_nowhere(), on_failure=failures.append, retry_s=0.05)
+    delivery = Delivery(_unreachable(), on_failure=failures.append, retry_s=0.05)
     delivery.start()
     for second in range(SAMPLES_MAX + 100):
         delivery.put(_sample(second))

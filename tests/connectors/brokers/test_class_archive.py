@@ -35,7 +35,7 @@ def jars(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def _writing(content: bytes, calls: list[str]) -> Callable[[str], None]:
+def _trainer(content: bytes, calls: list[str]) -> Callable[[str], None]:
     def train(option: str) -> None:
         calls.append(option)
         Path(option.removeprefix(_MADE_WITH)).write_bytes(content)
@@ -50,7 +50,7 @@ def _archive(options: tuple[str, ...]) -> Path:
 @pytest.mark.usefixtures("jars")
 def test_an_archive_is_created_once() -> None:
     calls: list[str] = []
-    train = _writing(b"classes", calls)
+    train = _trainer(b"classes", calls)
     options = prepare_class_archive(train)
     assert _archive(options).read_bytes() == b"classes"
     assert prepare_class_archive(train) == options
@@ -62,27 +62,27 @@ def test_a_broker_started_during_the_creation_runs_without_the_archive() -> None
     begun, end = threading.Event(), threading.Event()
     calls: list[str] = []
 
-    def slowly(option: str) -> None:
+    def train_slowly(option: str) -> None:
         begun.set()
         assert end.wait(60)
-        _writing(b"classes", calls)(option)
+        _trainer(b"classes", calls)(option)
 
-    maker = threading.Thread(target=prepare_class_archive, args=(slowly,))
+    maker = threading.Thread(target=prepare_class_archive, args=(train_slowly,))
     maker.start()
     assert begun.wait(60)
-    assert prepare_class_archive(_writing(b"never", calls)) == ()
+    assert prepare_class_archive(_trainer(b"never", calls)) == ()
     end.set()
     maker.join()
-    assert _archive(prepare_class_archive(_writing(b"never", calls))).read_bytes() == b"classes"
+    assert _archive(prepare_class_archive(_trainer(b"never", calls))).read_bytes() == b"classes"
 
 
 @pytest.mark.usefixtures("jars")
 def test_a_broker_starts_if_the_archive_cannot_be_written() -> None:
-    def full(option: str) -> None:
+    def fail_on_full_disk(option: str) -> None:
         raise OSError(28, "No space left on device")
 
-    assert prepare_class_archive(full) == ()
-    assert prepare_class_archive(_writing(b"classes", []))
+    assert prepare_class_archive(fail_on_full_disk) == ()
+    assert prepare_class_archive(_trainer(b"classes", []))
 
 
 def _try_again() -> None:

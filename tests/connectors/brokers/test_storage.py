@@ -59,14 +59,14 @@ def test_the_tool_runs_once_and_each_broker_has_its_own_id(calls: Path, tmp_path
 def test_a_cache_on_a_read_only_file_system_does_not_stop_a_broker(
     calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(self: Path, missing_ok: bool = False) -> None:
+    def refuse_unlink(self: Path, missing_ok: bool = False) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    def not_written(source: Path, target: Path) -> None:
+    def refuse_rename(source: Path, target: Path) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(Path, "unlink", refused)
-    monkeypatch.setattr("shutil.copyfile", not_written)
+    monkeypatch.setattr(Path, "unlink", refuse_unlink)
+    monkeypatch.setattr("shutil.copyfile", refuse_rename)
     member = _broker(tmp_path, 1)
     format_storage(member, {})
     assert _meta(member) == {"directory.id": "formatted"}

@@ -72,14 +72,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _issue(directory, "ca", "-subj", "/CN=authority", "-noenc")
     _issue(directory, "other-ca", "-subj", "/CN=stranger", "-noenc")
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key")
-    _issue(directory, "server", *signed, *_named("IP:127.0.0.1"), "-noenc")
-    _issue(directory, "misnamed", *signed, *_named("DNS:elsewhere.example"), "-noenc")
-    _issue_expired(directory, "expired", *_named("IP:127.0.0.1"))
-    _issue(directory, "client", *signed, *_named("DNS:client"), "-passout", f"pass:{KEY_PASSWORD}")
+    _issue(directory, "server", *signed, *_names("IP:127.0.0.1"), "-noenc")
+    _issue(directory, "misnamed", *signed, *_names("DNS:elsewhere.example"), "-noenc")
+    _issue_expired(directory, "expired", *_names("IP:127.0.0.1"))
+    _issue(directory, "client", *signed, *_names("DNS:client"), "-passout", f"pass:{KEY_PASSWORD}")
     return directory
 
 
-def _named(name: str) -> tuple[str, ...]:
+def _names(name: str) -> tuple[str, ...]:
     return ("-subj", "/CN=test", "-addext", f"subjectAltName={name}")
 
 

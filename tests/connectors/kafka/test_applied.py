@@ -85,7 +85,7 @@ def test_a_batch_of_a_writer_without_the_partition_is_ignored(
 
 
 def _letter(embedded: RunningBroker, offset: int) -> None:
-    """Return the dead letter of a record that was not applied."""
+    """Write the dead letter of a record that was not applied."""
     letter = build_dead_letter(
         _TOPIC, _PARTITION, offset, None, None, b"", Refusal("future", "not yet")
     )
@@ -100,12 +100,12 @@ def test_a_record_that_is_refused_during_the_first_read_is_not_reported_as_appli
 ) -> None:
     look = AppliedRecords._find_next_offsets
 
-    def refused_meanwhile(applied: AppliedRecords) -> dict[int, int]:
+    def look_and_refuse(applied: AppliedRecords) -> dict[int, int]:
         writer.append(*writer.batch(0))
         _letter(embedded, 0)
         return look(applied)
 
-    monkeypatch.setattr(AppliedRecords, "_find_next_offsets", refused_meanwhile)
+    monkeypatch.setattr(AppliedRecords, "_find_next_offsets", look_and_refuse)
     applied = AppliedRecords(connect(embedded.settings), _TOPIC)
     assert applied.state(_PARTITION, 0) == f"{REFUSED}: not yet"
 

@@ -64,7 +64,7 @@ class _Worker:
 
 
 @asynccontextmanager
-async def joined(
+async def join(
     broker: RunningBroker, work: Callable[[LeaderTerm], Awaitable[None]]
 ) -> AsyncIterator[Leadership]:
     """Run a member."""
@@ -88,8 +88,8 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def grown(log: list[str]) -> None:
-    """Whether the log has grown."""
+async def wait_for_growth(log: list[str]) -> None:
+    """Wait until the log has grown."""
     size = len(log)
     await until(lambda: len(log) > size + 10)
 
@@ -104,12 +104,12 @@ def assert_alone(log: list[str]) -> None:
 async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: RunningBroker) -> None:
     log: list[str] = []
     first, second = _Worker("first", log), _Worker("second", log)
-    async with joined(broker, first) as member:
+    async with join(broker, first) as member:
         await until(lambda: len(log) > 10)
         assert member.term is not None
-        async with joined(broker, second):
+        async with join(broker, second):
             await until(lambda: len(log) > 40)
-    async with joined(broker, second):
+    async with join(broker, second):
         await until(lambda: log[-1].startswith("second"))
     assert_alone(log)
 
@@ -122,12 +122,12 @@ async def test_a_term_continues_when_the_partition_is_assigned_again(
     # machine would break the term.
     monkeypatch.setattr("connectors.kafka.term.SESSION_S", 60.0)
     worker = _Worker("first", [])
-    async with joined(broker, worker) as member, Producer(broker.settings) as producer:
+    async with join(broker, worker) as member, Producer(broker.settings) as producer:
         await producer.deliver(_TOPIC, [outcome(number) for number in range(5)])
         await until(lambda: len(worker.read) == 5)
         for count in (1, 2):
             member._consumer._coordinator.request_rejoin()
-            await grown(worker.log)
+            await wait_for_growth(worker.log)
             await producer.deliver(_TOPIC, [outcome(4 + count)])
             await until(lambda count=count: len(worker.read) == 5 + count)  # type: ignore[misc]
     assert worker.terms == 1
@@ -139,14 +139,14 @@ async def test_unfinished_records_are_delivered_again(broker: RunningBroker) -> 
     async with Producer(broker.settings) as producer:
         await producer.deliver(_TOPIC, [outcome(number) for number in range(20)])
         worker = _Worker("first", log)
-        async with joined(broker, worker):
+        async with join(broker, worker):
             await until(lambda: len(worker.read) == 20)
         await producer.deliver(_TOPIC, [outcome(number) for number in range(20, 30)])
         careless = _Worker("second", log, mark_done=False)
-        async with joined(broker, careless):
+        async with join(broker, careless):
             await until(lambda: len(careless.read) == 10)
         again = _Worker("third", log)
-        async with joined(broker, again):
+        async with join(broker, again):
             await until(lambda: len(again.read) == 10)
     expected = [f"command-{number:04}" for number in range(30)]
     assert worker.read == expected[:20]
@@ -169,15 +169,15 @@ async def test_a_leader_stops_writing_while_the_coordinator_does_not_answer(
     monkeypatch.setattr("connectors.kafka.term.LEASE_S", 0.5)
     log: list[str] = []
     worker = _Worker("first", log)
-    async with joined(embedded, worker) as member:
+    async with join(embedded, worker) as member:
         await until(lambda: len(log) > 10)
         term = member.term
         assert term is not None
 
-        async def refused(offsets: object) -> None:
+        async def refuse_commit(offsets: object) -> None:
             raise TimeoutError("no answer")
 
-        commit, term._consumer.commit = term._consumer.commit, refused
+        commit, term._consumer.commit = term._consumer.commit, refuse_commit
         await asyncio.sleep(0.6)
         size = len(log)
         await asyncio.sleep(1)

@@ -28,10 +28,10 @@ from tests.connectors.kafka.test_leadership import (
     _TOPIC,
     _Worker,
     assert_alone,
-    grown,
-    joined,
+    join,
     outcome,
     until,
+    wait_for_growth,
 )
 
 #: The shortest session timeout that a broker allows, in seconds.
@@ -62,9 +62,9 @@ async def test_a_write_that_takes_longer_than_the_session_ends_before_another_be
                 log.append("slow: ends")
         await term.over.wait()
 
-    async with joined(clean_kafka, slow):
+    async with join(clean_kafka, slow):
         await writes.wait()
-        async with joined(clean_kafka, _Worker("second", log)):
+        async with join(clean_kafka, _Worker("second", log)):
             await until(lambda: "slow: ends" in log)
     assert_alone(log)
 
@@ -77,30 +77,30 @@ async def test_a_slowly_ending_term_keeps_its_member_in_the_group(
     members: dict[str, Leadership] = {}
     settled, ends = asyncio.Event(), asyncio.Event()
 
-    async def lingers(term: LeaderTerm) -> None:
+    async def end_slowly(term: LeaderTerm) -> None:
         await term.over.wait()
         await settled.wait()  # without a timeout
         await asyncio.sleep(_SESSION_S * 3)
         ends.set()
 
-    async with joined(clean_kafka, lingers) as members["first"]:
+    async with join(clean_kafka, end_slowly) as members["first"]:
         await until(lambda: members["first"].term)
         # The member with the lowest id is active: rejoin until it is the other member.
-        async with joined(clean_kafka, lingers) as members["second"]:
+        async with join(clean_kafka, end_slowly) as members["second"]:
             while not any(member.term and member.term.over.is_set() for member in members.values()):
                 for member in members.values():
                     coordinator = member._consumer._coordinator
                     if member.term is not None and coordinator.generation > 0:
                         await coordinator._maybe_leave_group()  # rejoins with another id
                 await asyncio.sleep(1)
-            generation = await _settled(members.values())
+            generation = await _wait_for_generation(members.values())
             settled.set()
             await asyncio.wait_for(ends.wait(), 60)
             now = {member._consumer._coordinator.generation for member in members.values()}
     assert now == {generation}
 
 
-async def _settled(members: Collection[Leadership]) -> int:
+async def _wait_for_generation(members: Collection[Leadership]) -> int:
     """Wait until all members have the same generation, and return it."""
     generations: set[int] = set()
     while True:
@@ -145,7 +145,7 @@ async def test_a_term_ends_after_its_records_are_acknowledged(
         begun.set()
         await term.over.wait()
 
-    async with joined(broker, hands_over) as member:
+    async with join(broker, hands_over) as member:
         await begun.wait()
         assert member.term is not None
         giving_up = asyncio.create_task(member.term.suspend())
@@ -235,7 +235,7 @@ def _lines(path: Path) -> list[list[Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
 
 
-def _stands_still(process: asyncio.subprocess.Process) -> bool:
+def _is_suspended(process: asyncio.subprocess.Process) -> bool:
     state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
     return state == "T"
 
@@ -256,7 +256,7 @@ async def test_a_suspended_process_writes_nothing_after_a_takeover(
                 await asyncio.sleep(0.01)
 
     async with _child(clean_kafka, path, client_id) as child:
-        await until(lambda: _stands_still(child))
+        await until(lambda: _is_suspended(child))
         *_, (_, term) = _lines(path)
         member = Leadership(clean_kafka.settings, _CLUSTER, "test")
         running = asyncio.create_task(member.run(parent))
@@ -277,7 +277,7 @@ async def test_a_restart_of_the_broker_loses_nothing(
     kafka: KafkaServer, clean_kafka: RunningBroker
 ) -> None:
     worker = _Worker("first", [])
-    async with joined(clean_kafka, worker), Producer(clean_kafka.settings) as producer:
+    async with join(clean_kafka, worker), Producer(clean_kafka.settings) as producer:
         await producer.deliver(_TOPIC, [outcome(number) for number in range(5)])
         await until(lambda: len(worker.read) == 5)
         await asyncio.to_thread(kafka.kill_broker)
@@ -291,5 +291,5 @@ async def test_a_restart_of_the_broker_loses_nothing(
         await asyncio.to_thread(kafka.start_broker)
         await sending
         await until(lambda: len(set(worker.read)) == 10)
-        await grown(worker.log)
+        await wait_for_growth(worker.log)
     assert sorted(set(worker.read)) == [f"command-{number:04}" for number in range(10)]

@@ -55,7 +55,7 @@ async def test_an_invalid_record_is_refused_and_later_records_are_sent(
 
 @pytest.fixture
 async def cut_off(embedded: RunningBroker) -> AsyncIterator[Producer]:
-    """Return a producer without a connection; deleting `client.send` reconnects it."""
+    """A producer without a connection; deleting `client.send` reconnects it."""
 
     async def refused(*args: object, **more: object) -> None:
         raise NodeNotReadyError("cut off")
@@ -155,7 +155,7 @@ def test_a_message_is_sent_to_the_partition_of_its_key_or_to_a_given_one(
             assert record.partition == partition_for(decoded.cluster.encode(), 4)
 
 
-def _with_one_record(connection: Connection) -> Sender:
+def _send_one_record(connection: Connection) -> Sender:
     """Return a sender that has sent a record; retries if this process was paused too long."""
     while True:
         out = Sender(connection)
@@ -174,7 +174,7 @@ def test_the_loss_of_the_broker_is_reported_with_the_lost_records(
 ) -> None:
     monkeypatch.setattr("connectors.kafka.producer.DELIVERY_S", 1.5)
     with EmbeddedBroker() as embedded:
-        out = _with_one_record(connect(embedded.settings))
+        out = _send_one_record(connect(embedded.settings))
         embedded.stop()
         for number in range(3):
             out.send("clock", ClockTick(partition=0, now_ms=NOW_MS + number))

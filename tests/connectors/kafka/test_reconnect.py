@@ -33,7 +33,7 @@ def test_a_write_to_a_lost_connection_raises_a_connection_error(
     monkeypatch.setattr(conn, "AIOKafkaConnection", base)
     host, _, port = embedded.settings.bootstrap_servers.partition(":")
 
-    async def written() -> None:
+    async def write() -> None:
         connection: Any = await conn.create_conn(host, int(port))
         # The iteration of the event loop in which the transport is closed and the reading task does
         # not know yet.
@@ -43,11 +43,11 @@ def test_a_write_to_a_lost_connection_raises_a_connection_error(
         await connection.send(MetadataRequest([]))
 
     with pytest.raises(RuntimeError, match="closed") as raised:
-        event_loop.run(written())
+        event_loop.run(write())
     assert not isinstance(raised.value, KafkaConnectionError)
     mend_connections()
     with pytest.raises(KafkaConnectionError, match="broken"):
-        event_loop.run(written())
+        event_loop.run(write())
 
 
 @pytest.mark.kafka

@@ -71,7 +71,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def _listening(context: ssl.SSLContext) -> Iterator[str]:
+def _listen(context: ssl.SSLContext) -> Iterator[str]:
     """Run a listener that completes handshakes and then sends nothing; returns its address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -126,7 +126,7 @@ def _explanation(certificates: Path, address: str, **files: str) -> str:
 def test_a_certificate_that_is_refused_gets_the_advice_of_its_cause(
     certificates: Path, server: str, ca: str, cause: str, remedy: str
 ) -> None:
-    with _listening(_context(certificates, server)) as address:
+    with _listen(_context(certificates, server)) as address:
         explanation = _explanation(certificates, address, ca_file=ca)
     assert f"the broker's certificate is refused: {cause}" in explanation
     assert remedy in explanation
@@ -150,7 +150,7 @@ def test_a_client_that_the_broker_refuses_gets_the_reason(
             "client_certificate_file": f"{client}.pem",
             "client_key_file": f"{client}.key",
         }
-    with _listening(_context(certificates, "good", client_ca="ca")) as address:
+    with _listen(_context(certificates, "good", client_ca="ca")) as address:
         explanation = _explanation(certificates, address, **files)
     assert remedy in explanation
     assert _CA_FILE not in explanation
@@ -160,7 +160,7 @@ def test_two_sides_without_a_common_version_get_the_reason(certificates: Path) -
     context = _context(certificates, "good")
     context.set_ciphers("ECDHE-ECDSA-AES256-CCM8:@SECLEVEL=0")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with _listening(context) as address:
+    with _listen(context) as address:
         explanation = _explanation(certificates, address, ca_file="ca.pem")
     assert "no TLS version or cipher in common" in explanation
 

@@ -33,7 +33,7 @@ SETTINGS = KafkaSettings.local("a:1")
 EXPECTED = {topic.name: topic for topic in expected_topics(SETTINGS)}
 
 
-def _found(expected: ExpectedTopic, **changes: Any) -> FoundTopic:
+def _actual(expected: ExpectedTopic, **changes: Any) -> FoundTopic:
     """Return the expected topic with changes."""
     values: dict[str, Any] = {
         "name": expected.name, "partitions": expected.partitions, "replication": 1,
@@ -71,35 +71,35 @@ def test_an_acknowledged_record_with_three_copies_survives_one_broker(
 def test_three_copies_by_broker_default_need_two_acknowledgements() -> None:
     clock = EXPECTED["clock"]
     config = {**clock.config, "min.insync.replicas": "1"}
-    assert compare(clock, _found(clock, replication=2, config=config)) == []
-    [finding] = compare(clock, _found(clock, replication=3, config=config))
+    assert compare(clock, _actual(clock, replication=2, config=config)) == []
+    [finding] = compare(clock, _actual(clock, replication=3, config=config))
     assert (finding.setting, finding.expected, finding.found) == ("min.insync.replicas", "2", "1")
     assert finding.remedy == "Set it with `loadstream topic create --mend`."
 
 
 def test_a_wrong_partition_count_is_reported_with_both_numbers_and_the_risk() -> None:
-    [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], partitions=6))
+    [finding] = compare(EXPECTED["clock"], _actual(EXPECTED["clock"], partitions=6))
     assert "clock: partitions: expected 4, found 6. loadstream refuses this" in str(finding)
     assert "LOADSTREAM_KAFKA_PARTITIONS=6" in str(finding)
 
 
 def test_copies_are_only_compared_if_a_number_is_configured() -> None:
     expected = expected_topics(SETTINGS.model_copy(update={"replication_factor": 3}))[0]
-    [finding] = compare(expected, _found(expected, replication=2))
+    [finding] = compare(expected, _actual(expected, replication=2))
     assert (finding.setting, finding.expected, finding.found) == ("replication", "3", "2")
     clock = EXPECTED["clock"]
     config = {**clock.config, "min.insync.replicas": "2"}
-    assert compare(clock, _found(clock, replication=7, config=config)) == []
+    assert compare(clock, _actual(clock, replication=7, config=config)) == []
 
 
 def test_unknown_settings_are_not_reported_as_correct() -> None:
-    actual = _found(EXPECTED["clock"], config=None, reason="the broker does not say")
+    actual = _actual(EXPECTED["clock"], config=None, reason="the broker does not say")
     findings = compare(EXPECTED["clock"], actual)
     assert find_worst_grade(findings) == "unknown"
     assert "the broker does not say" in str(findings[0])
     partly = dict(EXPECTED["clock"].config)
     del partly["message.timestamp.after.max.ms"]
-    [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], config=partly))
+    [finding] = compare(EXPECTED["clock"], _actual(EXPECTED["clock"], config=partly))
     assert (finding.verdict, finding.setting) == ("unknown", "message.timestamp.after.max.ms")
 
 
@@ -111,7 +111,7 @@ def test_exactly_the_different_settings_are_reported(name: str, data: st.DataObj
         setting: f"{value}0" if setting in wrong else value
         for setting, value in expected.config.items()
     }
-    findings = compare(expected, _found(expected, config=config))
+    findings = compare(expected, _actual(expected, config=config))
     assert {finding.setting for finding in findings} == wrong
     assert all(finding.expected == expected.config[finding.setting] for finding in findings)
     assert find_worst_grade(findings) == ("differs" if wrong else "ok")
@@ -192,11 +192,11 @@ def test_a_setting_that_takes_effect_later_is_awaited(
     as_it_was = find_topics(empty_kafka, ["clock"])
     looks: list[object] = []
 
-    def late(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
+    def find_late(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
         looks.append(names)
         return as_it_was if len(looks) < 5 else find_topics(connection, names)
 
-    monkeypatch.setattr("connectors.kafka.admin.find_topics", late)
+    monkeypatch.setattr("connectors.kafka.admin.find_topics", find_late)
     _, report = create_topics(empty_kafka, (clock,), mend=True)
     assert find_worst_grade(report["clock"]) == "ok"
 

@@ -48,7 +48,7 @@ class Fault:
     done: bool = False
 
 
-def killed(process: Loadstream, active: str = "this process is active") -> Act:
+def kill(process: Loadstream, active: str = "this process is active") -> Act:
     """Kill the process with SIGKILL, restart it, and wait until it works again.
 
     A process that starts without a broker exits, and Kubernetes would restart it; this test has no
@@ -132,7 +132,7 @@ class Faults:
                 await fault.do()
 
 
-async def _settled(server: ApiServer) -> list[load.DemoPod]:
+async def _wait_for_pods(server: ApiServer) -> list[load.DemoPod]:
     """Wait until all pods have a node; return the pods, also after a timeout, since the rounds continue
     and may just have evicted a pod.
     """
@@ -166,12 +166,12 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
         client.send("policies", read_policy())
         faults = Faults(
             [
-                Fault("binder killed", bound(100), killed(bind)),
-                Fault("watch killed", bound(250), killed(watch)),
-                Fault("worker killed", bound(400), killed(worker, "stage cluster owns")),
+                Fault("binder killed", bound(100), kill(bind)),
+                Fault("watch killed", bound(250), kill(watch)),
+                Fault("worker killed", bound(400), kill(worker, "stage cluster owns")),
                 Fault("API server away", bound(550), api_server_away(plane)),
-                Fault("collector killed", bound(SIZE.pods), killed(collect)),
-                Fault("evictor killed", evicted(1), killed(evict)),
+                Fault("collector killed", bound(SIZE.pods), kill(collect)),
+                Fault("evictor killed", evicted(1), kill(evict)),
                 Fault("broker started again", evicted(2), broker_again(kafka)),
             ]
         )
@@ -179,7 +179,7 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
             demo_run = DemoRun(server, client, processes, SIZE, faults.snapshot)
             await demo_run.run()
             await faults.over()
-            pods = await _settled(server)
+            pods = await _wait_for_pods(server)
         log = read(plane.audit_log)
     summed = summarize(demo_run, log)
     print("\n".join([*summed.lines, *summed.problems]))

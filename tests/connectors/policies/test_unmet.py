@@ -18,7 +18,7 @@ _BLOCKED = DisruptionBudget(
 )
 
 
-def warned(document: str, *objects: Any, outcomes: tuple[Any, ...] = ()) -> list[str]:
+def list_warnings(document: str, *objects: Any, outcomes: tuple[Any, ...] = ()) -> list[str]:
     looked = SearchProgress(len(objects), whole=True)
     policy = read_policy(document)
     return list(list_unmet_requirements(policy, reversed(objects), outcomes, looked))
@@ -35,11 +35,11 @@ def pods(*schedulers: str) -> list[PodLifecycle]:
 @pytest.mark.parametrize("document", ["", _BY_THRESHOLDS])
 def test_a_warning_names_schedulers_that_rebalancing_ignores(document: str) -> None:
     seen = pods("default-scheduler", "", "volcano")
-    (warning,) = warned(document, *seen)
+    (warning,) = list_warnings(document, *seen)
     assert "none of 3 pods" in warning
     assert "default-scheduler (2), volcano (1)" in warning
     gone = seen[2].model_copy(update={"event": "deleted"})
-    (warning,) = warned(document, *seen, gone)
+    (warning,) = list_warnings(document, *seen, gone)
     assert "none of 2 pods" in warning
 
 
@@ -54,7 +54,7 @@ def test_a_warning_names_schedulers_that_rebalancing_ignores(document: str) -> N
     ],
 )
 def test_a_policy_that_reaches_pods_or_moves_none_has_no_warning(document: str) -> None:
-    assert warned(document, *pods("default-scheduler", "volcano")) == []
+    assert list_warnings(document, *pods("default-scheduler", "volcano")) == []
 
 
 def test_a_warning_names_namespaces_and_priority_classes_that_do_not_exist() -> None:
@@ -62,28 +62,28 @@ def test_a_warning_names_namespaces_and_priority_classes_that_do_not_exist() -> 
         "evictor: {namespaceLabelSelector: {matchLabels: {a: b}}, priorityThreshold: {name: high}}\n"
         "migration: {priorityThreshold: {name: system-cluster-critical}}\n"
     )
-    labels, priority = warned(document)
+    labels, priority = list_warnings(document)
     assert "namespaceLabelSelector" in labels
     assert "evictor.priorityThreshold names class high" in priority
     sent = (
         NamespaceState(cluster="east", name="shop", labels={"a": "b"}),
         PriorityClassState(cluster="east", name="high", value=5),
     )
-    assert warned(document, *sent) == []
+    assert list_warnings(document, *sent) == []
 
 
 def test_a_warning_names_budgets_that_forbid_evictions_and_missing_objects() -> None:
     open_budget = _BLOCKED.model_copy(update={"name": "open", "desired_healthy": 2})
     namespace = NamespaceState(cluster="east", name="shop")
     objects = [*pods("loadstream"), _BLOCKED, open_budget, namespace]
-    (budget,) = warned(_REBALANCING, *objects)
+    (budget,) = list_warnings(_REBALANCING, *objects)
     assert "1 disruption budget" in budget
     assert "shop/web" in budget
     for section, field, name in (
         ("{schedulerNames: [loadstream, volcano]}", "migration.schedulerNames", "volcano"),
         ("{namespaces: {include: [shop, shp]}}", "migration.namespaces.include", "shp"),
     ):
-        warnings = warned(f"{_REBALANCING}migration: {section}", *objects)
+        warnings = list_warnings(f"{_REBALANCING}migration: {section}", *objects)
         warnings.remove(budget)
         (other,) = warnings
         assert other.startswith(f"{field} names {name}, ")
@@ -94,6 +94,6 @@ def test_an_enforced_policy_without_an_evictor_has_a_warning() -> None:
         command_id="e-12345678", cluster="east", command="evict", result="dry", happened_at_ms=1_795_000_000_000,
         pod=PodRef(namespace="a", name="p0", uid="u0"),
     )  # fmt: skip
-    (warning,) = warned("mode: enforce")
+    (warning,) = list_warnings("mode: enforce")
     assert "no evictor" in warning
-    assert warned("mode: enforce", outcomes=(outcome,)) == []
+    assert list_warnings("mode: enforce", outcomes=(outcome,)) == []

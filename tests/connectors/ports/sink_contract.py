@@ -68,7 +68,7 @@ def eviction(pod: PodRef, node: str, **more: Any) -> EvictionCommand:
     return EvictionCommand(**(values | more))
 
 
-def another(pod: PodRef) -> PodRef:
+def recreate(pod: PodRef) -> PodRef:
     """Return a later pod with the same name."""
     return pod.model_copy(update={"uid": f"{pod.uid}-later"})
 
@@ -130,7 +130,7 @@ class SinkContract:
         self, world: SinkWorld
     ) -> None:
         pod = await world.waiting_pod()
-        outcome = await self._outcome(world, decision(another(pod), world.node))
+        outcome = await self._outcome(world, decision(recreate(pod), world.node))
         assert (outcome.result, outcome.pod_gone) == ("failed", True)
         assert await world.node_of(pod) is None
 
@@ -179,7 +179,7 @@ class SinkContract:
         self, world: SinkWorld
     ) -> None:
         pod = await world.running_pod()
-        outcome = await self._outcome(world, eviction(another(pod), world.node))
+        outcome = await self._outcome(world, eviction(recreate(pod), world.node))
         assert (outcome.result, outcome.pod_gone) == ("refused", True)
         assert not await world.terminates(pod)
 

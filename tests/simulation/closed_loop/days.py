@@ -30,7 +30,7 @@ def scenario(seed: int = 0, **parameters: object) -> Scenario:
     return draw_scenario(Parameters(**fields), seed, model_traces())  # type: ignore[arg-type]
 
 
-def streamed(policy: str = "mode: enforce\n", name: str = "ours") -> StageContender:
+def stages(policy: str = "mode: enforce\n", name: str = "ours") -> StageContender:
     """Return the contender that runs both stages under a policy."""
     return StageContender(name, policy, LocalPipeline)
 
@@ -47,5 +47,5 @@ class FirstWithRoom:
         return int(fitting[0]) if fitting.size else None
 
 
-def quiet(_: float) -> None:
+def ignore(_: float) -> None:
     """Ignore progress."""

@@ -9,7 +9,7 @@ from simulation.closed_loop.world import World
 from tests.simulation.closed_loop.days import FirstWithRoom, scenario
 
 
-def begun() -> tuple[World, RuleContender, FirstWithRoom]:
+def begin() -> tuple[World, RuleContender, FirstWithRoom]:
     world, rule = World(scenario()), FirstWithRoom()
     ruled = RuleContender("first", rule)
     ruled.begin(world)
@@ -24,7 +24,7 @@ def steps(world: World, ruled: RuleContender, seconds: int) -> None:
 
 
 def test_usage_is_unknown_before_the_first_report_and_then_a_mean_of_five_minutes() -> None:
-    world, ruled, rule = begun()
+    world, ruled, rule = begin()
     steps(world, ruled, 10)
     assert rule.views == [] or np.isnan(rule.views[0].measured).all()
     usages = []
@@ -40,7 +40,7 @@ def test_usage_is_unknown_before_the_first_report_and_then_a_mean_of_five_minute
 
 
 def test_a_report_knows_the_pods_that_were_bound_a_minute_before_it() -> None:
-    world, ruled, rule = begun()
+    world, ruled, rule = begin()
     reported_ms = [-1] * len(world.scenario.machines)
     lag_ms = 1000 * world.scenario.parameters.lag_s
     between = 0

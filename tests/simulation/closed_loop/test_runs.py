@@ -26,12 +26,12 @@ _TASKS = [Task(_SMALL, "model", seed, name) for seed in (3, 4) for name in _NAME
 _TRACES = model_traces()
 
 
-def _say_nothing(line: str) -> None:
+def _ignore(line: str) -> None:
     """Ignore a line of progress."""
 
 
 def _side_by_side(jobs: int) -> ParallelRuns:
-    return ParallelRuns(jobs, _NAMES, (), [_TRACES], _say_nothing)
+    return ParallelRuns(jobs, _NAMES, (), [_TRACES], _ignore)
 
 
 def _figures(runs: Runs) -> dict[Task, Run]:
@@ -41,7 +41,7 @@ def _figures(runs: Runs) -> dict[Task, Run]:
 
 @pytest.mark.slow
 def test_each_run_is_the_same_in_a_separate_process() -> None:
-    in_turn = SequentialRuns([_TRACES], make_contenders(_NAMES, (), LocalPipeline), _say_nothing)
+    in_turn = SequentialRuns([_TRACES], make_contenders(_NAMES, (), LocalPipeline), _ignore)
     assert _figures(_side_by_side(2)) == _figures(in_turn)
 
 

@@ -9,7 +9,7 @@ from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import World, run
 from simulation.cluster.cluster import Eviction, Observer
 from streams.in_process.pipeline import LocalPipeline
-from tests.simulation.closed_loop.days import EAGER, quiet, scenario, streamed
+from tests.simulation.closed_loop.days import EAGER, ignore, scenario, stages
 
 
 class Evictions(Observer):
@@ -51,7 +51,7 @@ def test_evictions_respect_budgets_and_replacements_request_a_node() -> None:
     world = World(drawn)
     seen = Evictions(world)
     world.cluster.observers.append(seen)
-    ours = streamed(EAGER)
+    ours = stages(EAGER)
     ours.begin(world)
     for now_ms in range(BEGIN_MS, drawn.end_ms, 10_000):
         world.advance(now_ms)
@@ -66,7 +66,7 @@ def test_evictions_respect_budgets_and_replacements_request_a_node() -> None:
 
 def test_a_policy_that_observes_evicts_nobody() -> None:
     result = run(
-        scenario(2, load=0.6), streamed(EAGER.replace("mode: enforce", "mode: observe")), quiet
+        scenario(2, load=0.6), stages(EAGER.replace("mode: enforce", "mode: observe")), ignore
     )
     assert result.figures["evictions"] == 0
     assert result.counts["evict_dry"] > 0
@@ -77,6 +77,6 @@ def test_a_pod_that_no_node_may_take_is_refused_and_counted() -> None:
     first, *others = drawn.plans
     needy = first.pod.model_copy(update={"unsupported": ("zonal volume",)})
     plans = (replace(first, pod=needy), *others)
-    result = run(replace(drawn, plans=plans), streamed(), quiet)
+    result = run(replace(drawn, plans=plans), stages(), ignore)
     assert result.counts["decision_refused"] == 1
     assert result.figures["waiting_pods"] == 1

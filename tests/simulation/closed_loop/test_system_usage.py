@@ -23,7 +23,7 @@ from tests.simulation.closed_loop.days import scenario
 _FILE = "alibaba-machine-usage.csv"
 
 
-def written(directory: Path, rows: Sequence[tuple[object, ...]]) -> Path:
+def write_rows(directory: Path, rows: Sequence[tuple[object, ...]]) -> Path:
     lines = [",".join(COLUMNS)]
     lines += [f"{name},{at_s},{cpu},{memory},,,1,1,1" for name, at_s, cpu, memory in rows]
     (directory / _FILE).write_text("\n".join(lines) + "\n")
@@ -33,7 +33,7 @@ def written(directory: Path, rows: Sequence[tuple[object, ...]]) -> Path:
 def test_readings_are_steps_relative_to_the_mean_of_all_machines(tmp_path: Path) -> None:
     rows = [("a", 100, 10, 50), ("a", 100 + STEP_S, 30, 50), ("a", 100 + 2 * STEP_S, 99, 50)]
     rows += [("b", 5, 20, 50), ("b", 5 + 2 * STEP_S, 20, 50)]
-    file, (cpu, memory) = read_system_usage(written(tmp_path, rows))
+    file, (cpu, memory) = read_system_usage(write_rows(tmp_path, rows))
     assert file == _FILE
     assert cpu.shape == (2, STEPS)
     # The last reading is the end of the trace, which then starts again.
@@ -46,7 +46,7 @@ def test_readings_are_steps_relative_to_the_mean_of_all_machines(tmp_path: Path)
 def test_an_invalid_reading_of_either_resource_is_left_out(tmp_path: Path, reading: str) -> None:
     valid = ("a", 300, 20, 30)
     invalid = [("a", 0, reading, 30), ("a", 900, 90, reading), ("b", 0, reading, reading)]
-    _, shape = read_system_usage(written(tmp_path, [valid, *invalid]))
+    _, shape = read_system_usage(write_rows(tmp_path, [valid, *invalid]))
     assert shape.shape == (2, 1, STEPS)
     assert shape == pytest.approx(1.0)
 
@@ -57,12 +57,12 @@ def test_a_malformed_row_is_an_error_that_names_file_and_line(
 ) -> None:
     rows = [("a", 10, 20, 30), ("a", time, cpu, 30)]
     with pytest.raises(TraceError, match=f"{_FILE} line 3: .* found '(soon|much)'"):
-        read_system_usage(written(tmp_path, rows))
+        read_system_usage(write_rows(tmp_path, rows))
 
 
 def test_a_file_without_a_valid_reading_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no valid reading"):
-        read_system_usage(written(tmp_path, [("a", 10, -1, 30)]))
+        read_system_usage(write_rows(tmp_path, [("a", 10, -1, 30)]))
 
 
 def test_the_model_is_one_list_of_machines_with_different_changing_usage() -> None:

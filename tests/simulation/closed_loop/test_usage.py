@@ -12,7 +12,7 @@ from simulation.cluster.kubelet import GRACE_MS, START_MS
 from tests.simulation.closed_loop.days import scenario
 
 
-def placed(world: World, count: int, node: int = 0) -> list[str]:
+def place_pods(world: World, count: int, node: int = 0) -> list[str]:
     """Place pods on one node and return their uids."""
     plans = world.scenario.plans[:count]
     for plan in plans:
@@ -24,7 +24,7 @@ def placed(world: World, count: int, node: int = 0) -> list[str]:
 def test_the_demand_of_a_node_is_the_sum_of_its_pods() -> None:
     drawn = scenario()
     world = World(drawn)
-    placed(world, 3)
+    place_pods(world, 3)
     now_ms = BEGIN_MS + START_MS
     moment = world.usage.measure(now_ms)
     demand = drawn.demands.cpu(np.array([0, 1, 2]), START_MS)
@@ -37,7 +37,7 @@ def test_a_saturated_node_reduces_the_usage_of_all_pods_equally() -> None:
     drawn = scenario()
     heavy = replace(drawn.demands, cpu_millicores=drawn.demands.cpu_millicores * 1000 + 1e6)
     world = World(replace(drawn, demands=heavy))
-    placed(world, 3)
+    place_pods(world, 3)
     moment = world.usage.measure(BEGIN_MS + START_MS)
     capacity = drawn.machines[0].millicores
     assert moment.demand[0, 0] > capacity
@@ -49,7 +49,7 @@ def test_a_saturated_node_reduces_the_usage_of_all_pods_equally() -> None:
 
 def test_the_usage_of_an_evicted_pod_is_unchanged_until_its_deletion() -> None:
     world = World(scenario())
-    (uid,) = placed(world, 1)
+    (uid,) = place_pods(world, 1)
     world.advance(BEGIN_MS + START_MS)
     world.cluster.evict(uid)
     (replacement,) = [

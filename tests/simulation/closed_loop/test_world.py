@@ -7,7 +7,7 @@ from simulation.closed_loop.scenario import BEGIN_MS, Scenario
 from simulation.closed_loop.world import Contender, World, run
 from simulation.cluster.cluster import Observer
 from simulation.cluster.pods import PodPlan
-from tests.simulation.closed_loop.days import FirstWithRoom, quiet, scenario, streamed
+from tests.simulation.closed_loop.days import FirstWithRoom, ignore, scenario, stages
 
 
 class Asked(Observer):
@@ -33,7 +33,7 @@ def arrivals(drawn: Scenario, contender: Contender) -> list[tuple[int, str]]:
 
 def test_all_contenders_meet_the_same_pods_at_the_same_times() -> None:
     drawn = scenario()
-    ours = arrivals(drawn, streamed())
+    ours = arrivals(drawn, stages())
     rules = arrivals(drawn, RuleContender("first", FirstWithRoom()))
     assert ours == rules
     assert len(ours) > 50
@@ -51,6 +51,6 @@ def test_a_contender_with_more_information_keeps_nodes_cooler() -> None:
     """Scores by requests give cooler nodes than a random choice."""
     drawn = scenario(nodes=24, hours=4, load=0.5)
     rules: tuple[Rule, ...] = (least_allocated.choose, random_choice.choose)
-    results = [run(drawn, RuleContender("rule", rule), quiet) for rule in rules]
+    results = [run(drawn, RuleContender("rule", rule), ignore) for rule in rules]
     hot = [result.figures["hot_cpu_minutes"] for result in results]
     assert hot[0] < hot[1]

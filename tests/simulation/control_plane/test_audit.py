@@ -40,13 +40,13 @@ def _event(
     }
 
 
-def _created(at_s: float, name: str, uid: str, generated: bool = False) -> dict[str, Any]:
+def _creation(at_s: float, name: str, uid: str, generated: bool = False) -> dict[str, Any]:
     response = {"kind": "Pod", "metadata": {"namespace": "shop", "name": name, "uid": uid}}
     requested_name = None if generated else name
     return _event(at_s, "create", requested_name, user="admin", responseObject=response)
 
 
-def _bound(at_s: float, name: str, node: str = "n1", **parts: Any) -> dict[str, Any]:
+def _binding(at_s: float, name: str, node: str = "n1", **parts: Any) -> dict[str, Any]:
     body = {
         "kind": "Binding",
         "metadata": {"name": name, "annotations": {"loadstream/decision": "d1"}},
@@ -55,7 +55,7 @@ def _bound(at_s: float, name: str, node: str = "n1", **parts: Any) -> dict[str, 
     return _event(at_s, "create", name, subresource="binding", requestObject=body, **parts)
 
 
-def _evicted(at_s: float, name: str, uid: str | None = None, **parts: Any) -> dict[str, Any]:
+def _eviction(at_s: float, name: str, uid: str | None = None, **parts: Any) -> dict[str, Any]:
     options: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
     options |= {"dryRun": ["All"]} if parts.pop("dry", False) else {}
     body = {"kind": "Eviction", "metadata": {"name": name}, "deleteOptions": options}
@@ -79,9 +79,9 @@ def _read(log: Path, *events: dict[str, Any]) -> AuditLog:
 def test_a_pod_has_the_bindings_evictions_and_deletions_of_its_life(log: Path) -> None:
     log_summary = _read(
         log,
-        _created(1, "web", "u1"),
-        _bound(2, "web"),
-        _evicted(3, "web", "u1"),
+        _creation(1, "web", "u1"),
+        _binding(2, "web"),
+        _eviction(3, "web", "u1"),
         _event(4, "delete", "web", user="kwok", status=200),
     )
     (pod,) = log_summary.pods
@@ -97,12 +97,12 @@ def test_a_pod_has_the_bindings_evictions_and_deletions_of_its_life(log: Path) -
 def test_a_reused_name_is_another_pod(log: Path) -> None:
     log_summary = _read(
         log,
-        _created(1, "db-0", "u1", generated=True),
-        _bound(2, "db-0"),
-        _evicted(3, "db-0"),
-        _created(4, "db-0", "u2", generated=True),
-        _bound(5, "db-0", "n2"),
-        _evicted(6, "db-0"),
+        _creation(1, "db-0", "u1", generated=True),
+        _binding(2, "db-0"),
+        _eviction(3, "db-0"),
+        _creation(4, "db-0", "u2", generated=True),
+        _binding(5, "db-0", "n2"),
+        _eviction(6, "db-0"),
     )
     assert [(pod.uid, len(pod.bindings), len(pod.evictions)) for pod in log_summary.pods] == [
         ("u1", 1, 1),
@@ -114,12 +114,12 @@ def test_a_reused_name_is_another_pod(log: Path) -> None:
 @pytest.mark.parametrize(
     ("twice", "message"),
     [
-        ([_bound(2, "web"), _bound(3, "web", "n2")], "was bound 2 times"),
-        ([_evicted(2, "web"), _evicted(3, "web", "u1")], "was evicted 2 times"),
+        ([_binding(2, "web"), _binding(3, "web", "n2")], "was bound 2 times"),
+        ([_eviction(2, "web"), _eviction(3, "web", "u1")], "was evicted 2 times"),
     ],
 )
 def test_a_repeated_action_is_a_fault(log: Path, twice: list[Any], message: str) -> None:
-    (fault,) = judge(_read(log, _created(1, "web", "u1"), *twice).pods)
+    (fault,) = judge(_read(log, _creation(1, "web", "u1"), *twice).pods)
     assert message in fault
     assert "shop/web (u1)" in fault
 
@@ -127,12 +127,12 @@ def test_a_repeated_action_is_a_fault(log: Path, twice: list[Any], message: str)
 def test_refused_requests_and_dry_runs_are_not_actions(log: Path) -> None:
     log_summary = _read(
         log,
-        _created(1, "web", "u1"),
-        _bound(2, "web", status=409),
-        _bound(3, "web", status=409),
-        _evicted(4, "web", status=429),
-        _evicted(5, "web", dry=True),
-        _evicted(6, "web", requestURI="/api/v1/namespaces/shop/pods/web/eviction?dryRun=All"),
+        _creation(1, "web", "u1"),
+        _binding(2, "web", status=409),
+        _binding(3, "web", status=409),
+        _eviction(4, "web", status=429),
+        _eviction(5, "web", dry=True),
+        _eviction(6, "web", requestURI="/api/v1/namespaces/shop/pods/web/eviction?dryRun=All"),
     )
     (pod,) = log_summary.pods
     assert (pod.bindings, pod.evictions) == ([], [])
@@ -143,7 +143,7 @@ def test_refused_requests_and_dry_runs_are_not_actions(log: Path) -> None:
 
 
 def test_an_incomplete_last_line_is_kept_and_a_truncated_line_is_counted(log: Path) -> None:
-    whole = orjson.dumps(_created(1, "web", "u1"))
+    whole = orjson.dumps(_creation(1, "web", "u1"))
     log.write_bytes(whole[:50] + b"\n" + whole + b"\n" + whole[:70])
     log_summary = read(log)
     assert [pod.uid for pod in log_summary.pods] == ["u1"]

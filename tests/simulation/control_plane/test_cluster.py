@@ -72,11 +72,11 @@ async def test_the_audit_log_has_the_actions_on_each_pod(
         await asyncio.to_thread(control_plane.api_server.stop)
         await asyncio.to_thread(control_plane.api_server.start)
 
-        async def replaced() -> bool:
+        async def is_replaced() -> bool:
             """Two pods run; the evicted pod also runs until its deletion."""
             return await bind_all() and uid not in uids
 
-        await _until(replaced)
+        await _until(is_replaced)
 
     log = read(control_plane.audit_log)
     records = [record for record in log.pods if record.namespace == namespace]

@@ -48,11 +48,11 @@ async def test_a_killed_store_keeps_its_data(control_plane: ControlPlane, namesp
     before = await _uids(control_plane, namespace)
     await asyncio.to_thread(control_plane.etcd.kill)
     await asyncio.to_thread(control_plane.etcd.start)
-    assert await _found_again(control_plane, namespace) == before
+    assert await _read_uids(control_plane, namespace) == before
     assert len(before) == 20
 
 
-async def _found_again(control_plane: ControlPlane, namespace: str) -> set[str]:
+async def _read_uids(control_plane: ControlPlane, namespace: str) -> set[str]:
     """Return the uids of the pods once the API server is connected to etcd again."""
     async with asyncio.timeout(200):
         while True:

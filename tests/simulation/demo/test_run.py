@@ -46,7 +46,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in listed.read_text().split()] if listed.exists() else []
 
 
-def _gone(pids: list[int]) -> bool:
+def _have_ended(pids: list[int]) -> bool:
     deadline = time.monotonic() + 30
     while any(Path(f"/proc/{pid}/exe").exists() for pid in pids):
         if time.monotonic() > deadline:
@@ -135,7 +135,7 @@ def test_an_interrupt_ends_everything(tmp_path: Path, number: signal.Signals) ->
         process.send_signal(number)
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, "Traceback" in printed) == (130, False), printed
-    assert _gone(children)
+    assert _have_ended(children)
 
 
 @pytest.mark.broker
@@ -149,4 +149,4 @@ def test_a_worker_that_dies_ends_the_demo_with_its_last_log_lines(tmp_path: Path
     assert process.returncode == 1, printed
     assert "worker has ended by itself" in printed
     assert "log ends with" in printed
-    assert _gone(children)
+    assert _have_ended(children)

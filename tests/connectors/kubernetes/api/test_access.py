@@ -81,7 +81,7 @@ async def test_an_unreadable_kubeconfig_is_an_error(tmp_path: Path) -> None:
         assert "codec" not in str(caught.value)
 
 
-def _written(path: Path, name: str, current: bool) -> Path:
+def _write_kubeconfig(path: Path, name: str, current: bool) -> Path:
     """Write a kubeconfig with a context, cluster and user of this name."""
     config = {
         "clusters": [{"name": name, "cluster": {"server": f"https://{name}.example:6443"}}],
@@ -109,7 +109,7 @@ async def test_several_kubeconfigs_are_merged_and_the_first_wins(
 ) -> None:
     names = ("one", "two", "three")
     files = [
-        str(_written(tmp_path / name, name, set_there))
+        str(_write_kubeconfig(tmp_path / name, name, set_there))
         for name, set_there in zip(names, current, strict=True)
     ]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "none"), *files]))
@@ -158,7 +158,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 """
 
 
-def _with_plugin(plugin: dict[str, Any]) -> str:
+def _plugin_kubeconfig(plugin: dict[str, Any]) -> str:
     """Return a kubeconfig with the credentials of a plugin."""
     kubeconfig = {
         "current-context": "a",
@@ -177,7 +177,7 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
         "apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
         "args": ["-c", _PLUGIN.format(runs=runs, may_answer=may_answer, broken=broken)],
     }  # fmt: skip
-    kubeconfig.write_text(_with_plugin(plugin))
+    kubeconfig.write_text(_plugin_kubeconfig(plugin))
     by_plugin = access(kubeconfig)
     for renewed in (False, True):
         configurations = [by_plugin.configuration(renewed=renewed) for _ in range(20)]

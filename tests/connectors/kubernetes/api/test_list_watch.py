@@ -61,7 +61,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def _following(watch: ListWatch) -> AsyncIterator[Reader]:
+async def _follow(watch: ListWatch) -> AsyncIterator[Reader]:
     """Read the events while the block runs."""
     reader = Reader()
 
@@ -103,7 +103,7 @@ async def test_restarted_watches_lose_and_repeat_nothing(
     written: set[tuple[str, str, str]] = set()
     async with control_plane.api() as server:
         watch = ListWatch(server, path)
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             await _until(lambda: watch.lists == 1)
             for number in range(60):  # for three seconds, in which watches of one second end
                 name = f"c{number}"
@@ -127,7 +127,7 @@ async def test_a_restart_of_the_server_loses_and_adds_nothing(
     path = _pods(namespace)
     async with control_plane.api() as server:
         watch = ListWatch(server, path, page_objects=7)
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             for number in range(3):
                 names = [f"p{number}-{index}" for index in range(10)]
                 await cluster.create_pods(server, namespace, [cluster.pod(n) for n in names])
@@ -155,7 +155,7 @@ async def test_a_version_that_is_too_old_is_followed_by_a_list(
         await asyncio.to_thread(control_plane.api_server.start)
         watch = ListWatch(server, path)
         watch._version = "1"
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             await _until(lambda: reader.present() == {"one"})
             assert [type(event) for event in reader.events] == [Begun, Listed, Ended]
             await cluster.create_pods(server, namespace, [cluster.pod("two")])
@@ -173,7 +173,7 @@ async def test_a_version_that_the_server_has_not_reached_is_followed_by_a_list(
         watch = ListWatch(server, path)
         version = (await server.get(path))["metadata"]["resourceVersion"]
         watch._version = str(int(version) + 100_000)
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             await _until(lambda: reader.present() == {"one"})
             await cluster.create_pods(server, namespace, [cluster.pod("two")])
             await _until(lambda: reader.present() == {"one", "two"})
@@ -190,7 +190,7 @@ async def test_retry_after_is_respected_up_to_a_limit(
     async with fake_server.serve() as server:
         watch = ListWatch(server, path)
         began_s = time.monotonic()
-        async with _following(watch):
+        async with _follow(watch):
             await _until(lambda: watch.lists == 1)
         assert time.monotonic() - began_s > 0.6, "both are longer than its own pauses at first"
 
@@ -212,7 +212,7 @@ async def test_a_throttled_page_is_requested_again_without_earlier_pages() -> No
     )
     async with fake_server.serve() as server:
         watch = ListWatch(server, path)
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             await _until(lambda: watch.lists == 1)
             assert reader.present() == {"a", "b", "c"}
     tokens = [

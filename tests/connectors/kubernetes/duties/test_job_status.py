@@ -29,13 +29,15 @@ from tests.connectors.kubernetes.sinks.test_migration_job import job_object, sta
 from tests.connectors.kubernetes.sinks.test_migration_jobs import (
     JOB,
     JOB_STATUS,
+    edit,
     pod_ref,
-    with_,
 )
 from tests.connectors.ports.sink_contract import CLUSTER
 
 
-def refused(request: MigrationRequest, why: str, topic: str = "migration-requests") -> DeadLetter:
+def dead_letter(
+    request: MigrationRequest, why: str, topic: str = "migration-requests"
+) -> DeadLetter:
     return build_dead_letter(
         topic, 0, 0, None, request.cluster.encode(), encode(request), Refusal("limit", why)
     )
@@ -52,7 +54,7 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
         (request,) = await jobs._handle_event(Changed(job_object()))
         refusals = JobRefusals(broker.settings, CLUSTER, jobs)
         connection = connect(broker.settings)
-        before = refused(request, "of a term before")
+        before = dead_letter(request, "of a term before")
         assert not produce_messages(connection, "dead-letters", [before])[1]
         await refusals.begin()
 
@@ -61,9 +63,9 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
 
         running = asyncio.create_task(Leadership(broker.settings, CLUSTER, "evict").run(work))
         letters = [
-            refused(request, "of another topic", "scheduling-requests"),
-            refused(request.model_copy(update={"cluster": "another"}), "of another cluster"),
-            refused(request, "10 migrations are under way"),
+            dead_letter(request, "of another topic", "scheduling-requests"),
+            dead_letter(request.model_copy(update={"cluster": "another"}), "of another cluster"),
+            dead_letter(request, "10 migrations are under way"),
         ]
         # All dead letters of a topic are in one partition, which does not depend on the cluster.
         assert not produce_messages(connection, "dead-letters", letters)[1]
@@ -83,7 +85,7 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
     monkeypatch.setattr(migration_jobs, "LIST_S", 0.1)
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
     fake_server = FakeServer()
-    job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
+    job = edit(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
     fake_server.set_answers("GET", COLLECTION, UNAVAILABLE)
     fake_server.set_answers("PATCH", JOB_STATUS, Answer())
     listed = {"metadata": {"resourceVersion": "1"}, "items": [job]}

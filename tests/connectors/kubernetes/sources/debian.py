@@ -21,14 +21,14 @@ class Unavailable(RuntimeError):
 def prometheus() -> Path:
     """Return the path of the server; the test is skipped without it, unless everything is required."""
     try:
-        return _unpacked("prometheus", "usr/bin/prometheus")
+        return _unpack("prometheus", "usr/bin/prometheus")
     except Unavailable as error:
         if os.environ.get("LOADSTREAM_REQUIRE_ALL") == "1":
             raise
         pytest.skip(f"no real Prometheus: {error}")
 
 
-def _unpacked(package: str, binary: str) -> Path:
+def _unpack(package: str, binary: str) -> Path:
     def unpack(directory: Path) -> None:
         with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
             _fetch(package, Path(scratch))

@@ -65,7 +65,7 @@ class _ApiServer:
 
 
 @asynccontextmanager
-async def _running(server: _ApiServer, *nodes: str) -> AsyncIterator[Koordinator]:
+async def _run(server: _ApiServer, *nodes: str) -> AsyncIterator[Koordinator]:
     async with playing(server) as url, api_server(url) as api:
         settings = KoordinatorSettings(source="koordinator")
         directory = directory_of({name: {} for name in nodes})
@@ -85,7 +85,7 @@ async def _next(source: Koordinator, count: int = 1) -> list[NodeMetric]:
 async def test_present_changed_and_removed_objects_are_reported() -> None:
     server = _ApiServer()
     server.objects = {"n1": server.object("n1"), "n2": server.object("n2")}
-    async with _running(server, "n1", "n2") as source:
+    async with _run(server, "n1", "n2") as source:
         assert {message.node for message in await _next(source, 2)} == {"n1", "n2"}
         server.change("MODIFIED", server.object("n1"))
         (changed,) = await _next(source)
@@ -98,7 +98,7 @@ async def test_present_changed_and_removed_objects_are_reported() -> None:
 async def test_objects_missing_from_a_later_list_are_reported_as_removed() -> None:
     server = _ApiServer()
     server.objects = {"n1": server.object("n1"), "n2": server.object("n2")}
-    async with _running(server, "n1", "n2") as source:
+    async with _run(server, "n1", "n2") as source:
         await _next(source, 2)
         del server.objects["n2"]
         server.change("ERROR", {"kind": "Status", "code": 410, "message": "too old"})
@@ -109,7 +109,7 @@ async def test_objects_missing_from_a_later_list_are_reported_as_removed() -> No
 async def test_a_missing_crd_is_reported_and_checked_again() -> None:
     server = _ApiServer()
     server.installed = False
-    async with _running(server, "n1") as source:
+    async with _run(server, "n1") as source:
         await until(lambda: source._metrics.failing_since_s is not None)
         with pytest.raises(SourceFailed, match="is not installed in this cluster") as failed:
             await _next(source)
@@ -127,7 +127,7 @@ async def test_objects_that_can_no_longer_be_read_are_a_failure_after_a_while(
     monkeypatch.setattr("connectors.kubernetes.sources.koordinator.FAILING_S", 0.3)
     server = _ApiServer()
     server.objects = {"n1": server.object("n1")}
-    async with _running(server, "n1") as source:
+    async with _run(server, "n1") as source:
         assert [message.node for message in await _next(source)] == ["n1"]
         server.installed = False
         server.changes.put_nowait(None)  # the watch ends
@@ -141,7 +141,7 @@ async def test_an_object_that_cannot_be_read_is_a_failure_of_its_node() -> None:
     bad = server.object("bad")
     bad["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "many"
     server.objects = {"bad": bad, "good": server.object("good")}
-    async with _running(server, "bad", "good") as source:
+    async with _run(server, "bad", "good") as source:
         assert [message.node for message in await _next(source)] == ["good"]
         failures = {node.node: node.failure for node in source.health.report().nodes}
     assert failures["good"] is None
@@ -155,7 +155,7 @@ async def test_a_metric_ahead_of_our_clock_is_reported_until_it_changes(way: str
     ahead, other = server.object("n1"), server.object("n2")
     ahead["status"]["updateTime"] = other["status"]["updateTime"] = "2099-01-01T00:00:00Z"
     server.objects = {"n1": ahead, "n2": other}
-    async with _running(server, "n1", "n2") as source:
+    async with _run(server, "n1", "n2") as source:
         await _next(source, 2)
         for ahead_nodes in (["n1", "n2"], ["n2"]):
             nodes = source.health.report().nodes
@@ -185,7 +185,7 @@ class TestKoordinator(UsageSourceContract):
     @pytest.fixture
     async def world(self) -> AsyncIterator[UsageSourceWorld]:
         server = _ApiServer()
-        async with _running(server, "n1", "n2") as source:
+        async with _run(server, "n1", "n2") as source:
             yield _World(source, server)
 
 

@@ -59,7 +59,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @asynccontextmanager
-async def _encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[tuple[int, list[str]]]:
+async def _serve_tls(certificate: tuple[Path, Path]) -> AsyncIterator[tuple[int, list[str]]]:
     tokens: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -76,7 +76,7 @@ async def _encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[tuple[int,
 async def test_a_kubelet_is_queried_at_its_address_with_the_token(
     certificate: tuple[Path, Path],
 ) -> None:
-    async with _encrypted(certificate) as (port, tokens):
+    async with _serve_tls(certificate) as (port, tokens):
         directory = _directory(port, Hostname="nowhere.invalid", InternalIP="127.0.0.1")
         async with _kubelets(directory, caFile=str(certificate[0])) as kubelets:
             answer = await kubelets.get("n1")
@@ -91,7 +91,7 @@ async def test_a_kubelet_is_queried_at_its_address_with_the_token(
 async def test_an_untrusted_certificate_is_an_error_with_advice(
     certificate: tuple[Path, Path],
 ) -> None:
-    async with _encrypted(certificate) as (port, tokens):
+    async with _serve_tls(certificate) as (port, tokens):
         directory = _directory(port, InternalIP="127.0.0.1")
         async with _kubelets(directory) as kubelets:
             with pytest.raises(

@@ -253,7 +253,7 @@ async def test_a_failing_kubelet_does_not_affect_others() -> None:
     assert names <= {"good"}
 
 
-def _using(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
+def _pod(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
     usage = {cluster.CPU_USAGE: cpu, cluster.MEMORY_USAGE: memory}
     return cluster.pod(name, node_name="n1", annotations=usage)
 
@@ -268,7 +268,7 @@ async def test_usage_of_real_nodes_equals_that_of_kwok(
     )
     async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
         await cluster.create_nodes(admin, [cluster.node(name) for name in ("n1", "n2")])
-        both = await cluster.create_pods(admin, namespace, [_using("a", "1500m"), _using("b", "2")])
+        both = await cluster.create_pods(admin, namespace, [_pod("a", "1500m"), _pod("b", "2")])
         uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in both}
         shared = context(server, Directory())
         async with Collector(shared, create_sources([kubelet], shared)) as collector:
@@ -307,7 +307,7 @@ async def test_usage_of_real_nodes_equals_that_of_kwok(
             await cluster.delete_all(admin, path)
             is_served = False
             while not is_served:
-                (again,) = await cluster.create_pods(admin, namespace, [_using("a", "250m")])
+                (again,) = await cluster.create_pods(admin, namespace, [_pod("a", "250m")])
                 # kwok deletes finished pods by name, which may delete the new pod.
                 await asyncio.sleep(1)
                 is_served = (await admin.send("GET", path)).ok

@@ -29,7 +29,7 @@ async def delete(server: ApiServer, path: str) -> None:
     assert answer.ok, answer.body
 
 
-async def meddle(server: ApiServer, namespace: str, letter: str) -> None:
+async def change_objects(server: ApiServer, namespace: str, letter: str) -> None:
     """Create, bind and delete pods, create a budget and a claim, and delete a node."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     await cluster.create_pods(
@@ -72,11 +72,11 @@ async def test_reported_objects_equal_those_of_the_server(
     budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     async with control_plane.api() as server, control_plane.api("loadstream-watch") as watched:
         await cluster.create_nodes(server, [cluster.node(f"n{n}") for n in range(3)])
-        await meddle(server, namespace, "a")
+        await change_objects(server, namespace, "a")
         watch = KubernetesWatch("east", watched)
         async with Reader(watch) as reader:
             await agrees(reader, server)
-            await meddle(server, namespace, "b")
+            await change_objects(server, namespace, "b")
             await agrees(reader, server)
             # kwok needs a moment to run the pod.
             await reader.until(lambda: reader.fold.events("b-0")[-1:] == ["running"])
@@ -91,7 +91,7 @@ async def test_reported_objects_equal_those_of_the_server(
             await asyncio.to_thread(control_plane.api_server.stop)
             await reader.until(lambda: all(health.failing_s for health in watch.health()))
             await asyncio.to_thread(control_plane.api_server.start)
-            await meddle(server, namespace, "c")
+            await change_objects(server, namespace, "c")
             await agrees(reader, server)
             assert reader.fold.full_lists == 1
             assert reader.fold.events("b-2") == ["asked"]

@@ -253,7 +253,7 @@ async def test_a_waiting_pod_too_large_for_a_record_is_refused_by_a_decision(
 # --- faults -------------------------------------------------------------------------------------
 
 
-async def meddle(api: FakeApi) -> None:
+async def change_objects(api: FakeApi) -> None:
     """Change objects in all ways while no watch runs."""
     api.delete(PODS, "shop/waiting")
     api.delete(PODS, "shop/running")
@@ -272,7 +272,7 @@ async def test_a_watch_with_an_expired_version_is_followed_by_a_list(
 ) -> None:
     api.gone_in_stream = in_stream
     api.silent = True
-    await meddle(api)
+    await change_objects(api)
     api.compact()
     api.silent = False
     api.drop_watches()
@@ -293,7 +293,7 @@ async def test_a_half_open_connection_is_closed(
     async with Reader(watch) as reader:
         await reader.until(lambda: reader.fold.full_lists == 1)
         api.silent = True
-        await meddle(api)
+        await change_objects(api)
         watches = len(api.watches)
         await reader.until(lambda: len(api.watches) > watches + 11)
         assert not agrees(api, reader.fold)
@@ -322,7 +322,7 @@ async def test_a_restarted_server_is_read_again(
     await served.stop()
     await reader.until(lambda: all(health.failing_s is not None for health in watch.health()))
     assert all(health.why for health in watch.health())
-    await meddle(api)
+    await change_objects(api)
     await served.start()
     await reader.until(lambda: agrees(api, reader.fold))
     api.put(PODS, pod("last"))
