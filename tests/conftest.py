@@ -1,15 +1,15 @@
 """Brokers and a Kubernetes control plane for tests.
 
-`broker` runs a test twice: on the embedded broker and on a real Kafka, each with all topics and nothing
-in them. `kafka` is the real server itself, one for each process of the run. Where Java or Maven is
-missing the real half is skipped and says so; with LOADSTREAM_REQUIRE_ALL=1, as in CI, it fails instead.
+`broker` runs a test twice: on the embedded broker and on a real Kafka, each with all topics and no
+records. `kafka` is the real server, one per process of the run. Without Java or Maven, tests on the real
+server are skipped; with LOADSTREAM_REQUIRE_ALL=1, as in CI, they fail instead.
 
 `control_plane` is a real API server with etcd, controllers and kwok, one for the whole run, built with
-Go from `tests/control_plane`; `namespace` is a namespace of it for one test. Where Go is missing such
-a test is skipped in the same way.
+Go from `tests/control_plane`; `namespace` is a namespace of it for one test. Without Go such a test is
+skipped in the same way.
 
-A test that needs a broker is marked so and runs first: it often waits, while other processes of the run
-go on. A test without the mark cannot start one.
+A test that needs a broker has the mark `broker` and runs first: it often waits, while other processes of
+the run compute. A test without the mark cannot start a broker.
 """
 
 import asyncio
@@ -57,26 +57,24 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 _namespaces = itertools.count(1)
 
-#: Libraries of which commands say how much they may log.
+#: Libraries whose log levels are set by commands.
 _SET_UP_LOGS = ("aiokafka", "aiohttp", "asyncio")
 #: Fixtures that start a broker.
 _BROKERS = {"embedded", "broker", *KAFKAS}
-#: The broker of this file takes the longest to start, so one process runs all of its tests.
+#: File whose broker takes longest to start, so one process runs all of its tests.
 SECURED_FILE = "tests/connectors/kafka/test_security.py"
-#: Stands in the id of every test on the control plane: one process runs them all, on one of it.
+#: Part of the id of every test on the control plane: one process runs them all on one control plane.
 ON_CONTROL_PLANE = "control-plane"
-#: One of so many processes takes tests from the end of the order, where those are that compute.
+#: One of this number of processes takes tests from the end of the order, where tests compute.
 COMPUTES_EVERY = 4
-#: The Go module that it is built from.
+#: The Go module of the control plane.
 CONTROL_PLANE_MODULE = Path(__file__).parent / "control_plane"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Children get the default handling of signals, whatever this process ignores; servers that are
-    shared stop as soon as they may.
+    """Give child processes the default handling of signals, and stop shared servers early.
 
-    What is ignored stays so in a child; a handler does not. Shells ignore SIGINT in the background,
-    `nohup` ignores SIGHUP.
+    A child inherits ignored signals. Shells ignore SIGINT in the background, `nohup` ignores SIGHUP.
     """
     config.pluginmanager.register(SharedServers())
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
@@ -85,19 +83,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection() -> None:
-    """Nothing is garbage while modules are imported; looking for it takes a third of the time."""
+    """Disable garbage collection during imports, which saves a third of the time."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays, and is not looked through again."""
+    """Exclude imported objects from garbage collection."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # others read groups and marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark what needs a broker, and let the longest run first: they must not be waited for at the end."""
+    """Mark tests that need a broker, and put the longest tests first."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & set(KAFKAS):
@@ -113,7 +111,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def _place_in_order(item: pytest.Item) -> int:
-    """What takes long comes first: many processes wait for brokers while others compute."""
+    """Return the sort key: tests that take long come first, since many wait while others compute."""
     if item.get_closest_marker("control_plane"):
         return -1  # one process runs them all, so it begins at once
     broker = item.get_closest_marker("broker") is not None
@@ -122,11 +120,11 @@ def _place_in_order(item: pytest.Item) -> int:
 
 
 class Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no types
-    """Each test by itself, but together those of the secured broker, and of the control plane.
+    """Schedules each test separately, except for the tests of the secured broker and of the control plane.
 
-    xdist goes by a suffix of ids, which pytest 9.2 does not let it set.
+    xdist uses a suffix of ids, which pytest 9.2 does not let it set.
 
-    Tests that wait for brokers come first, and leave cores idle; so some processes begin at the end.
+    Tests that wait for brokers come first and leave cores idle, so some processes begin at the end.
     """
 
     def _assign_work_unit(self, node: Any) -> None:
@@ -142,20 +140,20 @@ class Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no typ
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """How `make test` spreads tests over processes."""
+    """Return the scheduler of tests for `make test`."""
     return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def _draw_fewer(item: pytest.Item) -> None:
-    """Bring a test that names its own number of examples down to that of the profile."""
+    """Limit the number of examples of a test with its own number to that of the profile."""
     for holder, name in (
         (getattr(item, "function", None), "_hypothesis_internal_use_settings"),
         (getattr(item, "cls", None), "settings"),  # state machines
     ):
-        named = getattr(holder, name, None)
-        if isinstance(named, settings):
-            fewer = min(named.max_examples, _QUICK_EXAMPLES)
-            setattr(holder, name, settings(named, max_examples=fewer))
+        attribute = getattr(holder, name, None)
+        if isinstance(attribute, settings):
+            fewer = min(attribute.max_examples, _QUICK_EXAMPLES)
+            setattr(holder, name, settings(attribute, max_examples=fewer))
 
 
 @dataclass(frozen=True)
@@ -167,13 +165,12 @@ class RunningBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses as `host:port,host:port`."""
         return self.settings.bootstrap_servers
 
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings of the user who runs the tests must not reach them."""
+    """Hide the settings of the user who runs the tests."""
     for name in list(os.environ):
         if name.upper().startswith(ENV_PREFIX):
             monkeypatch.delenv(name)
@@ -181,7 +178,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """A command that runs inside a test sets up the log, on a stream that is closed after the test."""
+    """Restore logging: a command in a test logs to a stream that is closed after the test."""
     root, libraries = logging.root, [logging.getLogger(name) for name in _SET_UP_LOGS]
     handlers, level = list(root.handlers), root.level
     levels = [library.level for library in libraries]
@@ -197,7 +194,7 @@ def _logging_as_before() -> Iterator[None]:
 def _brokers_only_where_marked(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A test that starts a broker is marked, so that `make test-quick` leaves it out."""
+    """Require the mark of a test that starts a broker, since `make test-quick` excludes it."""
 
     def refuse(self: object) -> NoReturn:
         pytest.fail("a test that starts a broker is marked with @pytest.mark.broker")
@@ -211,7 +208,7 @@ def _brokers_only_where_marked(
 def _control_planes_only_where_marked(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A test that starts a part of a control plane is marked, so that `make test-quick` leaves it out."""
+    """Require the mark of a test that starts a control plane, since `make test-quick` excludes it."""
 
     def refuse(self: object) -> NoReturn:
         pytest.fail("a test that starts a control plane is marked with @pytest.mark.control_plane")
@@ -222,7 +219,7 @@ def _control_planes_only_where_marked(
 
 @contextmanager
 def skipped_where_unavailable() -> Iterator[None]:
-    """Skip the test where this machine cannot run a real server, unless everything is required."""
+    """Skip the test if this machine cannot run a real server, unless everything is required."""
     try:
         yield
     except (KafkaUnavailable, ControlPlaneUnavailable) as error:
@@ -233,10 +230,10 @@ def skipped_where_unavailable() -> Iterator[None]:
 
 @contextmanager
 def running(server: KafkaServer, *, stopped: bool = False) -> Iterator[KafkaServer]:
-    """The server while it runs; the test is skipped where this machine cannot run one.
+    """Run a server; the test is skipped if this machine cannot run it.
 
-    At the end it is killed: half a second of CPU and three seconds less than to be `stopped` cleanly,
-    as a test wants that starts another one over its records.
+    The server is killed at the end, which takes half a second of CPU and three seconds less than a clean
+    stop. A test that restarts a broker on the same records needs `stopped`.
     """
     with skipped_where_unavailable():
         server.start()
@@ -249,7 +246,7 @@ def running(server: KafkaServer, *, stopped: bool = False) -> Iterator[KafkaServ
         server.stop()
 
 
-#: Records of the tests have times of their own, past what topics keep: they are not looked for.
+#: Records of the tests may be older than the retention time, so the broker does not delete old records.
 KEEPS_OLD_RECORDS = {
     "log.initial.task.delay.ms": "86400000",
     "log.retention.check.interval.ms": "86400000",
@@ -258,7 +255,7 @@ KEEPS_OLD_RECORDS = {
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
-    """A real Kafka of one broker, for this process; what tests leave in it is theirs to expect."""
+    """A real Kafka with one broker for this process; it keeps the records of earlier tests."""
     directory = tmp_path_factory.mktemp("kafka")
     with running(KafkaServer(directory, properties=KEEPS_OLD_RECORDS)) as server:
         yield server
@@ -266,7 +263,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="session")
 def control_plane_binary() -> Path:
-    """The program of the control plane; the test is skipped where it cannot be built."""
+    """The program of the control plane; the test is skipped if it cannot be built."""
     with skipped_where_unavailable():
         return build(CONTROL_PLANE_MODULE)
 
@@ -275,7 +272,7 @@ def control_plane_binary() -> Path:
 def control_plane(
     control_plane_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """A real control plane with kwok, for this run; a test in it uses `namespace`."""
+    """A real control plane with kwok for this run; tests use `namespace`."""
     directory = tmp_path_factory.mktemp("control-plane")
     with ControlPlane(control_plane_binary, directory) as server:
         yield server
@@ -283,7 +280,7 @@ def control_plane(
 
 @pytest.fixture
 async def namespace(control_plane: ControlPlane) -> AsyncIterator[str]:
-    """A namespace for this test, in a cluster that has no nodes; both go at its end.
+    """A namespace for this test in a cluster without nodes; all is deleted at the end.
 
     Parts that the test has stopped are started again.
     """
@@ -299,21 +296,21 @@ async def namespace(control_plane: ControlPlane) -> AsyncIterator[str]:
 
 @pytest.fixture
 def embedded() -> Iterator[RunningBroker]:
-    """An embedded broker of its own for this test."""
+    """An embedded broker for this test."""
     with EmbeddedBroker() as server:
         yield RunningBroker("embedded", server.settings)
 
 
 def patient(settings: KafkaSettings) -> KafkaSettings:
-    """The same for who asks for much at once, of a broker that shares few cores with other tests."""
+    """Return settings with a longer timeout, for brokers that share few cores with other tests."""
     return settings.model_copy(update={"connect_timeout_s": 60.0})
 
 
 @pytest.fixture
 def clean_kafka(kafka: KafkaServer) -> RunningBroker:
-    """The real Kafka with all topics, empty."""
+    """The real Kafka with all topics and no records."""
     connection = connect(patient(kafka.settings))
-    # To make all topics costs a broker 2 s of CPU; a test uses a few of them.
+    # Creating all topics costs 2 s of CPU, and a test uses a few of them.
     clear(connection, keep=_unused_topics(connection))
     create_topics(connection, expected_topics(kafka.settings))
     return RunningBroker("kafka", kafka.settings)
@@ -327,28 +324,28 @@ def broker(request: pytest.FixtureRequest) -> RunningBroker:
 
 
 def _unused_topics(connection: Connection) -> set[str]:
-    """Topics that are as expected and have never had a record or a consumer group's position."""
+    """Return the topics that are as expected and never had a record or a committed offset."""
     expected = expected_topics(connection.settings)
-    found = find_topics(connection, [topic.name for topic in expected])
-    findings = compare_all(expected, found)
-    extents = read_extents(connection, found.values())
+    topics = find_topics(connection, [topic.name for topic in expected])
+    findings = compare_all(expected, topics)
+    extents = read_extents(connection, topics.values())
     unused = {
         name
-        for name in found
+        for name in topics
         if not findings.get(name) and not any(e.next_offset for e in extents[name])
     }
     listed = connection.admin.list_consumer_groups().result().valid
-    for group in [each.group_id for each in listed]:
+    for group in [group.group_id for group in listed]:
         request = [ConsumerGroupTopicPartitions(group)]
         (answer,) = connection.admin.list_consumer_group_offsets(request).values()
-        unused -= {place.topic for place in answer.result().topic_partitions}
+        unused -= {partition.topic for partition in answer.result().topic_partitions}
     return unused
 
 
 def clear(
     connection: Connection, timeout_s: float = 120.0, keep: Collection[str] = frozenset()
 ) -> None:
-    """Delete all other topics but Kafka's own, and with them the positions of consumer groups."""
+    """Delete all other topics except Kafka's own, and with them the offsets of consumer groups."""
     deadline = time.monotonic() + timeout_s
     while names := [
         name
@@ -358,19 +355,19 @@ def clear(
         if time.monotonic() > deadline:
             raise TimeoutError(f"topics are still there after {timeout_s} s: {names}")
         for answer in connection.admin.delete_topics(names).values():
-            answer.exception()  # one that is being deleted already is no error
+            answer.exception()  # a topic that is already being deleted is no error
         time.sleep(0.05)
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache directory of its own: no local broker is announced in it."""
+    """A cache directory for this test, in which no local broker is announced."""
     monkeypatch.setenv("LOADSTREAM_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 def has_ipv6() -> bool:
-    """Whether the loopback of this machine has an address of IPv6."""
+    """Whether the loopback interface has an IPv6 address."""
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
@@ -379,20 +376,20 @@ def has_ipv6() -> bool:
 
 
 def create_named(settings: KafkaSettings, *names: str) -> None:
-    """Make these topics and no others: for a broker of its own, of which a test uses little."""
-    wanted = tuple(topic for topic in expected_topics(settings) if topic.name in names)
-    create_topics(connect(settings), wanted)
+    """Create only these topics, for a test with its own broker."""
+    missing = tuple(topic for topic in expected_topics(settings) if topic.name in names)
+    create_topics(connect(settings), missing)
 
 
 def delete_topic(connection: Connection, name: str) -> None:
-    """Delete a topic and wait until it is gone: one broker answers before all of them know of it."""
+    """Delete a topic and wait until all brokers have deleted it."""
     for answer in connection.admin.delete_topics([name]).values():
         answer.result()
     assert eventually(lambda: not find_topics(connection, [name]))
 
 
 def eventually(holds: Callable[[], bool], timeout_s: float = 60.0) -> bool:
-    """Whether something becomes true that takes its time elsewhere."""
+    """Return whether the condition becomes true in time."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:

@@ -1,10 +1,10 @@
-"""Stops servers that tests share as soon as no test of their process needs them any more.
+"""Stops shared servers as soon as no later test of the process needs them.
 
-A fixture of a whole run ends with the run, and with it the server that it started: that would take
-memory and time of all the tests after the last one that asks it anything.
+A session fixture ends with the run, and so would its server, which takes memory and CPU time of all
+tests after the last test that uses it.
 
-This is a plugin and not a part of `conftest.py`: pytest asks only what belongs to the root directory
-about fixtures of a whole run, which `tests/conftest.py` does not.
+This is a plugin, since pytest calls hooks of session fixtures only in plugins of the root directory, not
+in `tests/conftest.py`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,27 +15,26 @@ import pytest
 
 #: Fixtures that start a Kafka.
 KAFKAS = ("kafka", "secured")
-#: Fixtures of servers that the tests of a process share.
+#: Fixtures of servers that are shared by the tests of a process.
 SHARED = (*KAFKAS, "control_plane")
 
 
 class SharedServers:
-    """The servers of one process, once its tests are known and in order."""
+    """The servers of one process."""
 
     def __init__(self) -> None:
-        """None runs."""
         self._started: dict[str, tuple[pytest.FixtureDef[Any], pytest.FixtureRequest]] = {}
         self._items: list[pytest.Item] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """From now on the order of tests is known."""
+        """Read the order of tests."""
         self._items = session.items
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
     ) -> Iterator[Any]:
-        """Keep in mind which of them run."""
+        """Record which servers run."""
         if fixturedef.argname in SHARED:
             self._started[fixturedef.argname] = (fixturedef, request)
         return (yield)
@@ -44,9 +43,9 @@ class SharedServers:
     def pytest_runtest_teardown(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Iterator[None]:
-        """Stop those that no test needs any more.
+        """Stop the servers that no later test needs.
 
-        Should a test need one after all, pytest starts it anew.
+        If a test needs one nevertheless, pytest starts it again.
         """
         yield
         for name in list(self._started):
@@ -56,16 +55,16 @@ class SharedServers:
 
     @cached_property
     def _places(self) -> Mapping[str, int]:
-        """Ids of tests to their places in the order in which each process takes its own."""
+        """Return the position of each test id in the order of its process."""
         return {item.nodeid: number for number, item in enumerate(self._items)}
 
     @cached_property
     def _last_uses(self) -> Mapping[str, int]:
-        """Names of servers to the place of the last test that uses one; -1: none does."""
+        """Return by server the position of the last test that uses it, or -1."""
         used = dict.fromkeys(SHARED, -1)
         for number, item in enumerate(self._items):
             for name in SHARED:
-                # `broker` asks for it only when it runs.
+                # `broker` requests it only when it runs.
                 if name in getattr(item, "fixturenames", ()) or (
                     name == "kafka" and item.get_closest_marker("kafka")
                 ):

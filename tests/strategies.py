@@ -1,7 +1,7 @@
-"""Hypothesis strategies for messages, made from what is published about them.
+"""Hypothesis strategies for messages, based on their published schemas.
 
-A payload is drawn from the JSON Schema of its message, so a strategy never lags behind a class, and a
-payload that is drawn here and refused by the code is a fault of one of the two.
+A payload is drawn from the JSON Schema of its message, so strategies follow the message classes. A drawn
+payload that the code refuses is a fault of the schema or of the code.
 """
 
 import json
@@ -19,14 +19,14 @@ from schemas.topics.catalog import TOPICS
 
 M = TypeVar("M", bound=BaseModel)
 
-#: Longest text, list and map that is drawn; the published bounds hold as well.
+#: Longest text, list and map that is drawn, within the published bounds.
 _TEXT_MAX = 12
 _ITEMS_MAX = 2
 
 Json = Any
 
 
-#: Every class that a topic carries or a table holds.
+#: Every class of messages and rows.
 MESSAGE_CLASSES: tuple[type[BaseModel], ...] = tuple(
     dict.fromkeys([cls for topic in TOPICS for cls in topic.classes] + [*ROW_CLASSES.values()])
 )
@@ -39,14 +39,14 @@ def messages(message_class: type[M]) -> SearchStrategy[M]:
 
 
 def payloads(message: Any) -> SearchStrategy[Json]:
-    """JSON values that the published schema of a message class, or of a union, allows."""
+    """JSON values allowed by the published schema of a message class or of a union."""
     root = contract.build_schema(message)
     drawn = _drawn(root, root)
     return drawn.map(_same_columns) if message is PodUsageRow else drawn
 
 
 def _same_columns(payload: Any) -> Any:
-    """A row whose columns are as long as each other, which no JSON Schema can say."""
+    """A row with columns of equal length, which JSON Schema cannot express."""
     entries = len(payload["minutes"])
     payload["uids"] = [f"u{number}" for number in range(entries)]
     lately = ("recent", "recent_root", "lasting_ppm")
@@ -60,7 +60,7 @@ def _same_columns(payload: Any) -> Any:
 
 
 def json_values() -> SearchStrategy[Json]:
-    """Any JSON value, with the numbers that JSON readers differ on among them."""
+    """Any JSON value, including numbers on which JSON readers differ."""
     leaves = st.one_of(
         st.none(),
         st.booleans(),
@@ -78,8 +78,8 @@ def json_values() -> SearchStrategy[Json]:
     )
 
 
-def mutated(payload: Any) -> SearchStrategy[Any]:
-    """The payload with one value anywhere in it replaced, removed, or named otherwise."""
+def mutate(payload: Any) -> SearchStrategy[Any]:
+    """The payload with one value replaced, removed, or renamed."""
 
     @st.composite
     def mutation(draw: DrawFn) -> Any:
@@ -107,7 +107,7 @@ def mutated(payload: Any) -> SearchStrategy[Any]:
 
 
 def places_in(value: Any) -> Iterator[tuple[Any, ...]]:
-    """Paths to every value inside a JSON value."""
+    """Yield the paths of all values inside a JSON value."""
     if not isinstance(value, dict | list):
         return
     for step, inner in value.items() if isinstance(value, dict) else enumerate(value):

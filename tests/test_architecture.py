@@ -1,4 +1,4 @@
-"""Directions of imports, as `lint-imports` checks them in `make check`."""
+"""Contracts of imports, which `lint-imports` checks in `make check`."""
 
 import subprocess
 import sys
@@ -29,9 +29,9 @@ def test_the_sources_keep_all_contracts() -> None:
     assert " 0 broken" in _lint(_ROOT, expected=0)
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
+def test_there_are_no_circular_imports() -> None:
     graph = grimp.build_graph(*_PACKAGES, cache_dir=None)
-    imports = {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
@@ -39,11 +39,11 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 
 def test_no_code_uses_wait_for_which_can_lose_a_cancellation() -> None:
-    """In Python 3.11 it loses one if the result is there already; `asyncio.timeout` does not."""
-    found = [
+    """In Python 3.11 it loses a cancellation if the result is available; `asyncio.timeout` does not."""
+    imports_of_tests = [
         str(path.relative_to(_ROOT))
         for name in _PACKAGES
         for path in sorted((_ROOT / name).rglob("*.py"))
         if "asyncio.wait_for" in path.read_text(encoding="utf-8")
     ]
-    assert found == []
+    assert imports_of_tests == []

@@ -66,8 +66,8 @@ def test_a_program_that_is_stopped_during_its_start_ends_without_a_traceback(
     while not int(re.findall(r"SigCgt:\s*(\w+)", status.read_text())[0], 16) >> 14 & 1:
         time.sleep(0.001)
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, b"Traceback" in said) == (code, False), said
+    _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, b"Traceback" in stderr) == (code, False), stderr
 
 
 def test_shells_can_complete_commands_and_topics() -> None:
@@ -101,7 +101,7 @@ def test_kubectl_can_run_and_complete_the_commands(words: list[str], candidates:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["demo", "--hours", "500"], "found 500; expected a whole number of hours, 1 to 72"),
         (["demo", "--nodes", "x"], "found x; expected a whole number of nodes, 3 to 1000"),
@@ -109,17 +109,17 @@ def test_kubectl_can_run_and_complete_the_commands(words: list[str], candidates:
         (["migration", "start", "b", "a/b", "--mode", "x"], 'expected one of "ReservationFirst"'),
     ],
 )
-def test_a_usage_error_says_what_was_found_what_is_expected_and_of_which_unit(
-    arguments: list[str], said: str
+def test_a_usage_error_gives_the_value_the_expected_values_and_the_unit(
+    arguments: list[str], message: str
 ) -> None:
     done = run(*arguments)
     assert done.exit_code == 2
     text = " ".join(done.output.replace("│", " ").split())
-    assert said in text
+    assert message in text
     assert "Input should" not in text
 
 
-def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
+def test_all_invalid_settings_of_a_worker_are_reported_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_WORKER_TICK_INTERVAL_S", "0")
@@ -134,7 +134,7 @@ def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("variables", "message"),
     [
         (
             {"HEARTBEAT_INTERVAL_S": "3"},
@@ -159,14 +159,14 @@ def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
         ),
     ],
 )
-def test_settings_of_a_worker_that_cannot_work_together_are_refused(
-    given: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+def test_contradicting_settings_of_a_worker_are_refused(
+    variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in given.items():
+    for name, value in variables.items():
         monkeypatch.setenv(f"LOADSTREAM_WORKER_{name}", value)
     done = run("worker")
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_settings_of_a_worker_that_cannot_work_together_are_refused(
         ("LOADSTREAM_WORKERS_STAGES", "LOADSTREAM_WORKER_STAGES"),
     ],
 )
-def test_a_misspelt_setting_of_a_worker_is_no_setting_at_its_default(
+def test_a_misspelt_setting_of_a_worker_is_an_error(
     variable: str, meant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "1")
@@ -187,15 +187,15 @@ def test_a_misspelt_setting_of_a_worker_is_no_setting_at_its_default(
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "said"),
+    ("setting", "value", "message"),
     [
         ("DATA_DIR", "{}/file", "File exists; expected a writable directory"),
         ("COLLECT_FILE", "{}/none", "cannot be read: No such file or directory; expected a policy"),
         ("COLLECT_FILE", "{}/file", 'line 1: colect: unknown field; did you mean "collect"?'),
     ],
 )
-def test_a_worker_names_the_setting_whose_file_or_directory_it_cannot_use(
-    setting: str, value: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_error_names_the_setting_of_an_unusable_file_or_directory(
+    setting: str, value: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("colect: {}")
     variable, path = f"LOADSTREAM_WORKER_{setting}", value.format(tmp_path)
@@ -206,4 +206,4 @@ def test_a_worker_names_the_setting_whose_file_or_directory_it_cannot_use(
     with pytest.raises(SettingsError) as refused:
         build(WorkerSettings(), kafka)
     assert str(refused.value).startswith(f"{variable}={path}")
-    assert said in str(refused.value)
+    assert message in str(refused.value)

@@ -1,4 +1,4 @@
-"""The maps of the code: a package's docstring names every module that is in it, and no other."""
+"""The docstring of a package names exactly the modules of the package."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ def _map(package: Path) -> str:
 
 
 def _modules(package: Path) -> Iterator[str]:
-    """Modules and packages in a package, but for those of Python itself."""
+    """Yield the modules and packages in a package, except for dunder modules."""
     for path in sorted(package.iterdir()):
         if path.suffix == ".py" and not path.stem.startswith("__"):
             yield path.stem
@@ -31,11 +31,11 @@ def _modules(package: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("package", _PACKAGES, ids=lambda path: str(path.relative_to(_ROOT)))
 def test_the_docstring_of_a_package_names_every_module_in_it(package: Path) -> None:
-    named = set(re.findall(r"\w+", _map(package)))
-    assert [module for module in _modules(package) if module not in named] == []
+    words = set(re.findall(r"\w+", _map(package)))
+    assert [module for module in _modules(package) if module not in words] == []
 
 
 @pytest.mark.parametrize("package", _PACKAGES, ids=lambda path: str(path.relative_to(_ROOT)))
-def test_a_line_of_a_map_is_about_a_module_that_is_there(package: Path) -> None:
+def test_a_line_of_a_map_is_about_an_existing_module(package: Path) -> None:
     lines = re.findall(r"^(?: {4})?(\w+)  +\S", _map(package), re.MULTILINE)
     assert [line for line in lines if line not in set(_modules(package))] == []

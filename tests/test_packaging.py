@@ -1,4 +1,4 @@
-"""The package as it is installed."""
+"""The installed package."""
 
 import os
 import subprocess
@@ -15,8 +15,8 @@ from schemas.topics.catalog import TOPICS
 
 
 @pytest.mark.slow
-def test_nobody_else_provides_our_import_names() -> None:
-    """The import names are common words: a stranger's package of the same name would shadow ours."""
+def test_no_other_package_provides_our_import_names() -> None:
+    """The import names are common words, so another package could shadow them."""
     owners = packages_distributions()
     for name in ("schemas", "streams", "connectors", "simulation"):
         assert set(owners.get(name, ["loadstream"])) == {"loadstream"}
@@ -30,7 +30,7 @@ def test_the_wheel_has_examples_of_every_topic() -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the wheel holds, outside of the checkout."""
+    """A folder with the content of the wheel, outside of the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     (wheel,) = WheelBuilder(str(Path(__file__).parents[1])).build(directory=str(folder))
     ZipFile(wheel).extractall(folder / "site")

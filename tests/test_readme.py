@@ -1,4 +1,4 @@
-"""README's "Try it by hand", run as it stands: pasted into a shell, on the embedded broker."""
+"""The commands of "Try it by hand" in the README, run in a shell on the embedded broker."""
 
 import os
 import re
@@ -12,22 +12,22 @@ ROOT = Path(__file__).parents[1]
 
 
 def _part(heading: str) -> str:
-    """README from a heading to the next one."""
+    """Return a section of the README."""
     after = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
     return after.partition("\n## ")[0]
 
 
 def _block(heading: str) -> str:
-    """The first block of shell under a heading of README."""
+    """Return the first shell block below a heading of the README."""
     match = re.search(r"```sh\n(.*?)```", _part(heading), re.DOTALL)
     assert match is not None
     return match[1]
 
 
 def _printed(beginning: str) -> re.Pattern[str]:
-    """A line that README says is printed; `...` stands for what is left out.
+    """Match a line that the README shows as printed; `...` stands for omitted text.
 
-    Whether the pod or the round is first decides which of the two calm nodes it is.
+    The order of pod and round decides which of the two cool nodes is chosen.
     """
     lines = [line for line in _part("Try it by hand").splitlines() if line.startswith(beginning)]
     assert len(lines) == 1, f"found are {len(lines)} lines of README that begin with {beginning!r}"
@@ -41,7 +41,7 @@ def test_the_chart_and_the_ratios_are_those_of_the_report() -> None:
     _, _, rows = report.partition("## mixed, mean load 55 %\n")
     bars = re.findall(r"([\w-]+)(?:, [\w /]+)? (█+) ((\d+) \([\d,-]+\))", readme)
     assert len(bars) == 3
-    longest = max(bars, key=lambda found: int(found[3]))
+    longest = max(bars, key=lambda bar: int(bar[3]))
     minutes_per_block = int(longest[3]) / len(longest[1])
     for label, bar, figures, median in bars:
         contender = "least-allocated" if label == "kube-scheduler" else label.lower()
@@ -57,7 +57,7 @@ def test_the_chart_and_the_ratios_are_those_of_the_report() -> None:
 
 @pytest.mark.broker
 @pytest.mark.timeout(900)
-def test_what_the_readme_tells_to_paste_ends_in_a_decision_and_an_eviction(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_cause_a_decision_and_an_eviction(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
@@ -68,15 +68,15 @@ def test_what_the_readme_tells_to_paste_ends_in_a_decision_and_an_eviction(tmp_p
         env={**outside, "LOADSTREAM_CACHE": str(tmp_path / "cache")},
     )  # fmt: skip
     log = (tmp_path / "worker.log").read_text(encoding="utf-8")
-    said = f"{done.stdout}\n{done.stderr}\n{log}"
-    assert re.search(r"my-cluster pod shop/cart-1 placed on node-[23] with ", done.stdout), said
-    assert _printed("my-cluster pod shop/cart-1").search(done.stdout), said
-    assert re.search(r"my-cluster evict pod shop/web-[12] from node-1 until ", done.stdout), said
-    assert "dry run" not in done.stdout, said
-    assert re.search(r"migration m-\w+ of pod shop/web-[12] from node-1 to ", done.stdout), said
-    assert "Node node-1 is in class high" in done.stdout, said
-    assert "refused: 0" in done.stdout, said
-    # Nothing carries evictions out here.
+    output = f"{done.stdout}\n{done.stderr}\n{log}"
+    assert re.search(r"my-cluster pod shop/cart-1 placed on node-[23] with ", done.stdout), output
+    assert _printed("my-cluster pod shop/cart-1").search(done.stdout), output
+    assert re.search(r"my-cluster evict pod shop/web-[12] from node-1 until ", done.stdout), output
+    assert "dry run" not in done.stdout, output
+    assert re.search(r"migration m-\w+ of pod shop/web-[12] from node-1 to ", done.stdout), output
+    assert "Node node-1 is in class high" in done.stdout, output
+    assert "refused: 0" in done.stdout, output
+    # Nothing carries out evictions here.
     warnings = [line for line in done.stderr.splitlines() if "warning" in line]
-    assert all("no evictor is known" in line for line in warnings), said
-    assert "has not stopped within" not in log, said
+    assert all("no evictor is known" in line for line in warnings), output
+    assert "has not stopped within" not in log, output

@@ -69,7 +69,7 @@ class Walk:
                 self._followed[id(value)] = value
             if isinstance(value, BaseModel):
                 parts = (getattr(value, name) for name in type(value).model_fields)
-                self._follow(*(each for each in parts if isinstance(each, BaseModel)))
+                self._follow(*(part for part in parts if isinstance(part, BaseModel)))
 
     def _note(self, frame: FrameType, event: str, result: object) -> None:
         module, code = frame.f_globals.get("__name__", ""), frame.f_code
@@ -136,7 +136,7 @@ def _metrics(seconds: int, cpus: Sequence[int], *pods: PodMetric) -> list[Produc
 def _cluster() -> LocalPipeline:
     pipeline = LocalPipeline()
     policy = PolicyRecord(cluster=CLUSTER, document=_POLICY, applied_at_ms=START_MS)
-    records = [_written("policies", policy), *(_written("node-state", each) for each in nodes())]
+    records = [_written("policies", policy), *(_written("node-state", node) for node in nodes())]
     pipeline.apply([*records, *_metrics(0, [4_000] * 4), _tick(0)])
     return pipeline
 
@@ -191,10 +191,10 @@ WALKS = {"request": walk_request, "sample": walk_sample, "eviction": walk_evicti
 
 def main() -> None:
     """Print one walk."""
-    names = [each for each in sys.argv[1:] if each != "--functions"]
+    names = [name for name in sys.argv[1:] if name != "--functions"]
     if len(names) != 1 or names[0] not in WALKS:
-        found = " ".join(sys.argv[1:])
-        sys.exit(f"found {found!r}; expected one of {', '.join(WALKS)}, and --functions")
+        arguments = " ".join(sys.argv[1:])
+        sys.exit(f"found {arguments!r}; expected one of {', '.join(WALKS)}, and --functions")
     walk = WALKS[names[0]]()
     if "--functions" in sys.argv:
         for module, functions in walk.modules:

@@ -112,7 +112,7 @@ def _measure(world: DenseCluster, build: Build, n: int, m: int) -> dict[str, flo
 
 
 def _hot_pods(world: DenseCluster, count: int, fields: Callable[[int], dict[str, Any]]) -> Records:
-    """The first pods of hot nodes change."""
+    """Change the first pods of hot nodes."""
     for number in range(count):
         hot, index = divmod(number, PODS_PER_NODE)
         at = HOT_EVERY * hot
@@ -125,7 +125,7 @@ def _requests(world: DenseCluster, count: int, fields: Callable[[int], dict[str,
 
 
 def _nodes(world: DenseCluster, count: int, **fields: Callable[[int], Any]) -> Records:
-    """The first nodes get other fields."""
+    """Change the fields of the first nodes."""
     for number in range(count):
         state = node(number)
         update = {key: value(number) for key, value in fields.items()}
@@ -135,7 +135,7 @@ def _nodes(world: DenseCluster, count: int, **fields: Callable[[int], Any]) -> R
 
 
 def _above(count: int, number: int) -> dict[str, Any]:
-    """A pod that compares a label with as many integers, all of which are too high."""
+    """Return a pod that compares a label with this number of integers, all of which are too high."""
     terms = [
         NodeSelectorTerm(match_expressions=tuple(
             NodeRequirement(key="rank", operator="Gt", values=(str(10**9 + number * count + at),))
@@ -153,13 +153,13 @@ def _tolerant(count: int, number: int) -> dict[str, Any]:
 
 
 def _taints(count: int, number: int) -> tuple[Taint, ...]:
-    """All but the last one are tolerated."""
+    """Return taints of which all except the last are tolerated."""
     taints = (Taint(key=f"key-{at}", value=f"{number}", effect="NoSchedule") for at in range(count))
     return (*taints, Taint(key="last", value=f"{number}", effect="NoSchedule"))
 
 
 def _repelling(count: int, number: int, *, keys: bool = False, values: int = 1) -> dict[str, Any]:
-    """A pod on a node that keeps away pods with app=victim by as many terms."""
+    """Return a pod on a node that repels pods with app=victim by this number of terms."""
     terms = tuple(
         PodAffinityTerm(
             topology_key=f"{number}-{at}" if keys else "kubernetes.io/hostname",
@@ -187,7 +187,7 @@ def _victim(number: int) -> dict[str, Any]:
 
 
 def _budgets(world: DenseCluster, count: int, **fields: Any) -> Records:
-    """Budgets that name one label, and differ in another one that no pod has."""
+    """Return budgets that select one label and another label that no pod has."""
     for number in range(count):
         requirement = SelectorRequirement(key="other", operator="NotIn", values=(f"{number}", "x"))
         selector = PodSelector(match_labels={"app": "victim"}, match_expressions=(requirement,))
@@ -282,7 +282,7 @@ def _terms_moves(world: DenseCluster, n: int, m: int) -> Records:
 
 
 def _waiting_excluded(world: DenseCluster, n: int, m: int) -> Records:
-    """The pods that wait fit on no node but those of the terms."""
+    """The waiting pods fit only on the nodes of the terms."""
     yield from _nodes(world, m, labels=lambda number: {"only": "here"})
     for number in range(m):
         yield world.running(pod(f"{number}-0", node=name(number), **_repelling(2, number)))
@@ -430,7 +430,7 @@ def _nominated(world: DenseCluster, n: int, m: int) -> Records:
     yield from _requests(world, 3, _victim)
 
 
-#: Name, half of the largest sizes that are tried, and the records.
+#: Name, half of the largest sizes, and the records.
 PAIRS: dict[str, tuple[int, int, Build]] = {
     "expressions of a pod x values of a label": (256, 2_500, _expressions),
     "kinds of hot pods x expressions": (300, 128, _kinds_expressions),

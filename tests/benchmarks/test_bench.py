@@ -1,11 +1,11 @@
-"""What keeps a benchmark from printing a figure that is none."""
+"""Checks of the reader that benchmarks use."""
 
 from benchmarks import messages
 from benchmarks.rig import Receiver, Sender, to_records
 from tests.conftest import RunningBroker
 
 
-def test_what_is_sent_is_read_once_and_to_the_end(broker: RunningBroker) -> None:
+def test_all_sent_records_are_read_once(broker: RunningBroker) -> None:
     records = to_records("scheduling-requests", map(messages.request, range(500)))
     with Receiver(broker.settings, ["scheduling-requests"]) as live:
         Sender(broker.settings).send(records)

@@ -1,4 +1,4 @@
-"""Benchmarks on a cluster, in small: what they measure is what was meant, and detail adds up."""
+"""Small runs of the benchmarks on a cluster."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.conftest import skipped_where_unavailable
 def test_a_small_cluster_is_listed_and_measured() -> None:
     with skipped_where_unavailable():
         listed = watch_and_collect.measure_listing(20, 3)
-        # All nodes must be measured meanwhile, also where a process stands still for some seconds.
+        # All nodes must be measured in this time, even if a process pauses for some seconds.
         measured = watch_and_collect.measure_collecting(20, 3, "1s", 15, with_others=False)
     assert listed["pods"] == 60
     assert listed["watch_rss_mib"] > 1

@@ -1,4 +1,4 @@
-"""The figures of the documents are those that were measured, wherever they are shown."""
+"""The figures in the documents are the measured figures."""
 
 import re
 
@@ -9,11 +9,11 @@ from benchmarks.publish import DOCUMENTS, MEASURED, ROOT, main, read_figures
 FIGURES = read_figures(MEASURED.read_text(encoding="utf-8"))
 
 
-def test_the_documents_show_what_was_measured() -> None:
+def test_the_documents_show_the_measured_figures() -> None:
     assert main(["--check"]) == 0, "run `python -m benchmarks.publish` and check the result in"
 
 
-def test_every_figure_that_is_kept_is_one_that_make_bench_prints() -> None:
+def test_every_recorded_figure_is_printed_by_make_bench() -> None:
     names = {*placement.benchmarks(), *rebalance.benchmarks(), *through_a_broker.benchmarks()}
     assert set(FIGURES) <= names
 

@@ -1,7 +1,7 @@
-"""`python -m tests.chaos --seed N --runs K`: chaos runs on a real Kafka, and their verdict.
+"""`python -m tests.chaos --seed N --runs K`: chaos runs on a real Kafka, with a verdict for each run.
 
-Run number i has seed N + i, and the scenarios follow each other in a circle. A run that fails says how to make it again, and
-leaves its logs.
+Run i has seed N + i, and the scenarios repeat in order. A failed run prints the command that repeats it
+and keeps its logs.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from pathlib import Path
 from tests.chaos.plan import SCENARIOS, Plan
 from tests.chaos.run import PARTITIONS, Outcome, run
 
-#: So much of a problem is shown.
+#: Characters of a problem that are shown.
 _PROBLEM_CHARACTERS = 4_000
 
 
 def main() -> int:
-    """Exit code: 0 where all runs are as they must be, 1 otherwise."""
+    """Return 0 if all runs pass, 1 otherwise."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="seed of the first run")
     parser.add_argument("--runs", type=int, default=len(SCENARIOS), help="how many runs")
@@ -32,14 +32,14 @@ def main() -> int:
         "--scenario", choices=names, help="this one only; default: one after the other"
     )
     arguments = parser.parse_args()
-    # Whatever ends this run, no worker is left behind.
+    # Ends all workers, also after an error or a signal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     outcomes: list[Outcome] = []
     failed = []
     for number in range(arguments.runs):
         seed = arguments.seed + number
         name = arguments.scenario or names[seed % len(names)]
-        outcome = _one(seed, name)
+        outcome = _run_one(seed, name)
         problems = [outcome] if isinstance(outcome, str) else outcome.verdict.problems
         if problems:
             failed.append((seed, name, problems))
@@ -58,7 +58,7 @@ def main() -> int:
         f"{figures['evictions executed']} executed"
     )
     for seed, name, problems in failed:
-        # Once more: whoever reads the end of a long output reads why.
+        # Repeat the reasons at the end of a long output.
         print(f"FAILED: {problems[0][:_PROBLEM_CHARACTERS]}")
         print(f"again: make chaos SEED={seed} RUNS=1 SCENARIO={name}")
     if in_flight * 2 < endings:
@@ -68,11 +68,11 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _one(seed: int, name: str) -> Outcome | str:
-    """One run, reported; the reason if it has no verdict."""
+def _run_one(seed: int, name: str) -> Outcome | str:
+    """Do and report one run; return the reason if it has no verdict."""
     scenario = next(entry for entry in SCENARIOS if entry.name == name)
     directory = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-{seed}-"))
-    # Clients report brokers that are away at length, which is what is wanted here.
+    # Clients log unavailable brokers at length, and here brokers are unavailable on purpose.
     logging.basicConfig(filename=directory / "client.log", force=True)
     print(f"run with seed {seed}, {name}:", flush=True)
     try:

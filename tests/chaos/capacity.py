@@ -1,6 +1,6 @@
-"""A plain account of capacity, over the inputs of one partition in the order applied.
+"""A plain account of capacity over the inputs of one partition, in the order applied.
 
-It says whether a decision took what was not free, or was about a pod that had a node already.
+It reports decisions that took room that was not free, or that were about a pod that already had a node.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ class _Taken:
 
 
 class Capacity:
-    """Who holds what in the clusters of one partition."""
+    """Reservations in the clusters of one partition."""
 
     def __init__(self, partition: int, partitions: int) -> None:
         self._stage = ClusterStage(partition, partitions)
@@ -39,9 +39,9 @@ class Capacity:
         self.fullest_percent = 0
 
     def follow(self, records: Iterable[InputRecord]) -> Iterator[str]:
-        """Account for one record after the other, and for the decisions that it causes."""
+        """Account for each record and for the decisions that it causes."""
         for record in records:
-            # One record at a time: what a decision saw is what was applied before it.
+            # One record at a time, since a decision depends on the records applied before it.
             result = self._stage.apply([record])
             if not result.dead_letters:
                 self._account(decode(record.topic, record.value))
@@ -53,7 +53,7 @@ class Capacity:
                     yield from self._decide(decision)
 
     def missing(self) -> Iterator[str]:
-        """Pods that never got a node."""
+        """Yield the pods that never got a node."""
         self.figures["pods"] = len(self._size)
         return (f"pod {uid} was never placed" for uid in self._size if uid not in self._placed)
 

@@ -22,7 +22,7 @@ _OUTCOMES = "command-outcomes"
 
 @dataclass
 class Found:
-    """What is wrong with evictions, and how much was looked at."""
+    """Problems with evictions, and how much was checked."""
 
     problems: list[list[str]] = field(default_factory=list)
     """One list a rule."""
@@ -31,7 +31,7 @@ class Found:
 
 @dataclass
 class _Facts:
-    """What one partition's topics say; of copies only the first."""
+    """The topics of one partition, without repeated records."""
 
     commands: list[EvictionCommand] = field(default_factory=list)
     statuses: list[MigrationStatus] = field(default_factory=list)
@@ -46,23 +46,23 @@ class _Facts:
 
     @property
     def done(self) -> list[CommandOutcome]:
-        """Evictions that were executed."""
+        """Return the evictions that were executed."""
         return [outcome for _, outcome in self.outcomes if outcome.result == "done"]
 
     def last(self) -> dict[str, MigrationStatus]:
-        """How each migration stands at the end."""
+        """Return the last state of each migration."""
         return {status.migration_id: status for status in self.statuses}
 
 
 def look(history: History) -> Found:
-    """Look at all partitions."""
+    """Check all partitions."""
     findings = Found()
     for partition in range(history.partitions):
         facts = _facts(history, partition)
         findings.problems += [
             list(_ids(facts)),
-            list(_executed(facts)),
-            list(_replaced(facts)),
+            list(_check_executed(facts)),
+            list(_check_replaced(facts)),
         ]
         real = [command for command in facts.commands if not command.dry_run]
         last = facts.last().values()
@@ -113,7 +113,7 @@ def _facts(history: History, partition: int) -> _Facts:
 
 
 def _ids(facts: _Facts) -> Iterator[str]:
-    """An id is of one attempt of one migration, and has one content."""
+    """An id belongs to one attempt of one migration, and has one content."""
     by_id: Counter[str] = Counter(command.command_id for command in facts.commands)
     yield from (f"command {id_} has {n} contents" for id_, n in by_id.items() if n > 1)
     by_attempt = Counter((command.migration_id, command.attempt) for command in facts.commands)
@@ -125,8 +125,8 @@ def _ids(facts: _Facts) -> Iterator[str]:
 # --- evictions ----------------------------------------------------------------------------------
 
 
-def _executed(facts: _Facts) -> Iterator[str]:
-    """What was executed was commanded, once a pod; pods that were evicted are gone, and no others."""
+def _check_executed(facts: _Facts) -> Iterator[str]:
+    """Executed evictions were commanded, once per pod; exactly the evicted pods are gone."""
     commands = {command.command_id: command for command in facts.commands}
     for outcome in facts.done:
         command = commands.get(outcome.command_id)
@@ -146,8 +146,8 @@ def _executed(facts: _Facts) -> Iterator[str]:
         yield f"pod {uid} was {how}"
 
 
-def _replaced(facts: _Facts) -> Iterator[str]:
-    """In place of every evicted pod there is another one with a node."""
+def _check_replaced(facts: _Facts) -> Iterator[str]:
+    """Every evicted pod has a replacement with a node."""
     for outcome in facts.done:
         uid = facts.replacements.get(outcome.pod.uid)
         if uid is None:

@@ -1,9 +1,9 @@
-"""The evictor and the owners of pods in a chaos run: what a cluster does about eviction commands.
+"""The evictor and the owners of pods in a chaos run.
 
-A command is carried out once per id, only before it expires, and only on the pod of its uid where the
-command says that it is. Some fail, some are refused, some of the first steps are silently dropped. What
-is evicted goes, and its owner makes another pod that asks for a node; the outcome, the end of the pod
-and the new pod come in any order, as they do from a watch.
+A command is carried out once per id, only before it expires, and only on the pod with its uid on its node.
+Some commands fail, some are refused, some of the first steps are silently dropped. The owner of an
+evicted pod creates another pod, which asks for a node. The outcome, the end of the pod and the new pod are
+reported in any order, as a watch does.
 """
 
 import heapq
@@ -23,19 +23,19 @@ from tests.chaos.plan import NODES_PER_CLUSTER, Fate, Plan
 from tests.chaos.services import UserRequest
 
 Send = Callable[[str, BaseModel], Awaitable[None]]
-#: An eviction is not begun so shortly before its command expires.
+#: An eviction does not start later than this before its command expires.
 _MARGIN_MS = 1_000
-#: Between two reports of nodes.
+#: Interval between two reports of nodes.
 _REPORTS_S = 1.0
-#: Longest time between an eviction and what follows from it.
+#: Longest time between an eviction and its effects.
 _DELAY_S = 0.4
 
 
 class Evictor:
-    """Answers the commands of all clusters."""
+    """Carries out the commands of all clusters."""
 
     def __init__(self, plan: Plan, send: Send, ask: Callable[[str, Pod], Awaitable[None]]) -> None:
-        """`ask` lets a pod ask for a node."""
+        """`ask` requests a node for a pod."""
         self._plan, self._send, self._ask = plan, send, ask
         self._answered: set[str] = set()
         self._running: dict[str, dict[str, Pod]] = {cluster: {} for cluster in plan.moving}
@@ -55,18 +55,18 @@ class Evictor:
 
     @property
     def live(self) -> int:
-        """Migrations that are under way and not dry, as far as is known here."""
+        """Running migrations that are not dry, as known from their states."""
         return sum(not status.dry_run for status in self._live.values())
 
     @property
     def idle(self) -> bool:
-        """All that follows from evictions has been sent."""
+        """Whether all effects of evictions have been sent."""
         return not self._due
 
     # --- pods -------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Services, and their first pods."""
+        """Create the services and their first pods."""
         for cluster in self._running:
             for service in range(services.SERVICES):
                 await self._send("pod-lifecycle", services.workload(cluster, service))
@@ -74,7 +74,7 @@ class Evictor:
                     await self._ask(cluster, services.pod(cluster, service, number))
 
     async def calm(self) -> None:
-        """No node is hot or drained any more."""
+        """End all hot nodes and drains."""
         self._calm = True
         for cluster in self._running:
             await self._metrics(cluster, None)
@@ -83,13 +83,13 @@ class Evictor:
         self._drained.clear()
 
     async def bound(self, cluster: str, pod: Pod) -> None:
-        """A pod of a service has been bound: it runs, and is ready."""
+        """Report that a bound pod of a service runs and is ready."""
         runs = pod.model_copy(update={"phase": "Running", "ready": True})
         self._running[cluster][pod.uid] = runs
         await self._send("pod-lifecycle", PodLifecycle(cluster=cluster, event="running", pod=runs))
 
     async def _metrics(self, cluster: str, hot: int | None) -> None:
-        """What the nodes of a cluster use, and how its budget stands."""
+        """Send the usage of the nodes of a cluster and the status of its budget."""
         pods = list(self._running[cluster].values())
         app = services.pod(cluster, 0, 0).labels["app"]
         healthy = sum(pod.labels["app"] == app for pod in pods)
@@ -101,7 +101,7 @@ class Evictor:
             await self._send("node-metrics", metric)
 
     async def work(self) -> None:
-        """Send what is due: also while no steps are taken, as nodes report whatever happens."""
+        """Send what is due, also without steps of the load, since nodes always report."""
         now_s = time.monotonic()
         if now_s >= self._reports_s:
             self._reports_s = now_s + _REPORTS_S
@@ -114,7 +114,7 @@ class Evictor:
     # --- commands ---------------------------------------------------------------------------------
 
     async def command(self, value: bytes) -> None:
-        """Do, or do not, what a command says."""
+        """Carry out a command, or fail or drop it."""
         command = decode_as(EvictionCommand, value)
         assert not isinstance(command, Refusal), f"a command that cannot be read: {value!r}"
         if command.command_id in self._answered or not self.open:
@@ -165,7 +165,7 @@ class Evictor:
         await self._send("command-outcomes", outcome)
 
     def status(self, value: bytes) -> None:
-        """A migration stands otherwise now."""
+        """Take in a new state of a migration."""
         status = decode("status", value)
         if not isinstance(status, MigrationStatus):
             return
@@ -177,7 +177,7 @@ class Evictor:
     # --- what users ask for -----------------------------------------------------------------------
 
     async def carry_out(self, request: UserRequest) -> None:
-        """Ask for it, if there is anything that it can be about."""
+        """Send a user's request if there is a suitable pod or node."""
         about: dict[str, Any] | None = None
         if request.action == "migrate":
             pods = self._running[request.cluster]

@@ -1,4 +1,4 @@
-"""Everything that Kafka holds after a run, as plain values for the judge."""
+"""All records in Kafka after a run, as plain values for the judge."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from streams.aggregate.intake import INPUT as USAGE
 from streams.stage import checkpoint, journal
 from streams.stage.records import InputRecord
 
-#: What the cluster stage says to others, in the order of its journal.
+#: Outputs of the cluster stage, in the order of its journal.
 SAID = tuple(
     topic.name
     for topic in TOPICS
@@ -21,7 +21,7 @@ SAID = tuple(
     and topic.stage == "none"
     and topic.name not in (journal.TOPIC, checkpoint.TOPIC)
 )
-#: What the cluster stage publishes.
+#: Topics that the cluster stage publishes to.
 OUTPUTS = (*SAID, "dead-letters")
 _PATIENCE_S = 60.0
 
@@ -31,7 +31,7 @@ Partition = tuple[str, int]
 
 @dataclass
 class Changed:
-    """What was done to topics while the workers ran."""
+    """Changes to topics while the workers ran."""
 
     again_at_ms: dict[str, int] = field(default_factory=dict)
     """When outputs were created again: what they held before is gone."""
@@ -43,24 +43,23 @@ class Changed:
 
 @dataclass
 class History:
-    """The records of all topics that the stages have a part in, in the order of their logs."""
+    """The records of all topics of the stages, in the order of their logs."""
 
     partitions: int
     topics: dict[Partition, list[InputRecord]] = field(default_factory=dict)
     changed: Changed = field(default_factory=Changed)
 
     def of(self, topic: str, partition: int) -> list[InputRecord]:
-        """The records of one partition."""
+        """Return the records of one partition."""
         return self.topics.get((topic, partition), [])
 
 
 def changelog(table: str) -> str:
-    """Topic of a table's rows."""
     return f"{APP_ID}-{table}-changelog"
 
 
 async def read(kafka: KafkaSettings, changed: Changed) -> History:
-    """Read all of it, up to where it ends now."""
+    """Read all topics up to their present ends."""
     tables = [changelog(table) for table in (*CLUSTER_TABLES, WINDOWS)]
     names = [USAGE, *CLUSTER_INPUTS, journal.TOPIC, *OUTPUTS, *tables]
     return History(kafka.partitions, await _read(kafka, names), changed)
@@ -99,7 +98,7 @@ async def _behind(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -
 
 
 def rows_of(records: Iterable[InputRecord]) -> dict[str, bytes]:
-    """The rows that a changelog holds in the end."""
+    """Return the last rows of a changelog."""
     rows: dict[str, bytes] = {}
     for record in records:
         key = (record.key or b"").decode()

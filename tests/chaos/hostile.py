@@ -1,8 +1,7 @@
-"""Records that should not be there: unreadable, oversized, foreign, nested without end, in the
-wrong place.
+"""Invalid records: unreadable, oversized, foreign, deeply nested, or in the wrong place.
 
-Every one of them is refused, whole, and changes nothing; the verdict holds the dead letters to
-that. Drawn from the run's generator, so that a seed sends the same ones again.
+Each record is refused as a whole and changes nothing; the verdict checks this by dead letters. A seed
+generates the same records again.
 """
 
 from collections.abc import Iterator
@@ -13,10 +12,10 @@ from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.topics.catalog import CLUSTER_INPUTS
 from schemas.topics.partitions import partition_for
 
-#: Topic, cluster, value (none: a tombstone) and partition (none: where the cluster's key belongs).
+#: Topic, cluster, value (None: a tombstone) and partition (None: that of the cluster's key).
 Hostile = tuple[str, str, bytes | None, int | None]
 
-#: All inputs but the clock, whose partition time must go on, take any of these.
+#: Sent to all inputs except the clock, whose partition time must advance.
 TOPICS = (*(topic for topic in CLUSTER_INPUTS if topic != "clock"), "node-usage")
 _VALUES: tuple[bytes | None, ...] = (
     None,
@@ -30,7 +29,7 @@ _VALUES: tuple[bytes | None, ...] = (
     b"\x00\x00\x00\x00\x01avro" + bytes(range(256)),
     b"\x1f\x8b\x08" + bytes(64),
 )
-#: More than is read, less than topics take.
+#: Larger than readers accept, smaller than topics accept.
 _OVERSIZED = b'"' + b"x" * VALUE_BYTES_MAX + b'"'
 #: One hostile record in this many is oversized.
 _OVERSIZED_EVERY = 40
@@ -39,7 +38,7 @@ _OVERSIZED_EVERY = 40
 def hostile(
     random: np.random.Generator, cluster: str, state: bytes, partitions: int
 ) -> Iterator[Hostile]:
-    """One that cannot be read, and a good one of a node (`state`) in another partition."""
+    """Yield an unreadable record, and a valid record of a node (`state`) in another partition."""
     topic = TOPICS[int(random.integers(len(TOPICS)))]
     value: bytes | None = b'{"cluster": ' + random.bytes(4).hex().encode()
     if random.random() < 0.6:
@@ -52,7 +51,7 @@ def hostile(
 
 
 def foreign_ticks(random: np.random.Generator, partitions: int) -> Iterator[Hostile]:
-    """What is no tick, and the tick of another partition, in `clock`."""
+    """Yield a record of `clock` that is no tick, and the tick of another partition."""
     partition = int(random.integers(partitions))
     other = (partition + 1) % partitions
     yield "clock", str(partition), b'{"now_ms": "soon"}', partition

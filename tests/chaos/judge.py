@@ -1,10 +1,9 @@
-"""The verdict on a run, from what Kafka holds after it and from nothing else.
+"""The verdict on a run, from the records in Kafka after it.
 
 For each partition the recorded inputs are folded, in the journal's order, through a stage that starts
-empty and never stops. What a worker that was killed again and again has written must be the same, byte
-for byte: the journal's outputs and rows, the decisions and dead letters that were published, the tables.
-`capacity` judges whether there was room for each decision, `windows` the usage samples, `evictions` the
-evictions.
+empty and never stops. The outputs of a worker that was killed repeatedly must be equal, byte for byte: the
+journal's outputs and rows, the published decisions and dead letters, and the tables. `capacity` judges
+whether there was room for each decision, `windows` the usage samples, `evictions` the evictions.
 """
 
 from collections import Counter, defaultdict, deque
@@ -34,13 +33,13 @@ from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
 Published = tuple[str, bytes, bytes]
 
 _DECISIONS = "placement-decisions"
-#: At most this many problems of one kind are reported; the others are counted.
+#: Problems of one kind that are reported; further ones are only counted.
 _REPORTED_MAX = 5
 
 
 @dataclass
 class Verdict:
-    """What is wrong, and how much was looked at."""
+    """Problems, and how much was checked."""
 
     problems: list[str] = field(default_factory=list)
     figures: Counter[str] = field(default_factory=Counter)
@@ -62,20 +61,20 @@ class _Inputs:
         self._ahead = {topic: deque(history.of(topic, partition)) for topic in CLUSTER_INPUTS}
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
-        """Records that were not given before, up to an offset that belongs to them."""
+        """Yield the next records up to an offset."""
         ahead = self._ahead[topic]
         while ahead and ahead[0].offset <= last_offset:
             yield ahead.popleft()
 
     def list_remaining(self) -> Iterator[str]:
-        """Topics of which something was not applied. The clock ends in ticks that came too late."""
+        """Topics with records that were not applied. The clock may end in ticks that came too late."""
         for topic, ahead in self._ahead.items():
             if ahead and topic != "clock":
                 yield f"{topic}: {len(ahead)} records from offset {ahead[0].offset} were not applied"
 
 
 def judge(history: History) -> Verdict:
-    """Look at everything."""
+    """Judge a run."""
     verdict = Verdict()
     _judge_journal(history, verdict)
     verdict.say(_foreign(history))
@@ -129,7 +128,7 @@ def _judge_partition(history: History, partition: int, verdict: Verdict) -> list
 def _applied(
     history: History, partition: int, entries: list[tuple[int, bytes | None]]
 ) -> Iterator[InputRecord]:
-    """All inputs in the order applied."""
+    """Yield all inputs in the order applied."""
     inputs = _Inputs(history, partition)
     reader = journal.JournalReader(journal.JournalPosition())
     for offset, value in entries:
@@ -143,7 +142,7 @@ def _applied(
 
 
 def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[str]:
-    """Differences between the changelogs and the journal's rows; they hold after a clean stop."""
+    """Yield differences between changelogs and the journal's rows, which are equal after a clean stop."""
     written: dict[str, bytes] = {}
     apply_changes(written, (RowChange(key, value) for key, value in tail.rows.items()))
     rows: dict[str, bytes] = {}
@@ -160,7 +159,7 @@ def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[st
 
 
 def _order(history: History, partition: int, outputs: list[OutputRecord]) -> Iterator[str]:
-    """Topics whose first copies are not published in the journal's order."""
+    """Yield topics whose first copies are not published in the journal's order."""
     for topic in SAID:
         first = dict.fromkeys(record.value for record in history.of(topic, partition))
         expected = [
@@ -173,7 +172,7 @@ def _order(history: History, partition: int, outputs: list[OutputRecord]) -> Ite
 
 
 def _gone(history: History, output: OutputRecord) -> bool:
-    """Whether it was published to a topic that was deleted since, or may have been."""
+    """Whether the record may have been published to a topic that was deleted later."""
     again_ms = history.changed.again_at_ms.get(output.topic)
     if again_ms is None:
         return False
@@ -185,7 +184,7 @@ def _gone(history: History, output: OutputRecord) -> bool:
 def _published(
     history: History, recorded: dict[Published, list[OutputRecord]], verdict: Verdict
 ) -> Iterator[str]:
-    """Outputs that were published and not recorded, or recorded and not published."""
+    """Yield outputs that were published or recorded, but not both."""
     published = Counter(
         (topic, record.key or b"", record.value or b"")
         for topic in (*OUTPUTS, USAGE)
@@ -214,14 +213,14 @@ def _published(
 
 
 def _of_cluster_stage(topic: str, record: InputRecord) -> bool:
-    """Whether the cluster stage has written a record: of dead letters and of samples, not all."""
+    """Whether the cluster stage wrote the record: not all dead letters are its own."""
     if topic == USAGE:
         return isinstance(decode(USAGE, record.value), CollectPolicyRecord)
     return topic != "dead-letters" or record.key not in (b"node-usage", journal.TOPIC.encode())
 
 
 def _foreign(history: History) -> Iterator[str]:
-    """Records that were put into journal and clock, and are not whole in dead letters."""
+    """Yield foreign records of journal and clock that are not whole in dead letters."""
     letters = {
         (letter.topic, letter.partition, letter.offset): letter
         for partition in range(history.partitions)

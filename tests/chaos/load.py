@@ -1,8 +1,7 @@
-"""The world around the workers in a chaos run: clusters that ask for nodes, and what binds their pods.
-What evicts them again is in `evictor`.
+"""The clusters around the workers in a chaos run: requests for nodes, and the binder. For evictions see `evictor`.
 
-It sends the steps of a plan at their times, reads every decision as it comes and answers it as a binder
-and a kubelet would: once per decision id, only before it expires, and never for a pod that is bound.
+It sends the steps of a plan at their times and reacts to every decision as a binder and a kubelet would: once
+per decision id, only before it expires, and never for a pod that is bound.
 """
 
 import asyncio
@@ -37,14 +36,14 @@ _DECISIONS = "placement-decisions"
 _COMMANDS = "eviction-commands"
 _STATUS = "status"
 _WINDOWS = changelog(WINDOWS)
-#: While this many pods have no node no further ones ask, so that the backlog of an outage is short.
+#: No further pods request a node while this many wait, which limits the backlog of an outage.
 WAITING_MAX = 200
-#: A binding is not begun so shortly before its decision expires.
+#: A binding does not start later than this before its decision expires.
 _MARGIN_MS = 1_000
 
 
 class Load:
-    """Sends, listens and answers until it is stopped."""
+    """Sends steps and reacts to decisions until it is stopped."""
 
     def __init__(self, plan: Plan, producer: Any, consumer: Any) -> None:
         self._plan = plan
@@ -68,7 +67,7 @@ class Load:
         """How far the rows say that the inputs of a partition were applied."""
 
     async def begin(self) -> None:
-        """Policies, nodes, and the first pods of services."""
+        """Send policies, nodes, and the first pods of services."""
         for cluster in self._plan.clusters:
             await self._policy(cluster, paused=False)
             for number in range(NODES_PER_CLUSTER):
@@ -76,7 +75,7 @@ class Load:
         await self.evictor.begin()
 
     async def run(self) -> None:
-        """Send the plan's steps until stopped; the step at hand is sent whole."""
+        """Send the plan's steps until stopped; a started step is completed."""
         for number, step in enumerate(self._plan.steps()):
             if self._ending:
                 return
@@ -93,7 +92,7 @@ class Load:
                 raise self._failed
 
     async def listen(self) -> None:
-        """Answer decisions, until cancelled."""
+        """React to decisions until cancelled."""
         while True:
             for partition, records in (await self._consumer.getmany(timeout_ms=50)).items():
                 for record in records:
@@ -113,17 +112,17 @@ class Load:
                         await self._answer(record.value)
 
     def _windows(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """A row of the aggregate stage: some say how far it has come."""
+        """Read the applied offset from a row of the aggregate stage."""
         if value is not None and b"/progress/" in key:
             progress = Progress.model_validate_json(value)
             self.applied.setdefault(partition, {})[USAGE] = progress.position
 
     def stop(self) -> None:
-        """No more steps: `run` ends."""
+        """Send no more steps, which ends `run`."""
         self._ending = True
 
     async def clear(self) -> None:
-        """Once `run` has ended, whose last step may pause or cordon: nothing keeps waiting pods from a node."""
+        """Remove pauses and cordons of the last step; call after `run` has ended."""
         for cluster in self._plan.clusters:
             await self._policy(cluster, paused=False)
             for number in range(NODES_PER_CLUSTER):
@@ -131,11 +130,11 @@ class Load:
         await self.evictor.calm()
 
     async def settle(self) -> bool:
-        """Let pods finish; whether all pods are bound by now and all inputs applied."""
+        """Let pods finish; return whether all pods are bound and all inputs applied."""
         await self._work()
         if self.waiting_count:
             return False
-        # From here on nothing is evicted, so that no pod asks for a node at the very end.
+        # No more evictions, so that no pod requests a node at the end.
         self.evictor.open = False
         if not self.evictor.idle:
             return False
@@ -144,16 +143,15 @@ class Load:
 
     @property
     def waiting(self) -> list[str]:
-        """Pods without a node, as far as is known here."""
+        """Pods without a node."""
         return [uid for uid in self.requested if uid not in self.bound]
 
     @property
     def waiting_count(self) -> int:
-        """How many they are."""
         return len(self.requested) - len(self.bound)
 
     async def unapplied(self) -> list[str]:
-        """Partitions of inputs of which rows do not say that all was applied; the clock never ends."""
+        """Partitions of inputs that are not fully applied according to the rows, except for the clock."""
         places = [
             TopicPartition(topic, partition)
             for topic in (USAGE, *CLUSTER_INPUTS)
@@ -283,10 +281,10 @@ class Load:
 
 
 @asynccontextmanager
-async def connected(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
-    """The load of a plan, connected."""
+async def open_load(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
+    """Connect the load of a plan."""
     options = kafka.aiokafka_options()
-    # Oversized records are sent as well.
+    # Allows oversized records.
     producer = AIOKafkaProducer(
         enable_idempotence=True, max_request_size=BATCH_BYTES_MAX, **options
     )

@@ -1,4 +1,4 @@
-"""A worker of a chaos run, and what its batch is about."""
+"""A worker of a chaos run, and the state of its batch."""
 
 import signal
 from pathlib import Path
@@ -28,15 +28,15 @@ class Member:
         crowded, or another one stood still while it took partitions over and shuts this one out."""
 
     def start(self) -> None:
-        """Start the worker; what the mark of an earlier one says is over."""
+        """Start the worker; resets the mark of its previous process."""
         self.mark.phase = Phase.IDLE
         self.worker.start()
 
     def stopped(self) -> str | None:
-        """Wait for the end of one that was asked to stop; what is wrong with it, if anything.
+        """Wait for a worker that was asked to stop, and return the problem with its exit, if any.
 
-        One that finds only then that it has lost what it held gives up instead of ending cleanly, and
-        one that was started this moment has no clean end yet.
+        A worker that discovers during the stop that it lost its partitions gives up instead of ending
+        cleanly. A worker that has just been started cannot end cleanly yet.
         """
         code = self.worker.wait()
         if code == -signal.SIGTERM and not self.worker.begun:
@@ -46,11 +46,11 @@ class Member:
         return f"ended with code {code} on SIGTERM:\n{self.worker.log()}"
 
     def check(self) -> bool:
-        """Fail if it has died; one that gave up is started again, as its supervisor does.
+        """Fail if the worker has died; restart a worker that gave up, as its supervisor does.
 
-        Answers whether it gave up.
+        Returns whether it gave up.
         """
-        # Asked once: one that ends while its log is read would be found dead, but not to have given up.
+        # Read once: a worker that ends while its log is read would look dead instead of having given up.
         if not self.worker.ended:
             return False
         if not (self.may_give_up and self.worker.gave_up):

@@ -1,7 +1,7 @@
-"""What one chaos run does, drawn from a seed: who runs, when who is ended, and what the load is.
+"""The plan of one chaos run, drawn from a seed: workers, faults and load.
 
 A plan is endless and pure: step n of a seed is always the same, however long the run takes, and so is
-the outcome of a pod's binding. Only times are the run's own.
+the outcome of a pod's binding. Only the times differ between runs.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from tests.chaos.services import Action, UserRequest, Way
 
 NODES_PER_CLUSTER = 6
 ALLOCATABLE = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-#: Between two steps of the load, in seconds.
+#: Interval between two steps of the load, in seconds.
 STEP_S = 0.05
 #: Requests of a step over all clusters: with lives of about 2.5 s half of the room is taken,
 #: and all of it after an outage.
@@ -32,25 +32,25 @@ REQUESTS_PER_STEP = 5
 #: interval, so that some minutes of samples' time, and some reports, go by in a second.
 SAMPLES_PER_STEP = 4
 SAMPLE_INTERVAL_MS = 15_000
-#: By the samples' time the first one is so old; none may come from the future.
+#: Age of the first sample. No sample may come from the future.
 SAMPLES_BEGIN_MS = 12 * 3_600_000
-#: A node stays hot for so long, in seconds, before the next one does.
+#: Seconds for which a node stays hot, before the next node becomes hot.
 HOT_S = 6.0
-#: A user asks for something each time this many steps have passed; what is drained stays so for two
-#: of these.
+#: Steps between two requests of users. A drained node stays drained for two
+#: of these intervals.
 _REQUEST_STEPS = 20
-#: Pods are left unbound, and commands unanswered, only in the first steps, so that a run ends soon after its load.
+#: Bindings and commands are dropped only in the first steps, so that a run ends soon after its load.
 SILENT_STEPS = 120
 RESERVATION_S = 12
 
-#: Room for pods is what limits here: by measured load alone a node is never full.
+#: Placement is limited by requests: by measured load alone a node is never full.
 _BY_ROOM = f"""
 reservationSeconds: {RESERVATION_S}
 maxBackoffSeconds: 2
 plugins:
   filter: [NodeUnschedulable, NodeResourcesFit]
 """
-#: Here measured load counts as well.
+#: Placement is also limited by measured load.
 _BY_LOAD = f"""
 reservationSeconds: {RESERVATION_S}
 maxBackoffSeconds: 2
@@ -69,7 +69,7 @@ CHANGES: frozenset[str] = frozenset(get_args(Change))
 
 @dataclass(frozen=True)
 class Scenario:
-    """Who runs, and who is ended how often."""
+    """The workers, and how often each fault happens."""
 
     name: str
     brokers: int
@@ -95,8 +95,6 @@ SCENARIOS = (
 
 @dataclass(frozen=True)
 class Fault:
-    """One ending."""
-
     ending: Ending | Change
     target: int
     """Which worker or broker, from 0."""
@@ -133,7 +131,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Step:
-    """What is sent at one point of the load."""
+    """The messages of one step of the load."""
 
     requests: tuple[tuple[str, Pod], ...] = ()
     """Cluster and pod."""
@@ -152,7 +150,7 @@ class Step:
 
 
 class Plan:
-    """A run that can be made again from its seed."""
+    """A run that can be repeated from its seed."""
 
     def __init__(self, seed: int, scenario: Scenario, partitions: int) -> None:
         self.seed = seed
@@ -168,7 +166,7 @@ class Plan:
         """Clusters with services whose pods leave hot nodes, and how; all that are not sampled."""
 
     def faults(self) -> list[Fault]:
-        """The endings, in order."""
+        """Return the faults in order."""
         random = np.random.default_rng([self.seed, 1])
         faults = []
         for index in random.permutation(len(self.scenario.endings)):
@@ -188,7 +186,7 @@ class Plan:
         return faults
 
     def steps(self) -> Iterator[Step]:
-        """The load, without end."""
+        """Yield the load, without end."""
         random = np.random.default_rng([self.seed, 2])
         paused: str | None = None
         count = 0
@@ -222,11 +220,11 @@ class Plan:
             count += 1
 
     def hot(self, after_s: float) -> int:
-        """Which node of a cluster is hot, so long after the begin of the load."""
+        """Return the node of a cluster that is hot at this time since the load began."""
         return int(after_s / HOT_S) % NODES_PER_CLUSTER
 
     def _request(self, count: int) -> UserRequest | None:
-        """Every sixth request drains a node, and the second one after it takes that back."""
+        """Every sixth request drains a node, and the second request after it undrains the node."""
         number, rest = divmod(count, _REQUEST_STEPS)
         if rest != _REQUEST_STEPS - 1:
             return None
@@ -250,7 +248,7 @@ class Plan:
             yield Sampled(cluster, node, number, 0 if drawn < 0.02 else 2 if drawn < 0.05 else 1)
 
     def sample(self, sampled: Sampled, now_ms: int) -> NodeUsage:
-        """The message; `now_ms` is when the run began."""
+        """Return the message; `now_ms` is the start of the run."""
         prefix = f"{sampled.cluster}/{sampled.node}/{sampled.number}"
         return NodeUsage(
             cluster=sampled.cluster,
@@ -263,31 +261,31 @@ class Plan:
         )
 
     def fate(self, uid: str, attempt: int, step: int) -> Fate:
-        """The outcome of the binding of a pod that was asked for in this step."""
+        """Return the outcome of the binding of a pod that was requested in this step."""
         drawn = self.drawn(f"{uid}/{attempt}")
         if drawn < 0.06 and step < SILENT_STEPS:
             return Fate.SILENT
         return Fate.FAILED if drawn > 0.92 else Fate.DONE
 
     def eviction(self, command_id: str, step: int) -> Fate:
-        """The outcome of an eviction command that comes in this step."""
+        """Return the outcome of an eviction command that comes in this step."""
         drawn = self.drawn(command_id)
         if drawn < 0.15 and step < SILENT_STEPS:
             return Fate.SILENT
         return Fate.REFUSED if drawn > 0.9 else Fate.FAILED if drawn > 0.8 else Fate.DONE
 
     def life_s(self, uid: str) -> float:
-        """How long a pod runs before it has finished."""
+        """Return how long a pod runs."""
         return 1.0 + 3.0 * self.drawn(f"{uid}/life")
 
     def policy(self, cluster: str) -> str:
-        """The policy document of a cluster."""
+        """Return the policy document of a cluster."""
         document = _BY_LOAD if cluster == self.clusters[0] else _BY_ROOM
         way = self.moving.get(cluster)
         return document if way is None else document + services.policy(way)
 
     def node(self, cluster: str, number: int, *, closed: bool = False) -> NodeState:
-        """What Kubernetes says of a node."""
+        """Return the state of a node."""
         return NodeState(
             cluster=cluster,
             node=f"{cluster}-n{number}",
@@ -297,8 +295,8 @@ class Plan:
         )
 
     def drawn(self, purpose: str) -> float:
-        """A number from 0 to 1 that depends on nothing but the seed and what it is for."""
-        # Not a checksum: those of neighbouring attempts differ too little for fates to be independent.
+        """Return a number from 0 to 1 that depends only on the seed and the purpose."""
+        # Checksums of neighbouring attempts differ too little for independent outcomes.
         digest = hashlib.blake2b(f"{self.seed}/{purpose}".encode(), digest_size=8).digest()
         return int.from_bytes(digest) / 2**64
 
@@ -314,7 +312,7 @@ class Plan:
 
 
 def _clusters(partitions: int) -> list[str]:
-    """One cluster a partition, and two more that share theirs."""
+    """Return one cluster per partition, and two more that share partitions."""
     by_partition: dict[int, str] = {}
     number = 0
     while len(by_partition) < partitions:

@@ -1,4 +1,4 @@
-"""One chaos run: real brokers, real workers, load, endings at the plan's points, and the verdict."""
+"""One chaos run: real brokers, real workers, load, the faults of the plan, and the verdict."""
 
 import time
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from tests.chaos.history import read
 from tests.chaos.judge import Verdict, judge
-from tests.chaos.load import connected
+from tests.chaos.load import open_load
 from tests.chaos.member import Member
 from tests.chaos.plan import Plan
 from tests.chaos.session import Ended, Say, Session
@@ -23,7 +23,7 @@ PARTITIONS = 4
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The outcome of a run."""
 
     verdict: Verdict
     ended: list[Ended] = field(default_factory=list)
@@ -33,24 +33,24 @@ class Outcome:
 
     @property
     def in_flight(self) -> int:
-        """How many endings met a batch in flight."""
+        """Number of faults during a batch."""
         return sum(ending.phase is not Phase.IDLE for ending in self.ended)
 
     @property
     def migrating(self) -> int:
-        """How many endings met migrations under way."""
+        """Number of faults during migrations."""
         return sum(ending.migrating > 0 for ending in self.ended)
 
 
 async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
-    """Make a run; everything that it leaves is below `directory`."""
+    """Do a run with all its files below `directory`."""
     began_s = time.monotonic()
     outcome = Outcome(Verdict())
     with ExitStack() as stack:
         brokers = plan.scenario.brokers
         server = stack.enter_context(KafkaServer(directory / "kafka", brokers=brokers))
         for number in range(1, brokers + 1):
-            stack.callback(server.kill_broker, number)  # to stop cleanly takes seconds each
+            stack.callback(server.kill_broker, number)  # a clean stop of each takes seconds
         kafka = server.settings.model_copy(
             update={"partitions": PARTITIONS, "replication_factor": min(brokers, 3)}
         )
@@ -59,7 +59,7 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
             Member(kafka, directory / f"worker-{number}", plan.scenario)
             for number in range(plan.scenario.workers)
         ]
-        async with connected(plan, kafka) as load:
+        async with open_load(plan, kafka) as load:
             await load.begin()
             for member in members:
                 stack.enter_context(member.worker)

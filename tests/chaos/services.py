@@ -1,8 +1,8 @@
-"""What moves in a chaos run: pods that their owners replace, and clusters that evict them from hot nodes.
+"""Services of a chaos run: pods that their owners replace, and clusters that evict them from hot nodes.
 
-Services' pods run until they are evicted. One node of their cluster after the other becomes hot, because
-its own part and the services' pods on it use much; rounds come every second and limits are high, so that
-pods leave all the time. In one such cluster room is reserved before a pod is evicted, in one it is not,
+Pods of services run until they are evicted. One node of their cluster after the other becomes hot, because
+its system usage and the pods of services on it use much. Rounds come every second and limits are high, so
+that pods are evicted all the time. One such cluster reserves room before a pod is evicted, one does not,
 and one only observes. Everything here is a function of its arguments.
 """
 
@@ -16,16 +16,16 @@ from schemas.messages.objects import DisruptionBudget, WorkloadState
 from schemas.messages.pods import Container, OwnerReference, Pod, PodSelector
 
 SERVICES = 4
-#: Pods of each service.
+#: Number of pods of each service.
 REPLICAS = 8
-#: By the disruption budget of service 0 this many of its pods must run.
+#: Minimum of running pods in the disruption budget of service 0.
 HEALTHY_MIN = 6
 NAMESPACE = "services"
-#: So little that a node which others have filled mostly has room for it, and so for what is to move there.
+#: Small enough to fit on most nodes that other pods have filled.
 REQUESTS = {"cpu": "50m", "memory": "64Mi"}
-#: Annotation of a pod that an owner made: uid of the evicted pod in whose place it comes.
+#: Annotation of a replacement: uid of the evicted pod.
 REPLACES = "chaos/replaces"
-#: A migration ends after that long, whatever the outcome of its command.
+#: Timeout of a migration, whatever the outcome of its command.
 TTL_S = 15
 
 _HOT_SYSTEM_MILLICORES, _HOT_POD_MILLICORES = 9_000, 1_500
@@ -63,7 +63,7 @@ Way = Literal["observe"] | Mode
 
 @dataclass(frozen=True)
 class UserRequest:
-    """What a user asks for; the pod or node is drawn among those that there are then."""
+    """A user's request; its pod or node is drawn when it is sent."""
 
     cluster: str
     action: Action
@@ -74,14 +74,14 @@ class UserRequest:
 
 
 def policy(way: Way) -> str:
-    """What the policy of a cluster says of moves."""
+    """Return the section of a cluster's policy about evictions."""
     enforced = way != "observe"
     job_mode = way if enforced else "ReservationFirst"
     return _POLICY.format(mode="enforce" if enforced else "observe", job_mode=job_mode)
 
 
 def workload(cluster: str, service: int) -> WorkloadState:
-    """How many pods a service wants."""
+    """Return the workload of a service."""
     name = _name(cluster, service)
     return WorkloadState(
         cluster=cluster,
@@ -94,7 +94,7 @@ def workload(cluster: str, service: int) -> WorkloadState:
 
 
 def budget(cluster: str, healthy: int) -> DisruptionBudget:
-    """The budget of service 0 while this many of its pods run."""
+    """Return the budget of service 0 while this many of its pods run."""
     return DisruptionBudget(
         cluster=cluster,
         namespace=NAMESPACE,
@@ -108,7 +108,7 @@ def budget(cluster: str, healthy: int) -> DisruptionBudget:
 
 
 def pod(cluster: str, service: int, number: int) -> Pod:
-    """The first pods of a service have the numbers below `REPLICAS`."""
+    """Return a pod of a service; the first pods have the numbers below `REPLICAS`."""
     owner = _name(cluster, service)
     name = f"{owner}-{number}"
     return Pod(
@@ -122,7 +122,7 @@ def pod(cluster: str, service: int, number: int) -> Pod:
 
 
 def replacement(evicted: Pod) -> Pod:
-    """What the owner of an evicted pod makes in its place; of a pod of any number it is the same."""
+    """Return the replacement of an evicted pod; equal arguments give the same pod."""
     owner, number = evicted.name.rsplit("-", 1)
     name = f"{owner}-{int(number) + REPLICAS}"
     return evicted.model_copy(
@@ -138,7 +138,7 @@ def replacement(evicted: Pod) -> Pod:
 
 
 def metric(cluster: str, node: str, pods: Iterable[Pod], now_ms: int, *, hot: bool) -> NodeMetric:
-    """What a node uses with these pods of services on it."""
+    """Return the usage of a node with these pods of services."""
     system = _HOT_SYSTEM_MILLICORES if hot else _CALM_SYSTEM_MILLICORES
     usage = {"cpu": _HOT_POD_MILLICORES if hot else _CALM_POD_MILLICORES, "memory": 2**28}
     metrics = tuple(

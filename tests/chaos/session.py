@@ -1,4 +1,4 @@
-"""The part of a chaos run in which brokers and workers are up: load, endings at the plan's points, a clean stop."""
+"""The part of a chaos run with running brokers and workers: load, faults, and a clean stop."""
 
 import asyncio
 import resource
@@ -14,19 +14,19 @@ from tests.chaos.plan import CHANGES, Change, Fault, Plan
 from tests.chaos.surroundings import Surroundings
 from tests.chaos.watched import Phase
 
-#: Longest wait for decisions after an ending, and for all pods to have a node at the end.
+#: Longest wait for decisions after a fault, and for all pods to have a node at the end.
 _PATIENCE_S = 240.0
-#: This many pods fill the nodes, though some of them end meanwhile.
+#: Pods that fill the nodes, though some of them end in the meantime.
 _ASKED_MIN = 700
-#: Longest wait for a batch to be in flight; then the ending comes anyway.
+#: Longest wait for a batch in flight; then the fault happens anyway.
 _AIM_S = 10.0
-#: A decision that comes so much later than something was made after it.
+#: A decision that comes this much later than an event was made after the event.
 _ON_ITS_WAY_S = 0.5
-#: How long a worker stands still: its session of 6 s is over then.
+#: How long a worker is suspended: longer than its session of 6 s.
 _STALL_S = 9.0
-#: A broker whose disk is full gives up within this; otherwise it is killed.
+#: A broker with a full disk that runs longer than this is killed.
 _GIVES_UP_S = 30.0
-#: Endings that meet a worker with a batch in its hands.
+#: Faults that wait for a batch in flight.
 _KILLS = frozenset({"kill -9", "kill -9 twice"})
 
 Say = Callable[[str], None]
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Ended:
-    """What an ending met."""
+    """The state of a worker when a fault happened."""
 
     ending: str
     phase: Phase
@@ -46,7 +46,7 @@ class Ended:
 
 
 class Session:
-    """The part of a run in which brokers and workers are up."""
+    """The part of a run with running brokers and workers."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Session:
         self.load_ended_s = 0.0
 
     async def go(self) -> list[str]:
-        """Load, endings, the end of the load, a clean stop; answers with what went wrong."""
+        """Run load and faults, end the load, stop cleanly; return the problems."""
         tasks = [asyncio.create_task(self._load.run()), asyncio.create_task(self._load.listen())]
         try:
             await self._decides_everywhere(tasks)
@@ -89,7 +89,7 @@ class Session:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _change(self, change: Change, tasks: list[asyncio.Task[None]]) -> None:
-        """Change topics or clock, see it noticed and set it right, and wait until decisions come again."""
+        """Change topics or clock, wait for the notice, apply the remedy, and wait for decisions."""
         began_s = time.monotonic()
         seen_s = await self._surroundings.change(change)
         back_s = await self._decides_everywhere(tasks) - began_s
@@ -98,7 +98,7 @@ class Session:
         )
 
     async def _end(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> None:
-        """End a worker or a broker, wait until decisions come from every partition, and let it come back."""
+        """End a worker or broker, wait for decisions from every partition, and start it again."""
         of_broker = fault.ending in ("broker", "disk full")
         if self._plan.scenario.workers > 1 and not of_broker:
             fault = replace(fault, target=await self._busy(fault.target))
@@ -127,13 +127,13 @@ class Session:
         )
 
     async def _bring_back(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> float:
-        """Answers with the time at which all partitions were decided for again."""
+        """Return the time at which all partitions have decisions again."""
         if fault.ending == "broker" and self._plan.scenario.brokers == 1:
             await asyncio.sleep(fault.away_s)
             await asyncio.to_thread(self._server.start_broker, fault.target + 1)
             return await self._decides_everywhere(tasks)
         if fault.ending == "broker":
-            # The others must do without it.
+            # The other workers must continue without it.
             back_s = await self._decides_everywhere(tasks)
             await asyncio.to_thread(self._server.start_broker, fault.target + 1)
             return back_s
@@ -145,7 +145,7 @@ class Session:
         member = self._members[fault.target]
         worker = member.worker
         if fault.ending == "stall":
-            # The others have its partitions before it goes on as if nothing had been.
+            # The others take over its partitions before it continues.
             await asyncio.sleep(_STALL_S)
             back_s = await self._decides_everywhere(tasks)
             worker.resume()
@@ -171,7 +171,7 @@ class Session:
         return await self._decides_everywhere(tasks)
 
     async def _gave_up(self, broker: int) -> None:
-        """Wait until a broker that cannot write has ended; kill it if it goes on."""
+        """Wait until a broker that cannot write has ended; kill it if it does not end."""
         deadline_s = time.monotonic() + _GIVES_UP_S
         while self._server.pid(broker) is not None:
             if time.monotonic() > deadline_s:
@@ -181,7 +181,7 @@ class Session:
             await asyncio.sleep(0.1)
 
     async def _busy(self, otherwise: int) -> int:
-        """A worker that has something to do, this one first: one that came back may own nothing yet."""
+        """Return a worker with a batch, preferably this one: a restarted worker may have no partition yet."""
         deadline_s = time.monotonic() + _AIM_S
         order = sorted(enumerate(self._members), key=lambda item: item[0] != otherwise)
         while time.monotonic() < deadline_s:
@@ -192,9 +192,9 @@ class Session:
         return otherwise
 
     async def _aim(self, fault: Fault, members: list[Member]) -> None:
-        """Wait until a batch is in flight, and still is a little later; in the end, whether or not.
+        """Wait until a batch stays in flight for a moment, or until the time is over.
 
-        A worker that is to be killed stands still from then on: this process may be made to wait, too.
+        Suspends a worker that is to be killed, since this process may be delayed, too.
         """
         deadline_s = time.monotonic() + _AIM_S
         while time.monotonic() < deadline_s:
@@ -210,7 +210,7 @@ class Session:
             await asyncio.sleep(0)
 
     async def _decides_everywhere(self, tasks: list[asyncio.Task[None]]) -> float:
-        """Wait until a decision has come from every partition that was made from now on; when that was."""
+        """Wait until every partition has a decision made from now on; return the time."""
         since_s = time.monotonic() + _ON_ITS_WAY_S
         deadline_s = time.monotonic() + _PATIENCE_S
         while (
@@ -224,8 +224,9 @@ class Session:
         return time.monotonic()
 
     async def _goes_deep(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Let the load go on until a pod was evicted and pods fill the nodes: on a slow machine the
-        endings may come before."""
+        """Continue the load until a pod was evicted and pods fill the nodes, which a slow machine
+        reaches late.
+        """
         deadline_s = time.monotonic() + _PATIENCE_S
         load = self._load
         while not load.evictor.executed or len(load.requested) < _ASKED_MIN:
@@ -249,11 +250,11 @@ class Session:
         return []
 
     def _stop(self) -> list[str]:
-        """Stop all workers at once, cleanly."""
+        """Stop all workers cleanly at once."""
         stopping: dict[int, Member] = {}
         for number, member in enumerate(self._members):
             if member.check():
-                # Started again this moment: a process that begins has no clean end yet.
+                # A process that has just started has no clean end yet.
                 member.worker.kill()
             else:
                 member.worker.ask_to_stop()
@@ -276,9 +277,9 @@ def _in_flight(members: list[Member]) -> bool:
 
 
 def _fill_disk(pid: int | None) -> None:
-    """From now on the process can write to no file: each write fails, as on a disk without room.
+    """Let each write of the process to a file fail, as on a full disk.
 
-    A disk of its own would have to be mounted, which few machines allow that run tests.
+    Mounting a small disk needs rights that most test machines do not give.
     """
     assert pid is not None, "the broker does not run"
     _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)

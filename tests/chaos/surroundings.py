@@ -1,4 +1,4 @@
-"""What is done to topics and clock under running workers: each fault, its notice, and the operator's remedy.
+"""Faults of topics and clock under running workers: the fault, its notice, and the operator's remedy.
 
 The notice must come within `SEEN_WITHIN_S`.
 """
@@ -23,11 +23,11 @@ from tests.chaos.plan import Change
 from tests.conftest import delete_topic
 from tests.streams.noticing import SEEN_WITHIN_S, metric, problems
 
-#: Which topic is meant by a fault.
+#: Topic of each fault.
 _TOPICS: dict[Change, str] = {"output gone": "status", "dead letters gone": "dead-letters"}
 _YEAR_MS = 365 * 86_400_000
 _FOREIGN = (b"not ours", b'{"partition":7}', b'{"schema_version":2}\n')
-#: Longest wait until all is well after the remedy, in seconds.
+#: Longest wait until all workers are ready after the remedy, in seconds.
 _WELL_WITHIN_S = 60.0
 
 
@@ -41,7 +41,7 @@ class Surroundings:
         """What the verdict must know of."""
 
     async def change(self, change: Change) -> float:
-        """Do it, see it noticed, and set it right; answers with the seconds until it was noticed."""
+        """Cause the fault, wait for its notice, apply the remedy; return the seconds until the notice."""
         match change:
             case "output gone" | "dead letters gone":
                 return await self._lose(_TOPICS[change])
@@ -72,7 +72,7 @@ class Surroundings:
         return seen_s
 
     async def _create(self) -> None:
-        # A broker may still be at deleting it.
+        # A broker may still be deleting the topic.
         await asyncio.to_thread(create_topics, self._connection, expected_topics(self._kafka))
 
     # --- journal and clock ------------------------------------------------------------------------

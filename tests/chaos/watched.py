@@ -1,8 +1,8 @@
 """`loadstream worker` that shows from outside whether a batch is in flight.
 
-Run as `python -m tests.chaos.watched FILE`: the worker as it is, but every batch that goes through the
-journal is marked in the first byte of a file that is mapped into memory. The byte stays as it was at the
-instant of a kill -9, so what a kill met is read and not guessed.
+Run as `python -m tests.chaos.watched FILE`. Every batch that goes through the journal is marked in the first
+byte of a file that is mapped into memory. The byte survives a kill -9 and shows the phase of the batch
+at that instant.
 """
 
 import mmap
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class Phase(IntEnum):
-    """Where a worker's batch is."""
+    """The phase of a worker's batch."""
 
     IDLE = 0
     """No batch is applied that is not durable and published."""
@@ -25,7 +25,7 @@ class Phase(IntEnum):
 
 
 class Mark:
-    """The byte in the file; written by a worker, read by the run that ends it."""
+    """The byte in the file, written by a worker and read by the run that ends the worker."""
 
     def __init__(self, file: Path) -> None:
         if not file.exists():
@@ -35,7 +35,6 @@ class Mark:
 
     @property
     def phase(self) -> Phase:
-        """Where the batch is."""
         return Phase(self._byte[0])
 
     @phase.setter
@@ -44,7 +43,7 @@ class Mark:
 
 
 def main(file: Path) -> None:
-    """Run the worker with its journal watched."""
+    """Run the worker with a watched journal."""
     from loadstream.__main__ import main as loadstream
     from streams import app
     from streams.stage.journal import JournalPosition
@@ -63,7 +62,7 @@ def main(file: Path) -> None:
                 return await super().append(batches)
             finally:
                 self.journaling -= bool(batches)
-                # Until its outputs are published it stays in flight.
+                # The batch stays in flight until its outputs are published.
                 self.committing += bool(batches)
                 self.show()
 

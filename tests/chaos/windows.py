@@ -1,8 +1,8 @@
-"""The verdict on the aggregate stage: what folding the recorded samples once, without a stop, gives.
+"""The verdict on the aggregate stage, compared with a fold of the recorded samples without a stop.
 
-What workers have published must be that fold's outputs, nothing more and nothing less; copies are allowed,
-and first copies are in the order of their nodes' samples. The table's rows depend on batches and restarts, so they are
-judged by what they mean: a stage that is restored from them goes on as the fold does.
+The published outputs must be exactly those of the fold. Copies are allowed, and first copies are in the order of
+their nodes' samples. The rows of the table depend on batches and restarts, so they are judged by their effect:
+a stage that is restored from them continues like the fold.
 """
 
 from collections import Counter, defaultdict
@@ -26,13 +26,13 @@ Published = tuple[str, bytes]
 """Key and value."""
 
 _LETTERS = "dead-letters"
-#: A sample that is so much later than a node's newest causes a report.
+#: A sample this much later than the newest sample of its node causes a report.
 _REPORT_MS = 60_000
 
 
 @dataclass
 class Windows:
-    """What was found."""
+    """Problems with windows, and how much was checked."""
 
     outputs: list[str] = field(default_factory=list)
     """Differences between what was published and what the samples give."""
@@ -42,7 +42,7 @@ class Windows:
 
 
 def look(history: History) -> Windows:
-    """Look at all partitions."""
+    """Check all partitions."""
     windows = Windows()
     expected: list[OutputRecord] = []
     nodes: set[str] = set()
@@ -62,7 +62,7 @@ def look(history: History) -> Windows:
     windows.figures["metrics published again"] = len(published) - len(set(published))
     windows.outputs += _differences(OUTPUT, metrics, published)
     published_letters = list(_letters(history))
-    if _LETTERS in history.changed.again_at_ms:  # which of them are gone is not known
+    if _LETTERS in history.changed.again_at_ms:  # it is not known which letters are gone
         letters = [letter for letter in letters if (letter.key, letter.value) in published_letters]
     windows.outputs += _differences(_LETTERS, letters, published_letters)
     windows.outputs += _order(metrics, published)
@@ -75,7 +75,7 @@ def _stage(history: History, partition: int, rows: dict[str, bytes]) -> Aggregat
 
 
 def _metrics(history: History, nodes: set[str]) -> Iterator[Published]:
-    """Metrics of nodes that have samples; the load itself sends those of others."""
+    """Yield metrics of nodes with samples; the load itself sends those of other nodes."""
     for partition in range(history.partitions):
         for record in history.of(OUTPUT, partition):
             metric = decode_as(NodeMetric, record.value)
@@ -102,7 +102,7 @@ def _differences(
 
 
 def _order(metrics: list[OutputRecord], published: list[Published]) -> Iterator[str]:
-    """Nodes whose metrics' first copies are not in the order of their samples."""
+    """Yield nodes whose first copies are not in the order of their samples."""
     expected_values: dict[str, list[bytes]] = defaultdict(list)
     published_values: dict[str, list[bytes]] = defaultdict(list)
     for value in (metric.value for metric in metrics):
@@ -121,9 +121,9 @@ def _node(value: bytes) -> str:
 
 
 def _rows(history: History, partition: int, fold: AggregateStage) -> Iterator[str]:
-    """Where a stage that starts from the rows is not where the fold is, or would not go on as it."""
+    """Yield differences between the fold and a stage that is restored from the rows."""
     rows = rows_of(history.of(changelog(WINDOWS), partition))
-    rows.pop(row_key(partition, "", "topics"), None)  # the worker's own
+    rows.pop(row_key(partition, "", "topics"), None)  # of the worker
     try:
         restored = _stage(history, partition, rows)
     except DamagedTable as error:
@@ -151,7 +151,7 @@ def _rows(history: History, partition: int, fold: AggregateStage) -> Iterator[st
 
 
 def _probes(partition: int, fold: AggregateStage) -> list[InputRecord]:
-    """For each node a sample that causes a report over all that its windows hold."""
+    """Return for each node a sample that causes a report over all that its windows hold."""
     position = fold.positions.get(INPUT, -1)
     probes = []
     for number, (key, node) in enumerate(sorted(fold.state.nodes.items()), start=1):

@@ -1,4 +1,4 @@
-"""The chart with each file of values: what it names is there, and who is given what."""
+"""The chart with each file of values: references exist, and processes have only what they need."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _DUTIES = ("watch", "collect", "bind", "evict")
 
 
 def _containers(values: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Containers that run loadstream, each with its pod."""
+    """Yield containers that run loadstream, each with its pod."""
     for _, pod in pods(render(values)):
         (container,) = pod["spec"]["containers"]
         if container["name"] != "kafka":
@@ -41,7 +41,7 @@ def test_helm_finds_no_fault(values: Path) -> None:
 
 
 @_each_values
-def test_each_command_is_one_of_loadstream_with_the_options_that_it_has(values: Path) -> None:
+def test_each_command_and_its_options_exist(values: Path) -> None:
     for container, _ in _containers(values):
         command, words = get_command(app), list(container["args"])
         while hasattr(command, "commands"):
@@ -65,7 +65,7 @@ def test_each_variable_is_a_setting(values: Path) -> None:
 
 
 @_each_values
-def test_a_process_may_do_nothing_on_its_node(values: Path) -> None:
+def test_a_process_has_no_privileges_on_its_node(values: Path) -> None:
     for container, pod in _containers(values):
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True
@@ -84,7 +84,7 @@ def test_a_process_may_do_nothing_on_its_node(values: Path) -> None:
 
 
 @_each_values
-def test_only_processes_that_ask_the_own_cluster_have_a_token(values: Path) -> None:
+def test_only_processes_that_use_the_api_server_of_their_cluster_have_a_token(values: Path) -> None:
     accounts = {e["metadata"]["name"] for e in render(values) if e["kind"] == "ServiceAccount"}
     used = set()
     for container, pod in _containers(values):
@@ -98,7 +98,7 @@ def test_only_processes_that_ask_the_own_cluster_have_a_token(values: Path) -> N
 
 
 @_each_values
-def test_probes_ask_where_the_process_answers(values: Path) -> None:
+def test_probes_use_the_port_of_the_process(values: Path) -> None:
     for container, pod in _containers(values):
         if "ports" not in container:
             assert pod["spec"]["restartPolicy"] == "OnFailure", "only a Job answers nobody"
@@ -117,7 +117,7 @@ def test_probes_ask_where_the_process_answers(values: Path) -> None:
         assert annotations.get("prometheus.io/port") == scraped
 
 
-def test_processes_that_stand_by_are_kept_apart_and_not_drained_together() -> None:
+def test_standbys_are_on_other_nodes_and_have_a_disruption_budget() -> None:
     objects = render(_PRODUCTION)
     for duty in _DUTIES:
         deployment = find(objects, "Deployment", f"loadstream-{duty}-blue")
@@ -131,7 +131,7 @@ def test_processes_that_stand_by_are_kept_apart_and_not_drained_together() -> No
         assert budget["spec"]["maxUnavailable"] == 1
 
 
-def test_a_cluster_gets_the_processes_that_are_asked_for() -> None:
+def test_a_cluster_has_the_configured_processes() -> None:
     names = {name for name, _ in pods(render(_FLEET))}
     assert names == {
         "loadstream-worker",
@@ -142,7 +142,7 @@ def test_a_cluster_gets_the_processes_that_are_asked_for() -> None:
     }  # fmt: skip
 
 
-def test_without_more_words_nothing_is_bound_or_evicted() -> None:
+def test_nothing_is_bound_or_evicted_by_default() -> None:
     names = {container["name"] for container, _ in _containers(_TRIAL)}
     assert names == {"topics", "worker", "watch", "collect"}
     rights = {e["metadata"]["name"] for e in render(_TRIAL) if e["kind"] == "ClusterRole"}
@@ -158,7 +158,7 @@ def test_another_cluster_is_reached_by_its_kubeconfig() -> None:
     assert "emptyDir" in mounts["/tmp"], "certificates inside of a kubeconfig are written to files"  # noqa: S108
 
 
-def test_an_evictor_of_some_namespaces_cordons_no_nodes_since_these_belong_to_none() -> None:
+def test_an_evictor_of_some_namespaces_cordons_no_nodes() -> None:
     for values, cordons in ((_PRODUCTION, False), (_FLEET, True)):
         deployment = find(render(values), "Deployment", "loadstream-evict-blue")
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -166,7 +166,7 @@ def test_an_evictor_of_some_namespaces_cordons_no_nodes_since_these_belong_to_no
 
 
 def test_the_rights_of_another_cluster_can_be_rendered_for_it() -> None:
-    """As docs/how-to/install.md does it: as if that cluster were the own one."""
+    """As in docs/how-to/install.md."""
     other = "clusters.blue.kubeconfigSecret=blue,clusters.green.kubeconfigSecret="
     accounts = {
         item["metadata"]["name"]
@@ -176,7 +176,7 @@ def test_the_rights_of_another_cluster_can_be_rendered_for_it() -> None:
     assert accounts == {"loadstream-watch", "loadstream-collect", "loadstream-evict"}
 
 
-def test_kafka_is_reached_with_the_identity_of_each_process_and_passwords_are_files() -> None:
+def test_each_process_has_its_kafka_identity_and_passwords_are_files() -> None:
     identities = {}
     for container, pod in _containers(_PRODUCTION):
         environment = _environment(container)
@@ -196,7 +196,7 @@ def test_kafka_is_reached_with_the_identity_of_each_process_and_passwords_are_fi
     assert identities.keys() == {"topics", "policies", *_DUTIES, "agent"}
 
 
-def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
+def test_a_changed_policy_changes_only_its_job_and_its_config_map() -> None:
     before = render(_PRODUCTION)
     after = render(_PRODUCTION, "--set", "clusters.blue.policy=mode: observe")
     changed = [item for item in after if item not in before]
@@ -213,7 +213,7 @@ def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
     assert {"name": "policy", "configMap": {"name": config["metadata"]["name"]}} in spec["volumes"]
 
 
-def test_links_of_alerts_lead_to_the_documents_of_the_values() -> None:
+def test_links_of_alerts_use_the_url_of_the_values() -> None:
     groups = find(render(_PRODUCTION), "PrometheusRule", "loadstream")["spec"]["groups"]
     alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
     assert alerts
@@ -222,7 +222,7 @@ def test_links_of_alerts_lead_to_the_documents_of_the_values() -> None:
         assert alert["annotations"]["runbook_url"] == link
 
 
-def test_sources_are_sources_and_are_read_where_they_are_mounted() -> None:
+def test_sources_are_valid_and_read_from_their_mount() -> None:
     objects = render(_PRODUCTION)
     text = find(objects, "ConfigMap", "loadstream-sources-blue")["data"]["sources.yaml"]
     assert read_sources(text, list_settings_classes(), "sources.yaml")
@@ -232,7 +232,7 @@ def test_sources_are_sources_and_are_read_where_they_are_mounted() -> None:
     assert f"--sources={mount['mountPath']}/sources.yaml" in container["args"]
 
 
-def test_the_agent_reads_the_node_s_files_where_they_are_mounted() -> None:
+def test_the_agent_reads_the_files_of_the_node_from_their_mounts() -> None:
     spec = find(render(_PRODUCTION), "DaemonSet", "loadstream-agent")["spec"]["template"]["spec"]
     (agent,) = spec["containers"]
     options = dict(argument.removeprefix("--").split("=", 1) for argument in agent["args"][1:])
@@ -246,7 +246,7 @@ def test_the_agent_reads_the_node_s_files_where_they_are_mounted() -> None:
     assert read == {"proc": "/proc", "cgroup": "/sys/fs/cgroup", "pod-logs": "/var/log/pods"}
 
 
-def test_the_network_lets_metrics_in_and_only_what_is_needed_out() -> None:
+def test_network_policies_allow_metrics_in_and_only_needed_connections_out() -> None:
     policies = {
         item["metadata"]["name"]: item["spec"]
         for item in render(_PRODUCTION)
@@ -257,13 +257,13 @@ def test_the_network_lets_metrics_in_and_only_what_is_needed_out() -> None:
     assert entry["ports"] == [{"port": "metrics"}]
     assert "monitoring" in str(entry["from"])
 
-    def opened(name: str) -> set[int]:
+    def list_ports(name: str) -> set[int]:
         (rule,) = policies[name]["egress"]
         return {port["port"] for port in rule["ports"]}
 
-    assert opened("loadstream") == {53, 5353, 9094, 9095}
-    assert opened("loadstream-clusters") == {443, 6443}
-    assert opened("loadstream-sources") == {10250}
+    assert list_ports("loadstream") == {53, 5353, 9094, 9095}
+    assert list_ports("loadstream-clusters") == {443, 6443}
+    assert list_ports("loadstream-sources") == {10250}
 
 
 @pytest.mark.parametrize(
@@ -280,6 +280,6 @@ def test_the_network_lets_metrics_in_and_only_what_is_needed_out() -> None:
         ),
     ],
 )
-def test_values_that_cannot_work_are_refused(arguments: tuple[str, ...], message: str) -> None:
+def test_invalid_values_are_refused(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(HelmFailed, match=re.escape(message)):
         render(_TRIAL, *arguments)

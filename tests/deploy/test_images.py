@@ -1,4 +1,4 @@
-"""The image and the composition, as far as they can be judged without an engine that runs them."""
+"""The image and the composition, checked without a container engine."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 
 
 def _instructions() -> list[tuple[str, str]]:
-    """Instructions of the Dockerfile and their arguments, continued lines joined."""
+    """Return instructions of the Dockerfile with their arguments, with continued lines joined."""
     text = (ROOT / "deploy/Dockerfile").read_text()
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
@@ -45,7 +45,7 @@ def _known_variables() -> set[str]:
     }
 
 
-def test_everything_that_is_copied_is_in_the_build_context() -> None:
+def test_all_copied_files_are_in_the_build_context() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert "*" in ignored
     for arguments in _arguments("COPY"):
@@ -66,7 +66,7 @@ def test_settings_of_the_image_and_the_services_exist() -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_has_a_pinned_image_and_files_that_are_there(name: str) -> None:
+def test_a_service_has_a_pinned_image_and_existing_files(name: str) -> None:
     service = SERVICES[name]
     assert re.search(r":(v?\d+\.\d+\.\d+|local)$", service["image"])
     for volume in service.get("volumes", []):
@@ -83,7 +83,7 @@ def test_a_service_has_a_pinned_image_and_files_that_are_there(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", [n for n, s in SERVICES.items() if "build" in s])
-def test_a_service_of_ours_runs_a_command_that_there_is_and_without_privileges(name: str) -> None:
+def test_a_loadstream_service_runs_an_existing_command_without_privileges(name: str) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -91,7 +91,7 @@ def test_a_service_of_ours_runs_a_command_that_there_is_and_without_privileges(n
     assert command[0] in get_command(app).commands  # type: ignore[attr-defined]  # it is a group
     result = CliRunner().invoke(app, [*[w for w in command if w.isalpha()], "--help"], color=False)
     assert result.exit_code == 0
-    # A terminal as narrow as the help was printed for may break an option's name.
+    # A narrow terminal may break an option's name.
     for option in (word for word in command if word.startswith("--")):
         assert option in re.sub(r"\s", "", result.output)
 

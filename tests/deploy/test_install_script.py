@@ -1,4 +1,4 @@
-"""What the image is made of, installed without an engine: the same script, into an empty folder."""
+"""The install script of the image, run into an empty folder without a container engine."""
 
 import os
 import subprocess
@@ -19,9 +19,7 @@ _READY_S = 120
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_what_the_script_installs_is_a_worker_that_is_healthy_and_ready(
-    embedded: RunningBroker, tmp_path: Path
-) -> None:
+def test_the_installed_worker_is_healthy_and_ready(embedded: RunningBroker, tmp_path: Path) -> None:
     folder, port = tmp_path / "loadstream", find_free_port(set())
     subprocess.run(  # noqa: S603 - our own script
         ["sh", _ROOT / "deploy/install.sh", folder],  # noqa: S607

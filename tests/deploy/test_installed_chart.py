@@ -1,4 +1,4 @@
-"""The chart on a real API server: every object is accepted, and each process has its rights and no more."""
+"""The chart on a real API server: objects are accepted, and each process has exactly its rights."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -15,7 +15,7 @@ from simulation.control_plane.users import RIGHTS_MAX_S, write_kubeconfig
 from tests.deploy.helm.chart import NAMESPACE, VALUES, crd, render
 
 _PRODUCTION = VALUES[1]
-#: Of the chart whose rights are really created: the roles of the release `loadstream` are the fixture's.
+#: Release whose rights are created. The fixture creates the roles of the release `loadstream`.
 _RELEASE = "installed"
 _DUTIES = ("watch", "collect", "bind", "evict")
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -23,7 +23,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _GONE_S = 60
 _Right = tuple[str, str, str]
 
-#: What each duty needs: (verb, resource.group, namespace).
+#: Rights that each duty needs: (verb, resource.group, namespace).
 _NEEDED: dict[str, tuple[_Right, ...]] = {
     "watch": (
         *(
@@ -50,7 +50,7 @@ _NEEDED: dict[str, tuple[_Right, ...]] = {
     ),
 }  # fmt: skip
 
-#: What nobody may do, and what a duty may not do although another one may.
+#: Rights that no duty has, and rights that only another duty has.
 _REFUSED_TO_ALL: tuple[_Right, ...] = (
     ("get", "secrets", NAMESPACE), ("list", "secrets", ""), ("create", "pods", NAMESPACE), ("create", "pods/exec", "shop"),
     ("get", "pods/log", "shop"), ("create", "serviceaccounts/token", NAMESPACE), ("update", "nodes", ""),
@@ -73,14 +73,14 @@ _REFUSED: dict[str, tuple[_Right, ...]] = {
     ),
     "evict": (
         ("create", "pods/binding", "shop"), ("list", "pods", "shop"), ("get", "nodes", ""),
-        # It may evict in the namespaces of the values only.
+        # It may evict only in the namespaces of the values.
         ("create", "pods/eviction", "default"), ("delete", "pods", NAMESPACE), ("get", "pods", "default"),
     ),
 }  # fmt: skip
 
 
 class Installation:
-    """The API server, asked by its administrator."""
+    """The API server, used by its administrator."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
@@ -97,7 +97,6 @@ class Installation:
         return answer.status, answer.body
 
     async def delete(self, document: dict[str, Any]) -> None:
-        """Delete an object."""
         await self.server.send(
             "DELETE", f"{await self._collection(document)}/{document['metadata']['name']}"
         )
@@ -166,7 +165,7 @@ async def _wait_until_served(server: ApiServer, definition: dict[str, Any]) -> N
 
 
 @pytest.mark.control_plane
-async def test_each_process_may_do_with_its_token_what_it_needs_and_nothing_else(
+async def test_the_token_of_each_process_has_only_the_needed_rights(
     installation: Installation, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "RoleBinding")
@@ -191,7 +190,7 @@ async def test_each_process_may_do_with_its_token_what_it_needs_and_nothing_else
 
 
 async def make_token(server: ApiServer, account: str) -> str:
-    """A token of a service account of the chart, for an hour."""
+    """Return a token of a service account of the chart, valid for an hour."""
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
     answer = await server.send("POST", path, body={"spec": {"expirationSeconds": 3600}})
     assert answer.ok, answer.body
@@ -199,7 +198,7 @@ async def make_token(server: ApiServer, account: str) -> str:
 
 
 async def _allowed(server: ApiServer, rights: Iterable[_Right]) -> set[_Right]:
-    """Those of the rights that the API server says this user has."""
+    """Return the rights that the user has according to the API server."""
 
     async def ask(right: _Right) -> bool:
         verb, name, namespace = right

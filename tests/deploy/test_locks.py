@@ -1,4 +1,4 @@
-"""The locks: versions and hashes of everything that is installed, and who goes by them."""
+"""The locks: versions and hashes of everything that is installed."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def _locked(name: str) -> dict[str, set[str]]:
-    """Versions by package; of some there are several, for other versions of Python."""
+    """Return versions by package; some packages have one version per version of Python."""
     versions: dict[str, set[str]] = {}
     for line in _text(name).splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)==([^ ;]+)", line):
@@ -26,7 +26,7 @@ def _text(name: str) -> str:
     return (ROOT / f"locks/{name}.txt").read_text(encoding="utf-8")
 
 
-def _wanted(name: str) -> list[Requirement]:
+def _requirements(name: str) -> list[Requirement]:
     groups = PROJECT["dependency-groups"]
     texts = {
         "run": PROJECT["project"]["dependencies"],
@@ -39,23 +39,23 @@ def _wanted(name: str) -> list[Requirement]:
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_a_lock_holds_what_the_project_asks_for(name: str) -> None:
+def test_a_lock_meets_the_requirements_of_the_project(name: str) -> None:
     locked = _locked(name)
-    for requirement in _wanted(name):
+    for requirement in _requirements(name):
         versions = locked.get(canonicalize_name(requirement.name), set())
         assert any(requirement.specifier.contains(version) for version in versions), (
             f"{requirement} is not in locks/{name}.txt; `make lock` locks anew"
         )
 
 
-def test_what_runs_is_what_was_tested() -> None:
+def test_the_image_has_the_tested_versions() -> None:
     dev = _locked("dev")
     for name in ("run", "build"):
         for package, versions in _locked(name).items():
             assert versions <= dev[package], package
 
 
-def test_image_and_checkout_are_installed_by_the_locks_with_their_hashes() -> None:
+def test_image_and_checkout_are_installed_from_the_locks_with_hashes() -> None:
     script = (ROOT / "deploy/install.sh").read_text(encoding="utf-8")
     for name in ("run", "build"):
         assert re.search(rf"--require-hashes -r locks/{name}\.txt", script)

@@ -1,4 +1,4 @@
-"""Dashboard and alerts speak of metrics that there are, and the documents of all of them."""
+"""Dashboard and alerts use only metrics that exist."""
 
 import json
 import re
@@ -25,12 +25,12 @@ DEPLOY = ROOT / "deploy"
 
 _METRIC = re.compile(r"\b((?:loadstream|process)_[a-z_]+)\b(?:\{([^}]*)\})?")
 _GROUPED = re.compile(r"\bby \(([^)]*)\)")
-#: Labels that Prometheus itself adds.
+#: Labels that Prometheus adds.
 _OF_PROMETHEUS = {"instance", "job"}
 
 
 def _exposed() -> dict[str, set[str]]:
-    """Names of series of a worker that has done everything once, with their labels."""
+    """Return labels by series of a worker that has done everything once."""
     metrics, gauges = Metrics(), Gauges()
     metrics.registry.register(gauges)
     metrics.start_stage("cluster", ["scheduling-requests"], 4)
@@ -58,7 +58,7 @@ def _exposed() -> dict[str, set[str]]:
 
 
 def _exposed_by_duties() -> dict[str, set[str]]:
-    """The same of a process of all duties of a cluster."""
+    """Return labels by series of a process with all duties of a cluster."""
     telemetry, source = DutyTelemetry("c"), SourceHealth("s", lambda: 1)
     source.record_success("n")
     source.record_clock_skew("n", 1)
@@ -90,7 +90,7 @@ RULES = [rule for rules in _ALERTS for rule in rules]
 
 
 def _panels() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Panels with each of their queries."""
+    """Yield panels with each of their queries."""
     for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", []):
             yield panel, target
@@ -107,7 +107,7 @@ EXPRESSIONS = list(map(_expand, QUERIES))
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_a_query_uses_metrics_and_labels_that_there_are(expression: str) -> None:
+def test_a_query_uses_existing_metrics_and_labels(expression: str) -> None:
     used = list(_METRIC.finditer(expression))
     assert used or "up{" in expression
     allowed = set(_OF_PROMETHEUS)
@@ -130,15 +130,15 @@ def test_counters_are_only_used_as_rates(expression: str) -> None:
         assert re.search(r"(rate|increase)\($", before), match[1]
 
 
-def test_what_is_recorded_is_used_by_an_alert_and_by_the_dashboard() -> None:
+def test_recorded_series_are_used_by_an_alert_and_the_dashboard() -> None:
     panels = [target["expr"] for _, target in _panels()]
     for rule in RECORDED:
         for expressions in ([alert["expr"] for alert in RULES], panels):
             assert any(rule["record"] in expression for expression in expressions), rule["record"]
 
 
-def test_alerts_are_rules_of_a_real_prometheus_and_fire_when_they_should() -> None:
-    """Another copy that stands by is no help where nobody is active, and no alert where one is."""
+def test_a_real_prometheus_accepts_the_alerts_and_fires_them() -> None:
+    """A standby does not end an alert that nobody is active, and causes no alert if another is."""
     for arguments in (
         ["check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")],
         ["test", "rules", str(Path(__file__).parent / "alerts_test.yml")],
@@ -150,7 +150,7 @@ def test_alerts_are_rules_of_a_real_prometheus_and_fire_when_they_should() -> No
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_each_alert_has_a_severity_a_sentence_and_a_paragraph_in_the_runbook() -> None:
+def test_each_alert_has_a_severity_a_summary_and_a_section_of_the_runbook() -> None:
     runbook = (ROOT / "docs/how-to/alerts.md").read_text()
     for rule in RULES:
         assert rule["labels"]["severity"] in ("critical", "warning", "info")

@@ -1,4 +1,4 @@
-"""The policies to begin with, on the clusters that they are meant for."""
+"""The example policies on clusters for which they are meant."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ POLICIES = Path(__file__).parents[2] / "deploy/policies"
 
 
 @pytest.mark.parametrize("path", sorted(POLICIES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_a_policy_to_begin_with_can_be_read(path: Path) -> None:
+def test_an_example_policy_can_be_read(path: Path) -> None:
     assert len(read_policy(path.read_text(encoding="utf-8"), KNOWN).digest) == 16
 
 
-def commanded(
+def list_commands(
     world: World, length_s: int, pods: list[PodMetric], *, cpu: int, memory: int
 ) -> list[EvictionCommand]:
-    """Commands while a node is used so much, with these pods on it, beside two that are not."""
+    """Return the commands for a node with this usage and these pods, next to two cool nodes."""
     for seconds in range(0, length_s, 30):
         world.send(
             metric("hot", cpu=cpu, memory=memory, seconds=seconds, pods=tuple(pods),
@@ -34,21 +34,21 @@ def commanded(
     return world.evictions
 
 
-def test_observe_says_what_it_would_evict_of_an_ordinary_kube_scheduler_cluster() -> None:
+def test_observe_reports_evictions_in_a_cluster_of_kube_scheduler() -> None:
     world = World()
     document = (POLICIES / "observe.yaml").read_text(encoding="utf-8")
     pods = [replica(f"web-{n}", scheduler="default-scheduler") for n in range(4)]
     world.send(policy_record(document), tick(0), node("hot"), node("calm"), node("idle"))
     world.send(*(lifecycle("running", pod, "hot") for pod in pods))
     usage = [pod_metric(pod.uid, cpu=1_700, memory=2**30) for pod in pods]
-    commands = commanded(world, 1_200, usage, cpu=7_000, memory=4 * 2**30)
+    commands = list_commands(world, 1_200, usage, cpu=7_000, memory=4 * 2**30)
     assert commands
     assert all(command.dry_run for command in commands)
     assert {command.node for command in commands} == {"hot"}
 
 
-def test_a_batch_node_that_may_run_hotter_keeps_its_pods_until_then() -> None:
-    """At 80 % of its cpu, with targets beside it."""
+def test_a_batch_node_keeps_its_pods_below_its_higher_threshold() -> None:
+    """CPU usage is 80 %, and other nodes have room."""
     world = World()
     document = (POLICIES / "enforce.yaml").read_text(encoding="utf-8")
     pods = [replica(f"web-{n}", scheduler="loadstream") for n in range(8)]
@@ -56,4 +56,4 @@ def test_a_batch_node_that_may_run_hotter_keeps_its_pods_until_then() -> None:
     world.send(*(node(name, labels={"pool": "batch"}) for name in ("hot", "calm", "idle")))
     world.send(*(lifecycle("running", pod, "hot") for pod in pods))
     usage = [pod_metric(pod.uid, cpu=775, memory=2**28) for pod in pods]
-    assert commanded(world, 2_400, usage, cpu=6_400, memory=3 * 2**30) == []
+    assert list_commands(world, 2_400, usage, cpu=6_400, memory=3 * 2**30) == []

@@ -1,6 +1,7 @@
 """The chart's processes on a real control plane and a real Kafka, each with the command, environment and token
-of its manifest: first they observe, then they relieve hot nodes, while an upgrade and a rollback replace them
-one by one."""
+of its manifest. They first observe and then relieve hot nodes, while an upgrade and a rollback replace them
+one by one.
+"""
 
 import asyncio
 import itertools
@@ -34,16 +35,16 @@ _CLUSTER = "kwok"
 _RELEASE = "rollout"
 _SIZE = Size(nodes=40, pods=300, step_s=300.0)
 _STARTED_S = 90.0
-#: Longest wait until the last pod that was created meanwhile has a node.
+#: Longest wait until the last created pod has a node.
 _BOUND_S = 120.0
 _PODS = "meanwhile"
-#: In the order in which they are replaced.
+#: Components in the order of their replacement.
 _ORDER = ("worker", "watch", "collect", "bind", "evict")
 
 
 @dataclass
 class _Manifests:
-    """The chart rendered for this control plane and this Kafka, and processes started by it."""
+    """The chart rendered for this control plane and this Kafka, and the processes of its manifests."""
 
     directory: Path
     plane: ControlPlane
@@ -51,7 +52,7 @@ class _Manifests:
     started: int = 0
 
     async def apply_rights(self, server: ApiServer) -> None:
-        """Create the service accounts with their rights, and a kubeconfig with the token of each."""
+        """Create the service accounts with their rights and a kubeconfig with the token of each."""
         await cluster.create_namespace(server, NAMESPACE)
         installation = Installation(server)
         for document in render(self.values, release=_RELEASE):
@@ -65,9 +66,9 @@ class _Manifests:
                     write_kubeconfig(path, self.plane.url, self.plane.certificate, token)
 
     def process(self, kind: str, name: str, *arguments: str) -> tuple[Loadstream, int]:
-        """The process of an object, not started yet, and its port; `arguments` are further ones of Helm."""
+        """Return the process of an object, not yet started, and its port; `arguments` are for Helm."""
         objects = render(self.values, *arguments, release=_RELEASE)
-        (name,) = (e["metadata"]["name"] for e in objects if _is(e, kind, name))
+        (name,) = (e["metadata"]["name"] for e in objects if _matches(e, kind, name))
         pod = find(objects, kind, name)["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         self.started += 1
@@ -80,7 +81,7 @@ class _Manifests:
         if "serviceAccountName" in pod:
             settings["KUBECONFIG"] = str(self.directory / pod["serviceAccountName"])
         words = [
-            _mounted(word, pod, container, objects, home).replace("=9102", f"={port}")
+            _replace_mount(word, pod, container, objects, home).replace("=9102", f"={port}")
             for word in container["args"]
         ]
         return Loadstream(home, tuple(words), settings), port
@@ -93,7 +94,7 @@ class _Manifests:
         assert job.ended_with == 0, job.describe_log()
 
     async def start(self, component: str, *arguments: str) -> Loadstream:
-        """Start the process of a component, and wait until its probes succeed."""
+        """Start the process of a component and wait until its probes succeed."""
         process, port = self.process("Deployment", component, *arguments)
         process.start()
         path = "/readyz" if component == "worker" else "/healthz"
@@ -104,19 +105,19 @@ class _Manifests:
         return process
 
 
-def _is(document: dict[str, Any], kind: str, component: str) -> bool:
+def _matches(document: dict[str, Any], kind: str, component: str) -> bool:
     name: str = document["metadata"]["name"]
     return document["kind"] == kind and name.startswith(f"{_RELEASE}-{component}")
 
 
-def _mounted(
+def _replace_mount(
     word: str,
     pod: dict[str, Any],
     container: dict[str, Any],
     objects: Sequence[dict[str, Any]],
     home: Path,
 ) -> str:
-    """The argument, with the file of a mounted ConfigMap where it is here."""
+    """Replace the path of a mounted ConfigMap in an argument by a local file."""
     volumes = {volume["name"]: volume for volume in pod.get("volumes") or []}
     for mount in container.get("volumeMounts", []):
         before, mount_path, name = word.partition(f"{mount['mountPath']}/")
@@ -141,7 +142,7 @@ def _answers(port: int, path: str) -> bool:
 
 
 async def _create_pods(server: ApiServer) -> None:
-    """Create a pod each second until the task is cancelled."""
+    """Create a pod per second until the task is cancelled."""
     await cluster.create_namespace(server, _PODS)
     for number in itertools.count():
         requests = {"cpu": "10m", "memory": "16Mi"}
@@ -182,7 +183,7 @@ def _write_values(path: Path, plane: ControlPlane, kafka: KafkaServer) -> Path:
 @pytest.mark.kafka
 @pytest.mark.control_plane
 @pytest.mark.timeout(1_200)
-async def test_hot_nodes_are_relieved_once_the_policy_enforces_and_a_rollout_binds_and_evicts_nothing_twice(
+async def test_hot_nodes_are_relieved_when_the_policy_enforces_and_a_rollout_repeats_no_action(
     control_plane_binary: Path, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Reads the pages of the repository: their blocks, prose, links and headings."""
+"""Reads the pages of the repository: blocks, prose, links and headings."""
 
 import re
 import subprocess
@@ -30,13 +30,13 @@ class Line:
 
 
 def name(page: Path) -> str:
-    """The page's path in the repository."""
     return str(page.relative_to(ROOT))
 
 
 def lines(page: Path) -> Iterator[Line]:
-    """All lines but the marks of blocks; a block is fenced, or four columns further in than its
-    list."""
+    """Yield all lines except fences. A block is fenced, or indented by four columns more than its
+    list.
+    """
     fence: str | None = None
     inside, item = False, 0
     for number, text in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
@@ -58,7 +58,7 @@ def lines(page: Path) -> Iterator[Line]:
 
 
 def blocks(page: Path) -> Iterator[list[Line]]:
-    """Stretches of code."""
+    """Yield code blocks."""
     block: list[Line] = []
     for line in lines(page):
         if line.code is not None and line.text.strip():
@@ -71,7 +71,7 @@ def blocks(page: Path) -> Iterator[list[Line]]:
 
 
 def spans(page: Path) -> Iterator[tuple[int, str]]:
-    """Pieces of code within prose, and the line that each begins in."""
+    """Yield code spans of the prose with the line where each begins."""
     prose = {line.number: line.text for line in lines(page) if line.code is None}
     text = "\n".join(prose.get(number, "") for number in range(1, max(prose) + 1))
     for match in re.finditer(r"`([^`]+)`", text):
@@ -79,7 +79,7 @@ def spans(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def tracked(*suffixes: str) -> list[Path]:
-    """Files of the repository with one of these suffixes."""
+    """Return the files of the repository with one of these suffixes."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],  # noqa: S607
         cwd=ROOT, capture_output=True, text=True, check=True,

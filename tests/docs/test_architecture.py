@@ -1,4 +1,4 @@
-"""The pages on architecture and words agree with the tree: what they name is there."""
+"""The modules and packages on the pages about architecture and words exist."""
 
 import re
 import tomllib
@@ -23,12 +23,12 @@ _TOP = (
     "deploy",
     "examples",
 )
-#: Files that a reader would make, as an example.
+#: Example files that a reader would create.
 _NEW = "gpu_count"
 
 
-def _there(path: str) -> bool:
-    """Whether a module, package or file is there: from the root, or below `streams`."""
+def _exists(path: str) -> bool:
+    """Whether a module, package or file exists below the root or below `streams`."""
     bases = [ROOT] if path.split("/")[0] in _TOP else [ROOT / "streams"]
     return any(
         (base / path).exists() or (base / f"{path}.py").exists() or any(base.glob(path))
@@ -37,7 +37,7 @@ def _there(path: str) -> bool:
 
 
 @pytest.mark.parametrize("page", [_ARCHITECTURE, _GLOSSARY], ids=lambda page: page.name)
-def test_a_module_that_the_page_names_is_there(page: Path) -> None:
+def test_the_modules_on_the_page_exist(page: Path) -> None:
     whole, _, _ = page.read_text(encoding="utf-8").partition("## Which files to open")
     modules = [
         (line, span)
@@ -47,11 +47,11 @@ def test_a_module_that_the_page_names_is_there(page: Path) -> None:
         and span != "partition/cluster/kind/name"
     ]
     assert len(modules) > 25
-    assert [f"{line}: {span}" for line, span in modules if not _there(span)] == []
+    assert [f"{line}: {span}" for line, span in modules if not _exists(span)] == []
 
 
-def test_a_file_that_a_task_opens_is_there() -> None:
-    """A file without a folder is in one that the same task names, or in a package beside these."""
+def test_the_files_that_a_task_opens_exist() -> None:
+    """A file without a folder is in a folder of the same task or in a package next to these."""
     _, _, tasks = _ARCHITECTURE.read_text(encoding="utf-8").partition("## Which files to open")
     rows = [line for line in tasks.split("\n") if line.startswith("| ")][1:]
     assert len(rows) >= 5
@@ -62,12 +62,12 @@ def test_a_file_that_a_task_opens_is_there() -> None:
         files = [path for path in paths if _NEW not in path]
         for file in files:
             bases = {base for folder in folders for base in (folder, *folder.parents)}
-            if not _there(file) and not any((base / file).exists() for base in bases):
+            if not _exists(file) and not any((base / file).exists() for base in bases):
                 missing.append(f"{row[:40]}: {file}")
     assert missing == []
 
 
-def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
+def test_the_layers_of_the_page_are_the_checked_layers() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (layers,) = (
         contract["layers"]
@@ -82,7 +82,7 @@ def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_the_page_shows_a_walk_as_it_is(name: str) -> None:
+def test_the_page_shows_the_current_walk(name: str) -> None:
     assert f"```\n{WALKS[name]().describe()}\n```" in _ARCHITECTURE.read_text(encoding="utf-8")
 
 

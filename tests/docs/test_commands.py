@@ -1,4 +1,4 @@
-"""The commands of the pages: they are there, with the options that are named, and can be run."""
+"""The commands on the pages exist with their options and can be run."""
 
 import re
 import shlex
@@ -18,22 +18,22 @@ from tests.docs.pages import PAGES, ROOT, blocks, name, spans
 
 _COMMANDS = get_command(app)
 _MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-#: What stands for a value on the pages, and a value that can be run with.
+#: Placeholders on the pages, and values to run the commands with.
 _VALUES = {
     "CLUSTER": "blue", "C": "blue", "FILE": "deploy/policies/observe.yaml", "NODE": "n1", "P": "0",
     "NAMESPACE/POD": "shop/web-1", "NAMESPACE/NAME": "shop/web-1", "ID": "m-12345678", "DIR": "d", "TIME": "15m",
     "samples.jsonl": "/dev/null",
 }  # fmt: skip
-#: Begin something that does not end by itself, wait for a worker, or take minutes.
+#: Commands that do not end by themselves, wait for a worker, or take minutes.
 _GO_ON = {
     "broker", "worker", "demo", "simulate", "agent", "kubernetes", "closed-loop", "--follow", "-f", "--wait",
 }  # fmt: skip
-#: What makes a day of a cluster a few minutes of a few nodes.
+#: Options that reduce a day of a cluster to a few minutes of a few nodes.
 _SMALL = ("--nodes", "4", "--hours", "0.1", "--seeds", "1", "--set", "filling_hours=0.1")
 
 
 def _pieces(text: str) -> Iterator[list[str]]:
-    """Commands of a line of shell, without comments, redirections and what explains them."""
+    """Yield the commands of a shell line without comments, redirections and explanations."""
     text = re.split(r"\s#\s|\s{3,}", text.strip())[0]
     for piece in re.split(r"\|\s|&&|;|&(?=\s|$)|\s\d?>\S*", text):
         words = shlex.split(re.sub(r"[\[\]]|\.\.\.", " ", piece))
@@ -44,7 +44,7 @@ def _pieces(text: str) -> Iterator[list[str]]:
 
 
 def _ours(texts: Iterable[tuple[int, str]], page: Path) -> Iterator[tuple[str, list[str]]]:
-    """Commands of ours, of make and of Python among texts, with their places."""
+    """Yield the commands of loadstream, make and Python among texts, with their positions."""
     for number, text in texts:
         if re.search(r"(?:^|[\s/])(?:loadstream|make|python) [a-z-]", text):
             for words in _pieces(text):
@@ -64,7 +64,7 @@ _NAMED = [*_SHOWN, *(command for page in PAGES for command in _ours(spans(page),
 
 
 def _command(words: list[str]) -> Any:
-    """The innermost command that a line names."""
+    """Return the innermost command of a line."""
     command: Any = _COMMANDS
     for word in words[1:]:
         command = getattr(command, "commands", {}).get(word, command)
@@ -72,7 +72,7 @@ def _command(words: list[str]) -> Any:
 
 
 def _problems(words: list[str], command: Any) -> list[str]:
-    """What of a line of our own command line there is not."""
+    """Return the words of a command line that do not exist."""
     rest, values = list(words), 0
     while rest:
         word = rest.pop(0)
@@ -102,11 +102,11 @@ def _problems(words: list[str], command: Any) -> list[str]:
     [(where, words) for where, words in _NAMED if words[0] == "loadstream"],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_command_of_a_page_is_there_with_its_options(where: str, words: list[str]) -> None:
+def test_a_command_of_a_page_exists_with_its_options(where: str, words: list[str]) -> None:
     assert _problems(words[1:], _COMMANDS) == [], where
 
 
-def test_all_that_explains_a_command_names_options_that_it_has() -> None:
+def test_explanations_of_a_command_name_existing_options() -> None:
     wrong = []
     for page in PAGES:
         for block in blocks(page):
@@ -126,7 +126,7 @@ def test_all_that_explains_a_command_names_options_that_it_has() -> None:
     [(where, words) for where, words in _NAMED if words[0] == "make"],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_target_of_make_is_there_with_its_variables(where: str, words: list[str]) -> None:
+def test_a_target_of_make_exists_with_its_variables(where: str, words: list[str]) -> None:
     targets = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
     for target in targets:
         assert re.search(rf"^{re.escape(target)}:", _MAKEFILE, re.MULTILINE), where
@@ -139,7 +139,7 @@ def test_a_target_of_make_is_there_with_its_variables(where: str, words: list[st
     [(where, words) for where, words in _NAMED if words[0].endswith("/python")],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_module_that_a_page_runs_is_there_with_its_options(where: str, words: list[str]) -> None:
+def test_a_module_that_a_page_runs_exists_with_its_options(where: str, words: list[str]) -> None:
     assert words[1] == "-m", where
     module = ROOT / words[2].replace(".", "/") / "__main__.py"
     source = module.read_text(encoding="utf-8")
@@ -147,7 +147,7 @@ def test_a_module_that_a_page_runs_is_there_with_its_options(where: str, words: 
         assert f'"{option}"' in source, where
 
 
-def test_policies_of_the_page_on_policies_are_policies() -> None:
+def test_policies_of_the_page_on_policies_are_valid() -> None:
     read = 0
     for block in blocks(ROOT / "docs" / "reference" / "policy-format.md"):
         text = "\n".join(line.text.removeprefix("    ") for line in block)
@@ -162,7 +162,7 @@ def test_policies_of_the_page_on_policies_are_policies() -> None:
 
 
 def _pools(part: object) -> Iterator[str]:
-    """Pools of `rebalance` that a section names."""
+    """Pools in a section `rebalance`."""
     if isinstance(part, dict):
         for entry in part.get("pools", ()):
             yield entry["name"]
@@ -170,11 +170,12 @@ def _pools(part: object) -> Iterator[str]:
             yield entry["pool"]
 
 
-def test_what_a_page_shows_runs_on_a_broker(
+def test_the_commands_of_a_page_run_on_a_broker(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for what goes on until it is stopped; no cluster is there, which is said and is no usage
-    error."""
+    """Except for commands that run until they are stopped. No cluster exists, which is an error but no
+    usage error.
+    """
     monkeypatch.chdir(ROOT)
     ran = 0
     address = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers}
@@ -199,7 +200,7 @@ def test_what_a_page_shows_runs_on_a_broker(
 def test_a_closed_loop_of_a_page_runs_in_small(
     where: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No trace is there, which is said."""
+    """The trace does not exist, which is an error."""
     (tmp_path / "mine.yaml").write_text("mode: enforce\n")
     monkeypatch.chdir(tmp_path)
     values = {**_VALUES, "FILE": "mine.yaml"}

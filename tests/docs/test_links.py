@@ -1,4 +1,4 @@
-"""Links, and citations: what a page or a comment points to is in the repository."""
+"""Links and citations of pages and comments lead to existing files."""
 
 import re
 from pathlib import Path
@@ -17,13 +17,13 @@ _RANGE = re.compile(r"\b([ABDGKLMOPRX])(\d+)(?:\.\d+)?(?: to [A-Z](\d+))?\b")
 
 
 def _anchors(page: Path) -> set[str]:
-    """Anchors of the headings, as the pages are shown: lower case, hyphens, no punctuation."""
+    """Return the anchors of the headings as the pages show them: lower case, hyphens, no punctuation."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_a_link_leads_to_a_file_and_to_a_heading_that_are_there(page: Path) -> None:
+def test_a_link_leads_to_an_existing_file_and_heading(page: Path) -> None:
     text = "\n".join(line.text for line in lines(page) if line.code is None)
     broken = []
     for link in _LINK.findall(text):
@@ -44,7 +44,7 @@ def _known_rules() -> set[str]:
     return rules
 
 
-def test_a_rule_that_is_cited_is_a_row_of_the_pages_about_upstream() -> None:
+def test_a_cited_rule_is_a_row_of_the_pages_about_upstream() -> None:
     valid, cited = _known_rules(), set()
     missing = []
     for path in tracked(".py", ".md", ".yaml", ".yml"):
@@ -58,7 +58,7 @@ def test_a_rule_that_is_cited_is_a_row_of_the_pages_about_upstream() -> None:
     assert missing == []
 
 
-def test_a_page_that_code_or_a_page_names_is_there() -> None:
+def test_a_page_that_is_named_anywhere_exists() -> None:
     missing = []
     bases = (ROOT, ROOT / "docs", *(ROOT / "docs").iterdir())
     for path in tracked(".py", ".md", ".yaml", ".yml", ".toml"):

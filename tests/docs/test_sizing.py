@@ -1,4 +1,4 @@
-"""What the page on sizes says of both stages: what a node's metric takes on topics, and limits."""
+"""The sizes of metrics and the limits of both stages on the page about sizing."""
 
 import re
 
@@ -17,19 +17,19 @@ from streams.stage.records import InputRecord
 from tests.docs.pages import ROOT
 from tests.streams.world import aggregate_stage
 
-#: Five minutes of metrics, behind the longest window: what pods used over their lives is in one.
+#: Five minutes of metrics after the longest window, one of which has the usage of pods over their lifetimes.
 _SAMPLES = messages.SAMPLES_PER_METRIC * 36
 _COUNTED = 5
 
 
-def _said(topic: str) -> float:
+def _documented_bytes(topic: str) -> float:
     page = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
     match = re.search(rf"^\| `{topic}` \| ([0-9.]+) kB a metric with 30 pods", page, re.MULTILINE)
     assert match, topic
     return 1_000 * float(match[1])
 
 
-def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
+def test_a_metric_has_the_size_of_the_page_on_sizing() -> None:
     aggregate, cluster = aggregate_stage({}, PoolRules()), ClusterStage(0, 1)
     ends: dict[str, int] = {}
 
@@ -37,11 +37,11 @@ def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
         ends[topic] = ends.get(topic, -1) + 1
         return InputRecord(topic, 0, ends[topic], key.encode(), value, timestamp_ms=at_ms)
 
-    def journaled(*records: InputRecord) -> int:
+    def journal_size(*records: InputRecord) -> int:
         return sum(map(len, encode_batch(0, JournalPosition(), records, cluster.apply(records))))
 
     (node,) = messages.node_states(1)
-    journaled(
+    journal_size(
         record("node-state", node.cluster, encode(node)),
         *(
             record("pod-lifecycle", node.cluster, encode(message))
@@ -53,15 +53,15 @@ def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
         at_ms = sample.sampled_at_ms
         usage = record("node-usage", f"{sample.cluster}/{sample.node}", encode(sample), at_ms)
         for metric in aggregate.apply([usage]).outputs:
-            journaled(record("clock", "0", encode(ClockTick(partition=0, now_ms=at_ms))))
-            written = journaled(record("node-metrics", metric.key, metric.value))
+            journal_size(record("clock", "0", encode(ClockTick(partition=0, now_ms=at_ms))))
+            written = journal_size(record("node-metrics", metric.key, metric.value))
             sizes.append((len(metric.value), written))
     for topic, of_topic in zip(("node-metrics", "journal"), zip(*sizes, strict=True), strict=True):
         mean = sum(of_topic[-_COUNTED:]) / _COUNTED
-        assert abs(mean - _said(topic)) < 100, (topic, mean)
+        assert abs(mean - _documented_bytes(topic)) < 100, (topic, mean)
 
 
-def test_the_page_on_sizes_names_the_limits_of_both_stages() -> None:
+def test_the_page_on_sizing_names_the_limits_of_both_stages() -> None:
     page = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
     of_cluster = ", ".join(f"{most:,}" for most in (WORKLOADS_MAX, BUDGETS_MAX, NAMESPACES_MAX))
     for quantity, most in (

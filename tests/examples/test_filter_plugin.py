@@ -1,4 +1,4 @@
-"""The example of a filter plugin: it is found beside the other filters, and refuses a node."""
+"""The example of a filter plugin is found and refuses a node."""
 
 import importlib
 import shutil
@@ -17,14 +17,14 @@ from tests.streams.builders import bare_node, bare_pod, inventory_node
 from tests.streams.cluster.oracle import reason
 
 
-def test_it_refuses_a_node_under_maintenance() -> None:
+def test_the_filter_refuses_a_node_under_maintenance() -> None:
     refused = "node(s) were under maintenance"
     for labels, expected in (({"maintenance": "true"}, refused), ({"maintenance": "false"}, None)):
         node = inventory_node(bare_node("a", labels=labels))
         assert reason(UnderMaintenance(), bare_pod(), node) == expected
 
 
-def test_a_policy_names_it_once_it_is_in_the_folder_of_filters(
+def test_a_policy_can_use_the_filter_from_the_folder_of_filters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(Path(filter_plugin.__file__), tmp_path)

@@ -13,7 +13,7 @@ from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 
 
-def test_its_samples_are_read_in_the_partitions_of_their_keys(
+def test_samples_are_in_the_partitions_of_their_keys(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = connect(embedded.settings)

@@ -7,7 +7,7 @@ from tests.golden.cases import run_directory
 
 
 def main() -> int:
-    """Print how many scenarios agree; 1 if one differs that must not."""
+    """Print how many scenarios agree; return 1 if a scenario differs that must agree."""
     if len(sys.argv) != 2:
         print("usage: python -m tests.golden DIR", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Finds golden files, runs their scenarios, and says how many agree and where they first differ."""
+"""Finds golden files, runs their scenarios, and reports agreement and the first differences."""
 
 import gzip
 import json
@@ -9,13 +9,13 @@ from pathlib import Path
 from tests.golden import loadaware, lownodeload
 from tests.golden.comparison import Json, agree
 
-#: Differences shown of one family.
+#: Differences of one family that are shown.
 DIFFERENCES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family of scenarios, and how they are answered and compared."""
+    """A family of scenarios with its functions for answers and comparison."""
 
     name: str
     answer: Callable[[Json], Json]
@@ -24,7 +24,7 @@ class Family:
 
 @dataclass(slots=True)
 class Report:
-    """What running the scenarios of one family came to."""
+    """The results of one family."""
 
     family: str
     scenarios: int = 0
@@ -33,7 +33,7 @@ class Report:
     """The first differences, a line each."""
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         yield f"{self.family}: {self.agreeing} of {self.scenarios} scenarios agree"
         yield from (f"  {line}" for line in self.differing)
 
@@ -45,7 +45,7 @@ FAMILIES = (
 
 
 def scenarios(path: Path) -> Iterator[Json]:
-    """The lines of a golden file."""
+    """Yield the scenarios of a golden file."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)
@@ -68,7 +68,7 @@ def run(family: Family, path: Path) -> Report:
 
 
 def _answer(family: Family, scenario: Json) -> Json:
-    """The answer, or that the scenario holds something that our schemas refuse."""
+    """Return the answer, or an error if the schemas refuse the scenario."""
     try:
         return family.answer(scenario)
     except ValueError as error:
@@ -76,7 +76,7 @@ def _answer(family: Family, scenario: Json) -> Json:
 
 
 def run_directory(directory: Path) -> tuple[list[Report], bool]:
-    """Run every golden file found below a directory; also whether all scenarios agree.
+    """Run all golden files below a directory; return whether all scenarios agree.
 
     Raises:
         FileNotFoundError: there is no golden file.

@@ -1,19 +1,19 @@
-"""What every family of golden scenarios is compared by: rounds exactly, refused arguments only as refused."""
+"""Compares answers to golden scenarios: rounds exactly, refused arguments only as refused."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Json = Mapping[str, Any]
-#: The lines in which two answers to one round differ: number of the round, expected, found.
+#: Yields the differences of a round from its number, the expected and the actual answer.
 RoundDifferences = Callable[[int, Json, Json], Iterator[str]]
 
 _NAMES = {"error": "an error", "refused": "a scenario that is refused"}
-#: Characters of an error that are shown.
+#: Longest text of an error that is shown.
 _TEXT_MAX = 300
 
 
 def agree(expected: Json, answer: Json) -> bool:
-    """Equal; of an error only that there is one. A scenario that was refused agrees with nothing."""
+    """Compare answers. Errors are equal whatever their text; a refused scenario never agrees."""
     if "refused" in answer:
         return False
     if "error" in expected or "error" in answer:
@@ -22,7 +22,7 @@ def agree(expected: Json, answer: Json) -> bool:
 
 
 def differences_by_round(expected: Json, answer: Json, of_round: RoundDifferences) -> Iterator[str]:
-    """Each difference in a line."""
+    """Yield one line per difference."""
     if {"error", "refused"} & {*expected, *answer}:
         yield f"expected {_short(expected)}, found {_short(answer)}"
         return

@@ -25,7 +25,7 @@ _PLUGINS = PluginChoice(
 
 
 def answer(scenario: Json) -> Json:
-    """The answer to the scenario, in the form of its `expected`."""
+    """Return the answer in the form of the scenario's `expected`."""
     try:
         policy = policy_of(scenario["args"])
     except PolicyError as error:
@@ -34,17 +34,17 @@ def answer(scenario: Json) -> Json:
 
 
 def policy_of(args: Json) -> Policy:
-    """The policy that a scenario's arguments make.
+    """Return the policy of a scenario's arguments.
 
     Raises:
-        PolicyError: they are refused.
+        PolicyError: the arguments are refused.
     """
     ours = {name: value for name, value in args.items() if name != "estimator"}
     return Policy(compat="koordinator", load_aware=load_aware_args(ours), plugins=_PLUGINS)
 
 
 def differences(expected: Json, answer: Json) -> Iterator[str]:
-    """Each difference in a line."""
+    """Yield one line per difference."""
     return differences_by_round(expected, answer, _of_round)
 
 
@@ -59,7 +59,7 @@ def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
 
 
 class World:
-    """A cluster as a scenario has it."""
+    """The cluster of a scenario."""
 
     def __init__(self, policy: Policy, scenario: Json) -> None:
         self.scenario = scenario
@@ -68,7 +68,7 @@ class World:
         self._offset = 0
 
     def rounds(self) -> Iterator[Json]:
-        """Answers of each round."""
+        """Yield the answers of each round."""
         scenario = self.scenario
         for node in scenario["nodes"]:
             self._apply("node-state", objects.node(node))
@@ -87,7 +87,7 @@ class World:
 
     def _apply(self, topic: str, message: Any) -> None:
         self._offset += 1
-        # A scenario's metrics may be from the future, which the agent would refuse.
+        # Metrics of a scenario may be from the future, which the stage would refuse.
         if isinstance(message, NodeMetric):
             self.state.inventory.apply_metric(message)
             return
@@ -105,7 +105,7 @@ class World:
         elif kind == "unreserve":
             self.state.inventory.release(event["pod"]["uid"], event["node"])
         elif kind == "podDelete":
-            # Koordinator looks for the pod on the node that the event names, and nowhere else.
+            # Koordinator looks for the pod only on the node of the event.
             if event["pod"].get("node"):
                 self.state.inventory.release(event["pod"]["uid"], event["pod"]["node"])
         elif kind == "podUpdate" and self._held_elsewhere(event):
@@ -115,9 +115,9 @@ class World:
             self._apply("pod-lifecycle", objects.lifecycle(name, event["pod"]))
 
     def _held_elsewhere(self, event: Json) -> bool:
-        """Reserved on a third node: Koordinator counts it there too until that is unreserved.
+        """Whether the pod is reserved on a third node, where Koordinator counts it until it is unreserved.
 
-        The agent, which sees every reservation, gives the third node's room back at once.
+        The stage sees every reservation and frees the room on the third node at once.
         """
         node = event["pod"].get("node")
         held = self.state.inventory.node_of_pod.get(event["pod"]["uid"])
@@ -129,7 +129,7 @@ class World:
         self.state.inventory.hold(node, held, first_seen=first_seen)
 
     def evaluate(self) -> Json:
-        """Filter and score of every pending pod on every node."""
+        """Filter and score every node for every pending pod."""
         placer = self.state.placement.placer
         index = self.state.inventory.lay_out()
         placer.refresh()

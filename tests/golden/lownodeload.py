@@ -27,7 +27,7 @@ from tests.golden.times import in_milliseconds
 
 
 def answer(scenario: Json) -> Json:
-    """The answer to the scenario, in the form of its `expected`."""
+    """Return the answer in the form of the scenario's `expected`."""
     try:
         policy = policy_of(scenario["args"])
     except PolicyError as error:
@@ -36,10 +36,10 @@ def answer(scenario: Json) -> Json:
 
 
 def policy_of(args: Json) -> Policy:
-    """The policy that a scenario's arguments make.
+    """Return the policy of a scenario's arguments.
 
     Raises:
-        PolicyError: they are refused.
+        PolicyError: the arguments are refused.
     """
     args_read = low_node_load_args(dict(args), "koordinator")
     # A plugin does not know the interval between rounds: what it is given is what the start of the
@@ -49,7 +49,7 @@ def policy_of(args: Json) -> Policy:
 
 
 def differences(expected: Json, answer: Json) -> Iterator[str]:
-    """Each round and part of it that differs, in a line."""
+    """Yield one line per difference."""
     return differences_by_round(expected, answer, _of_round)
 
 
@@ -60,7 +60,7 @@ def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
 
 
 class World:
-    """A cluster as a scenario has it."""
+    """The cluster of a scenario."""
 
     def __init__(self, policy: Policy, scenario: Json) -> None:
         self.scenario = scenario
@@ -74,7 +74,7 @@ class World:
         """Namespace and name of pods that were evicted and are no more."""
 
     def rounds(self) -> Iterator[Json]:
-        """Answers of each round."""
+        """Yield the answers of each round."""
         for node in self.scenario["nodes"]:
             self.inventory.apply_node(objects.node(node))
         for pod in self.scenario["pods"]:
@@ -83,7 +83,7 @@ class World:
             yield self.round(step)
 
     def round(self, step: Json) -> Json:
-        """One Balance call."""
+        """Do one Balance call."""
         now_ms = objects.time_ms(step["now"]) or 0
         self.inventory.advance(now_ms)
         self._measure(step["nodeMetrics"])
@@ -111,7 +111,7 @@ class World:
         return Gate("Evictor", "the eviction failed") if fails else None
 
     def _measure(self, metrics: list[Json]) -> None:
-        """These metrics and no others are there."""
+        """Replace all metrics by these."""
         measured = {item["node"] for item in metrics}
         for name in list(self.inventory.nodes):
             if name not in measured:

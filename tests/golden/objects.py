@@ -1,4 +1,4 @@
-"""API objects of golden scenarios as the messages that connectors would send."""
+"""API objects of golden scenarios as the messages of connectors."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,7 +16,7 @@ CLUSTER = "golden"
 
 
 def time_ms(text: str | None) -> int | None:
-    """RFC 3339 to milliseconds; `times` sees to it that nothing finer is left."""
+    """Convert RFC 3339 to milliseconds; `times` has removed finer times."""
     if text is None:
         return None
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
@@ -24,7 +24,7 @@ def time_ms(text: str | None) -> int | None:
 
 
 def node(item: Json) -> NodeState:
-    """A node that is there."""
+    """Return the state of a node."""
     return NodeState(
         cluster=CLUSTER,
         node=item["name"],
@@ -38,7 +38,7 @@ def node(item: Json) -> NodeState:
 
 
 def metric(item: Json) -> NodeMetric:
-    """A NodeMetric as an informer has it."""
+    """Return the message of a NodeMetric."""
     interval_s = item.get("reportIntervalSeconds")
     return NodeMetric(
         cluster=CLUSTER,
@@ -67,12 +67,11 @@ def metric(item: Json) -> NodeMetric:
 
 
 def lifecycle(event: Any, item: Json) -> PodLifecycle:
-    """An event of a pod."""
+    """Return the event of a pod."""
     return PodLifecycle(cluster=CLUSTER, event=event, pod=pod(item))
 
 
 def pod(item: Json) -> Pod:
-    """A pod."""
     owner = item.get("ownerKind")
     return Pod(
         namespace=item["namespace"],
@@ -97,7 +96,6 @@ def pod(item: Json) -> Pod:
 
 
 def container(item: Json) -> Container:
-    """A container of a pod."""
     return Container(
         requests=item.get("requests", {}),
         limits=item.get("limits", {}),

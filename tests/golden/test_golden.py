@@ -1,4 +1,4 @@
-"""Every golden scenario comes to what Koordinator made of it."""
+"""Every golden scenario has the result of Koordinator."""
 
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,6 @@ def test_there_are_golden_cases() -> None:
 
 
 @pytest.mark.parametrize(("family", "case"), _CASES)
-def test_a_scenario_comes_to_what_koordinator_made_of_it(family: Family, case: Any) -> None:
+def test_a_scenario_has_the_result_of_koordinator(family: Family, case: Any) -> None:
     answer = family.answer(case["scenario"])
     assert agree(case["expected"], answer), "\n".join(family.differences(case["expected"], answer))

@@ -1,8 +1,8 @@
-"""What each of our own rules changes in Koordinator's golden cases, the others being Koordinator's.
+"""The effect of each rule of loadstream on Koordinator's golden cases, with Koordinator's other rules.
 
-`own_rules.json` lists, for each rule, the cases that come out differently with it. All other cases
-that are looked at must come out as they do upstream. `python -m tests.golden.test_own_rules` writes the file anew;
-each case that is new in it has to be explained by the rule.
+`own_rules.json` lists, for each rule, the cases whose result differs with the rule. All other checked cases
+must have the result of upstream. `python -m tests.golden.test_own_rules` writes the file again; the rule
+must explain each new case.
 """
 
 import json
@@ -27,7 +27,7 @@ _RULES = {
 
 
 def _changed(monkeypatch: pytest.MonkeyPatch, rule: str) -> list[str]:
-    """Names of the cases that do not come out as upstream: every third one where a rule is alone."""
+    """Return the names of the cases whose result differs; for a single rule only of every third case."""
     for module in (counters, rounds):
         monkeypatch.setattr(module, differences.get_differences.__name__, lambda _: _RULES[rule])
     cases = list(scenarios(_HERE / "lownodeload.jsonl.gz"))
@@ -46,7 +46,7 @@ def _agrees(case: Json) -> bool:
 
 
 @pytest.mark.parametrize("rule", _RULES)
-def test_a_rule_of_ours_changes_only_the_cases_that_are_listed(
+def test_a_rule_of_loadstream_changes_only_the_listed_cases(
     rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _changed(monkeypatch, rule) == json.loads(_LISTED.read_text())[rule]

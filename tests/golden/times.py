@@ -1,15 +1,15 @@
-"""Times of a golden scenario in whole milliseconds, in the order that they have.
+"""Times of a golden scenario in whole milliseconds, in their order.
 
-Scenarios are compared by Go's clock, to the microsecond; the stages know milliseconds. Where a scenario has a finer
-time, all its times that are compared with each other keep their second, and the parts of a second that occur become
-0, 1, 2 ... ms in their order. So whatever was before, equal or after stays so, also by whole seconds, which are all
-lengths that scenarios with such times are compared by.
+Scenarios have times in microseconds; the stages use milliseconds. In a scenario with finer times, all times that
+are compared with each other keep their second, and their fractions of a second become 0, 1, 2 ... ms in their
+order. So comparisons have the same result, also with offsets of whole seconds, which are the only offsets in
+such scenarios.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-#: Keys whose times are compared with each other.
+#: Keys of times that are compared with each other.
 _COMPARED = (
     ("createdAt",),
     ("assignTime", "initializedTime", "now", "scheduledTime", "updateTime"),
@@ -20,10 +20,10 @@ _RANKS_MAX = 1_000
 
 
 def in_milliseconds(scenario: Mapping[str, Any]) -> Any:
-    """The scenario; where times are finer than a millisecond, with others in the same order.
+    """Return the scenario with times in milliseconds, in the same order.
 
     Raises:
-        ValueError: more different parts of a second are in it than a second has milliseconds.
+        ValueError: the scenario has more than 1,000 different fractions of a second.
     """
     result: Any = scenario
     for keys in _COMPARED:
@@ -35,12 +35,12 @@ def in_milliseconds(scenario: Mapping[str, Any]) -> Any:
                 f"{len(parts)} parts of a second in {', '.join(keys)}; at most {_RANKS_MAX} can be distinguished"
             )
         ranks = {part: f".{rank:03}Z" for rank, part in enumerate(parts)}
-        result = _replaced(result, keys, ranks)
+        result = _replace_times(result, keys, ranks)
     return result
 
 
 def _part(text: str) -> str:
-    """The digits after the second, without trailing zeros: in ascending order as texts and as numbers."""
+    """Return the digits after the second without trailing zeros; texts and numbers have the same order."""
     return text[_SECOND_DIGITS:].strip(".Z").rstrip("0")
 
 
@@ -56,14 +56,14 @@ def _times(value: Any, keys: Collection[str]) -> Iterator[str]:
                 yield from _times(item, keys)
 
 
-def _replaced(value: Any, keys: Collection[str], ranks: Mapping[str, str]) -> Any:
+def _replace_times(value: Any, keys: Collection[str], ranks: Mapping[str, str]) -> Any:
     if isinstance(value, list):
-        return [_replaced(item, keys, ranks) for item in value]
+        return [_replace_times(item, keys, ranks) for item in value]
     if not isinstance(value, dict):
         return value
     return {
         key: item[:_SECOND_DIGITS] + ranks[_part(item)]
         if key in keys and isinstance(item, str)
-        else _replaced(item, keys, ranks)
+        else _replace_times(item, keys, ranks)
         for key, item in value.items()
     }

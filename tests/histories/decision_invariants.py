@@ -69,8 +69,8 @@ def check_reservation(
     cluster: ClusterModel, state: ClusterState, placed: PlacementDecision
 ) -> None:
     """A placed pod takes room on its node, until the time that the decision names."""
-    found = state.inventory.find_held(placed.pod.uid)
-    same = found and (found[0].name, found[1].expires_at_ms) == (placed.node, placed.expires_at_ms)
+    held = state.inventory.find_held(placed.pod.uid)
+    same = held and (held[0].name, held[1].expires_at_ms) == (placed.node, placed.expires_at_ms)
     require(bool(same), "a placed pod takes no room", placed)
 
 
@@ -82,7 +82,7 @@ def check_scores(cluster: ClusterModel, state: ClusterState, placed: PlacementDe
     require(placed.winner is not None and placed.winner.node == placed.node, "no winner", placed)
     scores = [score for score in (placed.winner, *placed.runners_up) if score is not None]
     totals = [score.total for score in scores]
-    if all(each.target_node != placed.node for each in cluster.migrations.values()):
+    if all(migration.target_node != placed.node for migration in cluster.migrations.values()):
         require(totals == sorted(totals, reverse=True), "a runner-up surpasses the winner", placed)
     for score in scores:
         total = sum(term.score * term.weight for term in score.terms)
@@ -91,9 +91,9 @@ def check_scores(cluster: ClusterModel, state: ClusterState, placed: PlacementDe
 
 def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
     """No pod is placed on a node that its owner left because it was hot."""
-    found = state.inventory.find_held(placed.pod.uid)
-    if found:
-        owner = found[1].pod.owner_key
+    held = state.inventory.find_held(placed.pod.uid)
+    if held:
+        owner = held[1].pod.owner_key
         moves = state.memory.moves
         avoided = moves.find_avoided(owner, placed.decided_at_ms)
         if placed.node in avoided:
@@ -107,9 +107,9 @@ def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: Placement
 
 def check_drained(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
     """No pod without tolerations is placed on a node that is drained."""
-    found = state.inventory.find_held(placed.pod.uid)
+    held = state.inventory.find_held(placed.pod.uid)
     drain = state.migrations.drains.rows.get(placed.node or "")
-    if found and not found[1].pod.tolerations and cluster.filters_by("NodeUnschedulable"):
+    if held and not held[1].pod.tolerations and cluster.filters_by("NodeUnschedulable"):
         drained = drain is not None and not drain.dry_run
         require(not drained, "a pod is placed on a node that is drained", placed)
 
@@ -120,12 +120,12 @@ def check_room(cluster: ClusterModel, state: ClusterState, placed: PlacementDeci
     allocatable = cluster.allocatable.get(node)
     if allocatable is None or not cluster.filters_by("NodeResourcesFit"):
         return
-    own = cluster.requests.get(placed.pod.uid, {})
-    pods = cluster.get_pods_on(node) | {placed.pod.uid: own}
+    requests = cluster.requests.get(placed.pod.uid, {})
+    pods = cluster.get_pods_on(node) | {placed.pod.uid: requests}
     used = Counter[str]({"pods": len(pods)})
     for amounts in pods.values():
         used.update(amounts)
-    for resource in ("pods", *(name for name, amount in own.items() if amount)):
+    for resource in ("pods", *(name for name, amount in requests.items() if amount)):
         room = allocatable.get(resource, 0)
         detail = f"{used[resource]} {resource} of {room} on {node}"
         require(used[resource] <= room, "a node is over-reserved", detail)
@@ -154,8 +154,8 @@ def check_commanded_once(
     """A pod has one command at a time, and is on the node that its command names."""
     uid = command.pod.uid
     require(uid not in cluster.commands, "a pod has two commands at a time", command)
-    found = state.inventory.find_held(uid)
-    is_there = found is not None and found[0].name == command.node
+    reservation = state.inventory.find_held(uid)
+    is_there = reservation is not None and reservation[0].name == command.node
     require(is_there, "a command is for a pod that is not there", command)
 
 
@@ -210,8 +210,8 @@ def check_attempts_reported(
     cluster: ClusterModel, state: ClusterState, status: MigrationStatus
 ) -> None:
     """A migration reports the commands that were given for it."""
-    given = cluster.commands_of[status.migration_id]
-    require(status.attempts == given, "a command of a migration is not counted", status)
+    commands = cluster.commands_of[status.migration_id]
+    require(status.attempts == commands, "a command of a migration is not counted", status)
 
 
 def check_concurrency(cluster: ClusterModel, state: ClusterState, status: MigrationStatus) -> None:
@@ -243,9 +243,9 @@ def check_hot_rounds(cluster: ClusterModel, state: ClusterState, round_: Rebalan
         if before is None:
             continue
         for hot in pool.hot:
-            known = before.get((hot.node, hot.phase), 0)
-            is_counted = hot.abnormal_rounds <= known + 1
-            require(is_counted, "hot rounds of a node are counted wrongly", f"{known}, then {hot}")
+            rounds = before.get((hot.node, hot.phase), 0)
+            is_counted = hot.abnormal_rounds <= rounds + 1
+            require(is_counted, "hot rounds of a node are counted wrongly", f"{rounds}, then {hot}")
 
 
 DECISION = (check_decided_again, check_figures)

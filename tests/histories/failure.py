@@ -22,9 +22,9 @@ def require(holds: bool, kind: str, detail: object = "") -> None:
 
 def describe_exception(error: Exception, source: str) -> Failure:
     """Turn an exception into a Failure whose kind names the function of the project that raised it."""
-    place = "?"
+    location = "?"
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename)
         if path.is_relative_to(_ROOT):
-            place = f"{path.relative_to(_ROOT)} {frame.name}"
-    return Failure(f"{source} raised {type(error).__name__} in {place}", str(error)[:500])
+            location = f"{path.relative_to(_ROOT)} {frame.name}"
+    return Failure(f"{source} raised {type(error).__name__} in {location}", str(error)[:500])

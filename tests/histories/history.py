@@ -64,7 +64,7 @@ def draw_history(seed: int, length: int = LENGTH) -> History:
         "time passes",
     ]
     rest = random.choices(kinds, weights, k=max(0, length - len(opening)))
-    return History(seed, tuple(Event(*each) for each in enumerate([*opening, *rest])))
+    return History(seed, tuple(Event(*entry) for entry in enumerate([*opening, *rest])))
 
 
 def save(path: Path, history: History, failure: str) -> None:

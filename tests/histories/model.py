@@ -64,7 +64,7 @@ class ClusterModel:
     paused: bool = False
 
     def filters_by(self, plugin: str) -> bool:
-        return any(each.name == plugin for each in self.policy.plugins.filter)
+        return any(entry.name == plugin for entry in self.policy.plugins.filter)
 
     def get_pods_on(self, node: str) -> dict[str, Amounts]:
         """Return the resources of the pods that are certain to be on a node, by uid."""
@@ -74,7 +74,7 @@ class ClusterModel:
             if pod.node == node
         }
         placed = {
-            uid: self.requests[uid] for uid, made in self.reserved.items() if made.node == node
+            uid: self.requests[uid] for uid, hold in self.reserved.items() if hold.node == node
         }
         return pods | placed
 
@@ -114,8 +114,8 @@ class ClusterModel:
             case CommandOutcome():
                 self._apply_outcome(message)
             case ListEnd() if topic == "pod-lifecycle":
-                for known in (self.reserved, self.running, self.commands, self.budgets):
-                    known.clear()
+                for mapping in (self.reserved, self.running, self.commands, self.budgets):
+                    mapping.clear()
                 self.waiting.clear()
             case ListEnd():
                 self.allocatable.clear()
@@ -128,7 +128,7 @@ class ClusterModel:
                 self.hot_rounds.clear()
 
     def _apply_node(self, state: NodeState) -> None:
-        for uid in [uid for uid, made in self.reserved.items() if made.node == state.node]:
+        for uid in [uid for uid, hold in self.reserved.items() if hold.node == state.node]:
             del self.reserved[uid]
         if state.event == "removed":
             self.allocatable.pop(state.node, None)
@@ -162,7 +162,7 @@ class ClusterModel:
             self.commands.pop(uid, None)
 
     def expire(self, now_ms: int) -> None:
-        over = [uid for uid, each in self.commands.items() if each.expires_at_ms <= now_ms]
+        over = [uid for uid, command in self.commands.items() if command.expires_at_ms <= now_ms]
         for uid in over:
             del self.commands[uid]
 

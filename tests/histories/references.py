@@ -91,16 +91,16 @@ class Reference:
 
 
 def _compare_outputs(
-    what: str, expected: list[OutputRecord], found: tuple[OutputRecord, ...]
+    noun: str, expected: list[OutputRecord], actual: tuple[OutputRecord, ...]
 ) -> None:
-    for one, other in zip(expected, found, strict=False):
+    for one, other in zip(expected, actual, strict=False):
         require(
             one == other,
-            f"the worker has other {what} than the reference, on {one.topic}",
+            f"the worker has other {noun} than the reference, on {one.topic}",
             f"{other.value!r:.700} instead of {one.value!r:.700}",
         )
-    kind = f"the worker has more or fewer {what} than the reference"
-    require(len(expected) == len(found), kind, f"{len(found)} instead of {len(expected)}")
+    kind = f"the worker has more or fewer {noun} than the reference"
+    require(len(expected) == len(actual), kind, f"{len(actual)} instead of {len(expected)}")
 
 
 class ClusterReference(Reference):
@@ -127,11 +127,11 @@ class ClusterReference(Reference):
         apply_changes(self._rows, self._changes.packed_rows(self._rows.get))
         self._changes = Changes()
         for key in sorted(self._rows.keys() | worker.rows.keys()):
-            expected, found = self._rows.get(key), worker.rows.get(key)
+            expected, actual = self._rows.get(key), worker.rows.get(key)
             require(
-                expected == found,
+                expected == actual,
                 f"the worker has another row of {kind_of_key(key)} than the reference",
-                f"{key} is {found!r:.600} instead of {expected!r:.600}",
+                f"{key} is {actual!r:.600} instead of {expected!r:.600}",
             )
 
     def replay(self) -> None:

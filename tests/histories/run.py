@@ -146,21 +146,21 @@ class _Run:
 
     def _advance(self, seconds: int, random: Random, *, measures: bool = True) -> None:
         self.faults.now_ms += 1_000 * seconds
-        for each in self.surroundings:
-            each.world.now_ms = self.faults.now_ms
+        for surroundings in self.surroundings:
+            surroundings.world.now_ms = self.faults.now_ms
             if measures:
-                each.agents.measure(random)
+                surroundings.agents.measure(random)
         self.cluster.tick(self.faults.now_ms)
 
     def _work(self, *, reads: bool = True) -> None:
-        """Let everything do what there is to do, and check what came of it."""
-        for each in self.surroundings:
-            each.watch.deliver()
+        """Let all parts work, and check the results."""
+        for surroundings in self.surroundings:
+            surroundings.watch.deliver()
         if reads:
             self.aggregate.work()
             self.cluster.work()
-            for each in self.surroundings:
-                each.binder.carry_out_commands()
+            for surroundings in self.surroundings:
+                surroundings.binder.carry_out_commands()
         self._follow()
 
     def _end_quietly(self) -> None:
@@ -168,28 +168,28 @@ class _Run:
         self.faults.end_all()
         self.aggregate.end_outage()
         self.cluster.end_outage()
-        for each in self.surroundings:
-            valid_events.write_policy(each.world, self.log, QUIET_POLICY)
+        for surroundings in self.surroundings:
+            valid_events.write_policy(surroundings.world, self.log, QUIET_POLICY)
         # A request that is read after the end of its pod waits until the next full list.
         self._advance(10, random)
         self._work()
-        for each in self.surroundings:
-            each.watch.send_lists()
+        for surroundings in self.surroundings:
+            surroundings.watch.send_lists()
         for step in range(_QUIET_STEPS + _STILL_STEPS):
             self._advance(10, random, measures=step < _QUIET_STEPS)
             self._work()
-        for each in self.surroundings:
-            state = self.cluster.stage.clusters[each.world.cluster]
+        for surroundings in self.surroundings:
+            state = self.cluster.stage.clusters[surroundings.world.cluster]
             for check in stage_invariants.END:
-                check(state, self.model.get(each.world.cluster), each.world)
+                check(state, self.model.get(surroundings.world.cluster), surroundings.world)
 
     # --- invariants -------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         self.aggregate_reference.follow()
         self.cluster_reference.follow()
-        for each in self.surroundings:
-            each.binder.check_effects()
+        for surroundings in self.surroundings:
+            surroundings.binder.check_effects()
         for name, state in self.cluster.stage.clusters.items():
             for check in stage_invariants.EVERY_EVENT:
                 check(state)

@@ -39,12 +39,12 @@ def check_dead_letters(applied: Applied) -> None:
     parts = [decode(letter.topic, letter.value) for letter in letters]
     try:
         letter = join_parts([part for part in parts if isinstance(part, DeadLetter)])
-        found = letter.topic, letter.partition, letter.offset, *restore_record(letter)
+        actual = letter.topic, letter.partition, letter.offset, *restore_record(letter)
     except ValueError as error:
         raise Failure("a dead letter cannot be put together", str(error)) from error
     record = applied.record
     expected = record.topic, record.partition, record.offset, record.key, record.value
-    require(found == expected, "a dead letter holds another record")
+    require(actual == expected, "a dead letter holds another record")
 
 
 def check_defects(applied: Applied) -> None:
@@ -114,11 +114,11 @@ def check_as_of(applied: Applied) -> None:
 def check_aggregate_outcome(stage: AggregateStage, applied: Applied) -> None:
     """A sample is taken, known already or refused; only a sample that is taken causes a metric."""
     counts = applied.counts.results
-    taken, refused = sum(counts[word] for word in _TAKEN), bool(applied.counts.refused)
-    require(taken <= 1 and bool(taken or refused), "a sample is counted twice or never", counts)
+    kept, refused = sum(counts[word] for word in _TAKEN), bool(applied.counts.refused)
+    require(kept <= 1 and bool(kept or refused), "a sample is counted twice or never", counts)
     # A sample may be taken while the metric that it completes is too large to be reported.
     reported = bool(counts["reported"] and counts["refused_limit"])
-    require(not (taken and refused) or reported, "a sample is taken and refused", counts)
+    require(not (kept and refused) or reported, "a sample is taken and refused", counts)
     if applied.outputs:
         require(counts["taken"] == 1, "a sample that is not taken causes a metric", counts)
 
@@ -142,9 +142,9 @@ def check_reserved_amounts(state: ClusterState) -> None:
         expected = Counter[str]()
         for held in node.held.values():
             expected.update(held.kind.demand.requests)
-        found = {name: amount for name, amount in node.requested.items() if amount}
-        same = found == {name: amount for name, amount in expected.items() if amount}
-        require(same, "reserved amounts are not those of the pods", f"{node.name}: {found}")
+        actual = {name: amount for name, amount in node.requested.items() if amount}
+        same = actual == {name: amount for name, amount in expected.items() if amount}
+        require(same, "reserved amounts are not those of the pods", f"{node.name}: {actual}")
 
 
 def check_held_once(state: ClusterState) -> None:
@@ -177,28 +177,28 @@ def check_known_pods(state: ClusterState, cluster: ClusterModel) -> None:
     nodes = {uid: pod.node for uid, pod in cluster.running.items()}
     nodes |= {uid: decision.node for uid, decision in cluster.reserved.items()}
     for uid, node in nodes.items():
-        found = state.inventory.node_of_pod.get(uid)
+        actual = state.inventory.node_of_pod.get(uid)
         require(
-            found == node,
+            actual == node,
             "a pod is not held where it is known to be",
-            f"{uid}: {found}, not {node}",
+            f"{uid}: {actual}, not {node}",
         )
 
 
 def check_requests(state: ClusterState, cluster: ClusterModel) -> None:
     """No request is forgotten: its pod waits or has a node, until there is a final answer."""
     for uid in cluster.waiting:
-        known = state.placement.pending.get(uid) or state.inventory.find_held(uid)
-        require(known is not None, "a request is forgotten", uid)
+        request = state.placement.pending.get(uid) or state.inventory.find_held(uid)
+        require(request is not None, "a request is forgotten", uid)
 
 
 def check_restored(state: ClusterState, restored: ClusterState) -> None:
     """A state that is restored from its rows knows the same nodes, pods, requests and migrations."""
-    for name, expected, found in zip(_KNOWN, _describe(state), _describe(restored), strict=True):
+    for name, expected, actual in zip(_KNOWN, _describe(state), _describe(restored), strict=True):
         difference = {
-            key for key in expected.keys() | found.keys() if expected.get(key) != found.get(key)
+            key for key in expected.keys() | actual.keys() if expected.get(key) != actual.get(key)
         }
-        require(expected == found, f"a restored state knows other {name}", difference)
+        require(expected == actual, f"a restored state knows other {name}", difference)
 
 
 _KNOWN = ("nodes", "pods", "requests", "migrations")
@@ -213,7 +213,7 @@ def _describe(state: ClusterState) -> tuple[dict[str, Any], ...]:
             uid: (name, nodes[name].held[uid].pod)
             for uid, name in state.inventory.node_of_pod.items()
         },
-        {each.request.pod.uid: each.request for each in state.placement.pending},
+        {waiting.request.pod.uid: waiting.request for waiting in state.placement.pending},
         {row.migration_id: row for row in state.migrations.lifecycle.registry},
     )
 
@@ -224,26 +224,26 @@ def _describe(state: ClusterState) -> tuple[dict[str, Any], ...]:
 def check_pods(state: ClusterState, cluster: ClusterModel, world: World) -> None:
     """The stage knows the pods and their nodes as they are."""
     expected = {pod["uid"]: pod["node"] for pod in world.bound_pods()}
-    found = dict(state.inventory.node_of_pod)
+    actual = dict(state.inventory.node_of_pod)
     differing = {
-        uid: (found.get(uid), expected.get(uid))
-        for uid in found.keys() | expected.keys()
-        if found.get(uid) != expected.get(uid)
+        uid: (actual.get(uid), expected.get(uid))
+        for uid in actual.keys() | expected.keys()
+        if actual.get(uid) != expected.get(uid)
     }
     require(not differing, "the stage knows other pods than there are", differing)
 
 
 def check_nodes(state: ClusterState, cluster: ClusterModel, world: World) -> None:
     """The stage knows the nodes that there are."""
-    found = {node.name for node in state.inventory.nodes.values() if node.state is not None}
-    require(found == set(world.nodes), "the stage knows other nodes than there are", found)
+    actual = {node.name for node in state.inventory.nodes.values() if node.state is not None}
+    require(actual == set(world.nodes), "the stage knows other nodes than there are", actual)
 
 
 def check_waiting(state: ClusterState, cluster: ClusterModel, world: World) -> None:
     """The pods that wait are those that ask for a node and were not refused."""
-    found = {waiting.request.pod.uid for waiting in state.placement.pending}
+    actual = {waiting.request.pod.uid for waiting in state.placement.pending}
     expected = world.waiting_pods.keys() - cluster.refused
-    require(found == expected, "other pods wait than ask", found ^ expected)
+    require(actual == expected, "other pods wait than ask", actual ^ expected)
 
 
 def check_placeable(state: ClusterState, cluster: ClusterModel, world: World) -> None:

@@ -182,9 +182,9 @@ class Worker(ABC):
     def _deliver(self, batch: Sequence[InputRecord]) -> list[InputRecord]:
         """Deliver old records before a batch; the intake of the worker must drop them."""
         fault = self.faults.strikes("records are delivered again")
-        known = sorted(topic for topic, offset in self.stage.positions.items() if offset >= 0)
-        if fault is not None and known:
-            topic = fault.choice(known)
+        topics = sorted(topic for topic, offset in self.stage.positions.items() if offset >= 0)
+        if fault is not None and topics:
+            topic = fault.choice(topics)
             old = self.log.get(topic, self.stage.positions[topic])
             assert old is not None
             batch = [old, *batch]

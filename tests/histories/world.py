@@ -183,11 +183,11 @@ class World:
     def has_room(self, pod: Payload, node: str) -> bool:
         """Tell whether the kubelet of the node admits the pod."""
         allocatable = parse_amounts(self.nodes[node]["allocatable"])
-        requests = [_read_requests(each) for each in (*self.pods_on(node), pod)]
+        requests = [_read_requests(requested) for requested in (*self.pods_on(node), pod)]
         used = {"pods": len(requests)}
         for resource, amount in requests[-1].items():
             if amount:
-                used[resource] = sum(each.get(resource, 0) for each in requests)
+                used[resource] = sum(requested.get(resource, 0) for requested in requests)
         return all(amount <= allocatable.get(name, 0) for name, amount in used.items())
 
     def describe_pod(self, pod: Payload, event: str, **fields: Any) -> Payload:

@@ -1,4 +1,4 @@
-"""`loadstream agent` as users start it."""
+"""`loadstream agent` as a command."""
 
 import json
 import os
@@ -46,20 +46,20 @@ def test_one_sample_needs_no_broker(options: list[str], cache: Path) -> None:
     assert (pod["namespace"], pod["name"], pod["uid"]) == ("shop", "web-1", UID_A)
 
 
-def test_missing_files_of_a_sample_are_named(options: list[str], cache: Path) -> None:
+def test_an_error_names_the_missing_files(options: list[str], cache: Path) -> None:
     done = _run(*options[:-1], "/nowhere", "--once")
     assert (done.returncode, json.loads(done.stdout)["pods"]) == (0, [])
     assert done.stderr.startswith("files: /nowhere: found no folder of any of 1 pods; expected ")
 
 
-def test_samples_go_to_the_broker_until_it_is_ended(
+def test_samples_go_to_the_broker_until_sigterm(
     options: list[str], embedded: RunningBroker
 ) -> None:
     port = find_free_port(set())
     environment = {
         **os.environ,
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
-        # The broker is in the process of the test, which may stand still for a while.
+        # The broker runs in the process of the test, which may pause for a while.
         "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "60",
     }
     agent = subprocess.Popen(  # noqa: S603 - our own command
@@ -72,19 +72,19 @@ def test_samples_go_to_the_broker_until_it_is_ended(
         (sample, *_) = samples.newest()
         assert [pod.name for pod in sample.pods] == ["web-1"]
 
-        def shown() -> str:
+        def fetch_metrics() -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
                 return answer.read().decode()  # type: ignore[no-any-return]
 
-        assert eventually(lambda: "loadstream_agent_pods 1.0" in shown())
-        # The sample is on the broker before the agent has heard so.
+        assert eventually(lambda: "loadstream_agent_pods 1.0" in fetch_metrics())
+        # The broker holds the sample before the agent receives the acknowledgement.
         succeeded = "loadstream_agent_last_success_timestamp_seconds 1."
-        assert eventually(lambda: succeeded in shown())
+        assert eventually(lambda: succeeded in fetch_metrics())
         agent.send_signal(signal.SIGTERM)
-        _, said = agent.communicate(timeout=60)
+        _, stderr = agent.communicate(timeout=60)
     finally:
         agent.kill()
-    assert (agent.returncode, said) == (0, "stopped by SIGTERM\n")
+    assert (agent.returncode, stderr) == (0, "stopped by SIGTERM\n")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_samples_go_to_the_broker_until_it_is_ended(
         (("--cluster", "a/b"), 'found "a/b"; expected'),
     ],
 )
-def test_a_wrong_option_is_named(options: list[str], wrong: tuple[str, ...], expected: str) -> None:
+def test_an_error_names_the_wrong_option(
+    options: list[str], wrong: tuple[str, ...], expected: str
+) -> None:
     done = _run(*options, *wrong)
     assert done.returncode == 2
     assert expected in " ".join(done.stderr.replace("│", " ").split())

@@ -14,11 +14,11 @@ def test_a_directory_that_cannot_be_created_is_an_error(
     command: list[str], below: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
-    place = tmp_path / "file" / "below" if below else tmp_path / "file"
+    output_path = tmp_path / "file" / "below" if below else tmp_path / "file"
     bare = {"KUBECONFIG": str(tmp_path / "none"), "COLUMNS": "1000"}
-    result = CliRunner().invoke(app, [*command, "--output", str(place)], env=bare)
+    result = CliRunner().invoke(app, [*command, "--output", str(output_path)], env=bare)
     assert result.exit_code == 2
-    assert f"Invalid value for --output: {place}: " in result.output
+    assert f"Invalid value for --output: {output_path}: " in result.output
     assert "; expected a directory that can be written" in result.output
 
 

@@ -1,4 +1,4 @@
-"""`loadstream broker` where its files cannot be written: a sentence, and nothing runs."""
+"""`loadstream broker` reports invalid ports and starts with the configured topics."""
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +13,7 @@ from tests.conftest import RunningBroker
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--port", "65536"], "found 65536; expected a whole number, 1 to 65535"),
         (["--port", "0"], "found 0; expected a whole number, 1 to 65535"),
@@ -24,10 +24,10 @@ from tests.conftest import RunningBroker
         ),
     ],
 )
-def test_invalid_ports_are_refused_before_the_start(arguments: list[str], said: str) -> None:
+def test_invalid_ports_are_refused_before_the_start(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(app, ["broker", "--kafka", *arguments], env={"COLUMNS": "1000"})
     assert (result.exit_code, result.stdout) == (2, "")
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_port_used_by_another_broker_is_refused(

@@ -1,4 +1,4 @@
-"""`loadstream closed-loop` as its users start it."""
+"""`loadstream closed-loop` as a command."""
 
 import json
 import os
@@ -61,23 +61,23 @@ def test_several_loads_have_one_section_each_and_one_chart(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_results_do_not_depend_on_the_order_of_sets() -> None:
-    """In two processes that hash texts differently; only what it cost differs."""
+    """Two processes with different hash seeds give the same results, except for CPU time."""
 
-    def once(hash_seed: str) -> object:
+    def run_once(hash_seed: str) -> object:
         loadstream = str(Path(sys.executable).parent / "loadstream")
         names = ("--contenders", "koordinator-lownodeload-75,random-choice", "--json")
         command = (loadstream, "closed-loop", *_SMALL, *names)
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(command, capture_output=True, env=environment, check=True)  # noqa: S603
         (document,) = json.loads(done.stdout)["comparisons"]
-        assert all(each.pop("cpu_s") for each in document["contenders"])
+        assert all(contender.pop("cpu_s") for contender in document["contenders"])
         return document
 
-    assert once("1") == once("2")
+    assert run_once("1") == run_once("2")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "expected"),
     [
         (("--contenders", "nobody"), "'nobody'"),
         (("--contenders", ""), "contender"),
@@ -103,21 +103,20 @@ def test_results_do_not_depend_on_the_order_of_sets() -> None:
         (("--nodes", "1"), "2 to 20000"),
     ],
 )
-def test_invalid_runs_are_errors(arguments: tuple[str, ...], named: str) -> None:
+def test_invalid_runs_are_errors(arguments: tuple[str, ...], expected: str) -> None:
     code, _, err = call(*_SMALL, *arguments)
     assert code == 2
-    assert named in " ".join(err.replace("│", " ").split())
+    assert expected in " ".join(err.replace("│", " ").split())
 
 
 def test_each_scenario_runs_under_a_policy_at_its_own_load() -> None:
-    """In small: what the figures are, the report says."""
     code, out, err = call(
         "--scenario", "all", "--nodes", "3", "--hours", "0.1", "--set", "filling_hours=0.1", "--jobs", "1",
         "--contenders", "loadstream,least-allocated", "--json",
     )  # fmt: skip
     assert code == 0, err
-    found = [each["parameters"] for each in json.loads(out)["comparisons"]]
-    assert [f"{each['scenario']} {each['load']}" for each in found] == [
+    parameters = [comparison["parameters"] for comparison in json.loads(out)["comparisons"]]
+    assert [f"{entry['scenario']} {entry['load']}" for entry in parameters] == [
         "web 0.5", "mixed 0.4", "mixed 0.55", "batch 0.5", "big-pods 0.5", "small-pods 0.55",
         "own-load 0.55", "memory 0.4", "peak 0.4",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`loadstream doctor` names each fault of the troubleshooting page, made on purpose."""
+"""`loadstream doctor` reports each fault of the troubleshooting page."""
 
 import asyncio
 import json
@@ -57,23 +57,23 @@ def real_settings(clean_kafka: RunningBroker, monkeypatch: pytest.MonkeyPatch) -
 
 
 def examine(*arguments: str) -> tuple[int, list[dict[str, str]]]:
-    """The exit code and the findings."""
+    """Return the exit code and the findings."""
     result = CliRunner().invoke(app, ["doctor", *arguments, "--json"])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def errors(*arguments: str) -> dict[str, str]:
-    """Text of each error by the name of its check."""
+    """Return the text of each error by check."""
     code, findings = examine(*arguments)
-    found = {each["check"]: each["text"] for each in findings if each["grade"] == "error"}
-    assert code == bool(found)
-    return found
+    error_text = {row["check"]: row["text"] for row in findings if row["grade"] == "error"}
+    assert code == bool(error_text)
+    return error_text
 
 
 def warnings(*arguments: str) -> list[str]:
     _, findings = examine(*arguments)
-    return [f"{each['check']}: {each['text']}" for each in findings if each["grade"] == "warning"]
+    return [f"{row['check']}: {row['text']}" for row in findings if row["grade"] == "warning"]
 
 
 def write(settings: KafkaSettings, *messages: Message) -> None:
@@ -96,7 +96,7 @@ def tick(settings: KafkaSettings, ahead_ms: int = 0) -> ClockTick:
 
 
 def write_sound_cluster(settings: KafkaSettings, **metrics: Any) -> None:
-    """A worker ticks, and two nodes are there and measured."""
+    """Write the records of a working cluster: a worker that ticks and two measured nodes."""
     for node in NODES:
         labels = {"pool": "web"}
         write(settings, NodeState(cluster=CLUSTER, node=node, event="added", labels=labels))
@@ -115,9 +115,9 @@ def test_a_sound_installation_has_no_error_and_no_warning(kafka_settings: KafkaS
     write_sound_cluster(kafka_settings)
     write(kafka_settings, pod("web"))
     code, findings = examine(CLUSTER)
-    assert (code, {each["grade"] for each in findings}) == (0, {"ok"}), findings
+    assert (code, {row["grade"] for row in findings}) == (0, {"ok"}), findings
     assert {"brokers", "topics", "clock", "worker", "measurements", "memory", "pods"} <= {
-        each["check"] for each in findings
+        row["check"] for row in findings
     }
     write(kafka_settings, metric("n2", memory_is="notAvailable"))
     write(kafka_settings, pod("refused", unsupported=("topology spread",)))
@@ -130,48 +130,49 @@ def test_a_sound_installation_has_no_error_and_no_warning(kafka_settings: KafkaS
 
 
 def records(**fields: Any) -> ClusterRecords:
-    """What doctor has read of a cluster of two measured nodes with a worker."""
+    """Return the records of a cluster with a worker and two measured nodes."""
     now_ms = wall_clock.now_ms()
-    found = ClusterRecords(CLUSTER, now_ms, tick_ms=now_ms)
+    cluster = ClusterRecords(CLUSTER, now_ms, tick_ms=now_ms)
     labels = {"pool": "web"}
-    found.nodes = {
+    cluster.nodes = {
         name: NodeState(
             cluster=CLUSTER, node=name, event="added", labels=labels,
             allocatable={"cpu": "4", "memory": "4Gi"},
         )
         for name in NODES
     }  # fmt: skip
-    found.metrics = {name: metric(name, **fields) for name in NODES}
-    return found
+    cluster.metrics = {name: metric(name, **fields) for name in NODES}
+    return cluster
 
 
 def texts(findings: Iterable[Finding], grade: str) -> dict[str, str]:
-    return {each.check: each.text for each in findings if each.grade == grade}
+    return {finding.check: finding.text for finding in findings if finding.grade == grade}
 
 
-def test_a_missing_worker_and_a_clock_that_is_off_are_named() -> None:
-    found = records()
-    assert texts(check_processes(found, Policy()), "error") == {}
-    found.tick_ms = found.now_ms - 3_600_000
+def test_a_missing_worker_and_a_wrong_clock_are_reported() -> None:
+    cluster = records()
+    assert texts(check_processes(cluster, Policy()), "error") == {}
+    cluster.tick_ms = cluster.now_ms - 3_600_000
     assert (
-        "No worker has written for 1h" in texts(check_processes(found, Policy()), "error")["worker"]
+        "No worker has written for 1h"
+        in texts(check_processes(cluster, Policy()), "error")["worker"]
     )
-    found.tick_ms = found.now_ms + 630_000
-    assert "clock is 10m" in texts(check_processes(found, Policy()), "error")["clock"]
+    cluster.tick_ms = cluster.now_ms + 630_000
+    assert "clock is 10m" in texts(check_processes(cluster, Policy()), "error")["clock"]
 
 
-def test_nodes_that_nothing_measures_are_named() -> None:
-    found = records(updated_at_ms=wall_clock.now_ms() - 3_600_000)
-    assert "0 of 2 nodes" in texts(check_processes(found, Policy()), "error")["measurements"]
-    found.metrics["n1"] = metric("n1")
-    half = texts(check_processes(found, Policy()), "warning")["measurements"]
+def test_nodes_without_measurements_are_reported() -> None:
+    cluster = records(updated_at_ms=wall_clock.now_ms() - 3_600_000)
+    assert "0 of 2 nodes" in texts(check_processes(cluster, Policy()), "error")["measurements"]
+    cluster.metrics["n1"] = metric("n1")
+    half = texts(check_processes(cluster, Policy()), "warning")["measurements"]
     assert "1 of 2 nodes" in half
     assert "n2" in half
-    found.nodes.clear()
-    assert CLUSTER in texts(check_processes(found, Policy()), "error")["nodes"]
+    cluster.nodes.clear()
+    assert CLUSTER in texts(check_processes(cluster, Policy()), "error")["nodes"]
 
 
-def test_a_broker_that_is_away_is_named() -> None:
+def test_an_unavailable_broker_is_reported() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
         patch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "1")
@@ -179,15 +180,15 @@ def test_a_broker_that_is_away_is_named() -> None:
 
 
 @pytest.mark.kafka
-def test_a_missing_topic_is_named(real_settings: KafkaSettings) -> None:
+def test_a_missing_topic_is_reported(real_settings: KafkaSettings) -> None:
     delete_topic(connect(real_settings), "clock")
-    found = errors(CLUSTER)
-    assert "1 of 23 are missing: clock" in found["topics"]
-    assert "topic clock does not exist" in found["cluster"]
+    error_texts = errors(CLUSTER)
+    assert "1 of 23 are missing: clock" in error_texts["topics"]
+    assert "topic clock does not exist" in error_texts["cluster"]
 
 
 @pytest.mark.kafka
-def test_a_topic_with_another_number_of_partitions_is_named(
+def test_a_topic_with_a_wrong_number_of_partitions_is_reported(
     real_settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", str(real_settings.partitions + 1))
@@ -195,12 +196,12 @@ def test_a_topic_with_another_number_of_partitions_is_named(
 
 
 @pytest.mark.kafka
-def test_a_worker_that_has_just_ended_is_named(real_settings: KafkaSettings) -> None:
+def test_a_worker_that_has_just_ended_is_reported(real_settings: KafkaSettings) -> None:
     write_sound_cluster(real_settings)
     worker = Consumer({"bootstrap.servers": real_settings.bootstrap_servers, "group.id": APP_ID})
 
     def has_committed() -> bool:
-        """Refused while a worker that another test has killed is still in the group."""
+        """Commit offsets; fails while a worker that another test killed is still in the group."""
         try:
             worker.commit(offsets=[TopicPartition("clock", 0, 1)], asynchronous=False)
         except KafkaException:
@@ -216,7 +217,7 @@ def test_a_worker_that_has_just_ended_is_named(real_settings: KafkaSettings) -> 
 
 @contextmanager
 def running_duties(settings: KafkaSettings, *duties: str) -> Iterator[None]:
-    """Processes of these duties are in their groups, and active."""
+    """Run processes of these duties as active members of their groups."""
     loop = asyncio.new_event_loop()
     members = [Leadership(settings, CLUSTER, duty) for duty in duties]
 
@@ -224,7 +225,7 @@ def running_duties(settings: KafkaSettings, *duties: str) -> Iterator[None]:
         await term.over.wait()
 
     async def run() -> None:
-        await asyncio.gather(*(each.run(work) for each in members), return_exceptions=True)
+        await asyncio.gather(*(member.run(work) for member in members), return_exceptions=True)
 
     task = loop.create_task(run())
 
@@ -234,7 +235,7 @@ def running_duties(settings: KafkaSettings, *duties: str) -> Iterator[None]:
     thread = Thread(target=serve)
     thread.start()
     try:
-        assert eventually(lambda: all(each.term is not None for each in members))
+        assert eventually(lambda: all(member.term is not None for member in members))
         yield
     finally:
         loop.call_soon_threadsafe(task.cancel)
@@ -243,20 +244,20 @@ def running_duties(settings: KafkaSettings, *duties: str) -> Iterator[None]:
 
 
 @pytest.mark.kafka
-def test_a_duty_that_has_ended_is_named(real_settings: KafkaSettings) -> None:
+def test_a_duty_that_has_ended_is_reported(real_settings: KafkaSettings) -> None:
     write_sound_cluster(real_settings)
     now_ms = wall_clock.now_ms()
     enforce = PolicyRecord(cluster=CLUSTER, document="mode: enforce", applied_at_ms=now_ms)
     write(real_settings, enforce)
     with running_duties(real_settings, "watch", "collect", "bind", "evict"):
-        assert set(errors(CLUSTER)) == {"policy"}  # no worker is there that applies it
+        assert set(errors(CLUSTER)) == {"policy"}  # no worker applies it
         assert "no evictor" not in str(warnings(CLUSTER))
     with running_duties(real_settings, "watch", "collect", "bind"):
         assert errors(CLUSTER)["evict"].startswith("no process runs any more: nothing is evicted")
         assert not errors(CLUSTER).keys() & {"watch", "collect", "bind"}
     with running_duties(real_settings, "bind", "evict"):
-        found = errors(CLUSTER)
-        assert found["watch"].startswith("no process runs any more: the state of nodes")
+        error_texts = errors(CLUSTER)
+        assert error_texts["watch"].startswith("no process runs any more: the state of nodes")
     stale = {"updated_at_ms": wall_clock.now_ms() - 3_600_000}
     write(real_settings, *(metric(node, **stale) for node in NODES))
     with running_duties(real_settings, "watch", "bind", "evict"):
@@ -265,7 +266,7 @@ def test_a_duty_that_has_ended_is_named(real_settings: KafkaSettings) -> None:
         )
 
 
-def test_doctor_names_evictions_that_are_not_executed(kafka_settings: KafkaSettings) -> None:
+def test_evictions_that_are_not_executed_are_reported(kafka_settings: KafkaSettings) -> None:
     write_sound_cluster(kafka_settings)
     now_ms = wall_clock.now_ms()
     commands = [
@@ -291,7 +292,7 @@ def test_doctor_names_evictions_that_are_not_executed(kafka_settings: KafkaSetti
     assert "no evictor" not in str(warnings(CLUSTER))
 
 
-def test_pools_and_windows_that_do_not_fit_the_nodes_are_named() -> None:
+def test_pools_and_windows_that_do_not_fit_the_nodes_are_reported() -> None:
     policy = read_policy(
         """
 loadAware: {aggregated: {usageThresholds: {cpu: 70}, usageAggregationType: p95, usageAggregatedDuration: 30m}}
@@ -302,16 +303,16 @@ rebalance:
 """
     )
     short = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 900}})
-    found = records(aggregated=(short,))
-    pool = texts(check_pools(found, policy), "warning")["policy"]
+    cluster = records(aggregated=(short,))
+    pool = texts(check_pools(cluster, policy), "warning")["policy"]
     assert "rebalance.nodePools[gpu].nodeSelector selects none of 2 nodes" in pool
     assert "web (2)" in pool
-    window = texts(check_windows(found, policy), "warning")["windows"]
+    window = texts(check_windows(cluster, policy), "warning")["windows"]
     assert "usageAggregatedDuration: 0 of 2 nodes report p95 over 30m" in window
     assert window.endswith("5m")
 
 
-def test_low_thresholds_and_windows_that_no_node_meets_are_named() -> None:
+def test_low_thresholds_and_windows_that_no_node_meets_are_reported() -> None:
     policy = read_policy(
         """
 plugins: {balance: [LowNodeLoad]}
@@ -320,11 +321,11 @@ rebalance: {lowThresholds: {cpu: 20, memory: 40}, highThresholds: {cpu: 70, memo
 """
     )
     window = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 900}})
-    found = records(aggregated=(window,), samples=9)
-    collected = texts(check_windows(found, policy), "warning")["windows"]
+    cluster = records(aggregated=(window,), samples=9)
+    collected = texts(check_windows(cluster, policy), "warning")["windows"]
     assert "collect.metricAggregatePolicy" in collected
     assert "2h" in collected
-    low = texts(check_low_thresholds(found, policy), "warning")["policy"]
+    low = texts(check_low_thresholds(cluster, policy), "warning")["policy"]
     assert "cpu 20 % and memory 40 %; the lowest is n1 with cpu 25 % and memory 25 %" in low
 
 
@@ -336,13 +337,13 @@ def test_pods_that_would_be_refused_are_counted_by_requirement() -> None:
         pod("c"),
         pod("agent-1", unsupported=("topology spread",), owners=(daemon,)),
     ]
-    (found,) = check_pods(each.pod for each in pods)
-    assert found.grade == "warning"
-    assert found.text.startswith("2 of 3 pods")
-    assert found.text.endswith("topology spread 2, required pod anti-affinity 1")
+    (finding,) = check_pods(request.pod for request in pods)
+    assert finding.grade == "warning"
+    assert finding.text.startswith("2 of 3 pods")
+    assert finding.text.endswith("topology spread 2, required pod anti-affinity 1")
 
 
-async def test_a_query_that_is_about_no_node_is_named_with_the_label_that_would_match() -> None:
+async def test_a_query_that_matches_no_node_is_reported_with_the_label_that_would_match() -> None:
     by_target: Series = [
         ({"instance": "exporter-1", "node": "n1"}, 1),
         ({"instance": "exporter-2", "node": "n2"}, 1),

@@ -1,4 +1,4 @@
-"""`loadstream doctor` on a real API server: rights, certificates, clocks, and pods."""
+"""`loadstream doctor` on a real API server: rights, certificates, clocks and pods."""
 
 import asyncio
 import subprocess
@@ -21,7 +21,7 @@ def kafka_settings(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("kafka_settings")
-async def test_a_missing_right_is_named_and_so_is_what_the_pods_require(
+async def test_missing_rights_and_requirements_of_pods_are_reported(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
@@ -30,19 +30,19 @@ async def test_a_missing_right_is_named_and_so_is_what_the_pods_require(
         await cluster.create_pods(server, namespace, pods)
     binder = str(control_plane.kubeconfig("loadstream-bind"))
     assert not await asyncio.to_thread(errors, "--kubeconfig", binder, "--duty", "bind")
-    found = await asyncio.to_thread(errors, "--kubeconfig", binder, "--duty", "evict")
-    assert "lacks for evict: delete pods, patch pods, create pods/eviction" in found["rights"]
+    error_texts = await asyncio.to_thread(errors, "--kubeconfig", binder, "--duty", "evict")
+    assert "lacks for evict: delete pods, patch pods, create pods/eviction" in error_texts["rights"]
     admin = ["--kubeconfig", str(control_plane.kubeconfig())]
     _, findings = await asyncio.to_thread(examine, *admin, "--release", "ops/loadstream")
-    watch, *others = (each["text"] for each in findings if each["check"] == "rights")
+    watch, *others = (finding["text"] for finding in findings if finding["check"] == "rights")
     assert "system:serviceaccount:ops:loadstream-watch lacks for watch" in watch
     assert [text for text in others if "the release does not run" not in text] == []
-    counted = [each["text"] for each in findings if each["check"] == "pods"]
+    counted = [finding["text"] for finding in findings if finding["check"] == "pods"]
     assert counted == ["1 of 2 pods would be refused: topology spread 1"]
 
 
 @pytest.mark.usefixtures("kafka_settings", "namespace")
-async def test_a_certificate_of_another_authority_and_a_clock_that_is_off_are_named(
+async def test_a_wrong_certificate_authority_and_a_wrong_clock_are_reported(
     control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.pem"
@@ -50,13 +50,13 @@ async def test_a_certificate_of_another_authority_and_a_clock_that_is_off_are_na
     subprocess.run([*make, "-keyout", str(tmp_path / "key"), "-out", str(other)], check=True)  # noqa: S603
     kubeconfig = tmp_path / "kubeconfig"
     users.write_kubeconfig(kubeconfig, control_plane.url, other, "token")
-    found = await asyncio.to_thread(errors, "--kubeconfig", str(kubeconfig))
-    assert "certificate verify failed" in found["API server"]
+    error_texts = await asyncio.to_thread(errors, "--kubeconfig", str(kubeconfig))
+    assert "certificate verify failed" in error_texts["API server"]
     users.write_kubeconfig(kubeconfig, control_plane.url, control_plane.certificate, "token")
-    found = await asyncio.to_thread(errors, "--kubeconfig", str(kubeconfig))
-    assert "the credentials are refused" in found["API server"]
+    error_texts = await asyncio.to_thread(errors, "--kubeconfig", str(kubeconfig))
+    assert "the credentials are refused" in error_texts["API server"]
     now_ms = wall_clock.now_ms()
     monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 630_000)
     sound = str(control_plane.kubeconfig())
-    found = await asyncio.to_thread(errors, "--kubeconfig", sound)
-    assert found["clock"].startswith("the API server's clock is 10m")
+    error_texts = await asyncio.to_thread(errors, "--kubeconfig", sound)
+    assert error_texts["clock"].startswith("the API server's clock is 10m")

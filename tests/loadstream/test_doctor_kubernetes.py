@@ -1,4 +1,4 @@
-"""`loadstream doctor` and an API server that the test plays: rights, clock, credentials, pods."""
+"""`loadstream doctor` with a fake API server: rights, clock, credentials and pods."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ def _pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 class _Server:
-    """Has two pods, and denies what `denied` says of resource attributes."""
+    """An API server with two pods that denies the resource attributes matched by `denied`."""
 
     def __init__(self, denied: Callable[[dict[str, str]], bool] = lambda _: False) -> None:
         self.denied = denied
@@ -42,14 +42,14 @@ class _Server:
 
 
 @asynccontextmanager
-async def _asked(played: _Server) -> AsyncIterator[ApiServer]:
+async def _serve(played: _Server) -> AsyncIterator[ApiServer]:
     async with playing(played) as url, api_server(url) as server:
         yield server
 
 
-async def test_a_missing_right_of_a_process_is_named() -> None:
-    played = _Server(lambda asked: asked["subresource"] == "eviction")
-    async with _asked(played) as server:
+async def test_a_missing_right_of_a_process_is_reported() -> None:
+    played = _Server(lambda review: review["subresource"] == "eviction")
+    async with _serve(played) as server:
         bind, evict = await check_rights(server, ["bind", "evict"], None, required=True)
     assert (bind.grade, evict.grade) == ("ok", "error")
     assert "lacks for evict: create pods/eviction" in evict.text
@@ -57,29 +57,29 @@ async def test_a_missing_right_of_a_process_is_named() -> None:
 
 
 async def test_rights_of_a_release_are_those_of_its_service_accounts() -> None:
-    played = _Server(lambda asked: asked["group"] == "scheduling.koordinator.sh")
-    async with _asked(played) as server:
+    played = _Server(lambda review: review["group"] == "scheduling.koordinator.sh")
+    async with _serve(played) as server:
         (evict,) = await check_rights(server, ["evict"], ("ops", "ls"), required=True)
     assert evict.grade == "warning"
     assert played.users == {"system:serviceaccount:ops:ls-evict"}
 
 
-async def test_a_clock_and_credentials_that_are_refused_are_named(
+async def test_a_wrong_clock_and_refused_credentials_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     played = _Server()
-    async with _asked(played) as server:
-        assert [each.grade for each in await check_server(server)] == ["ok"]
+    async with _serve(played) as server:
+        assert [finding.grade for finding in await check_server(server)] == ["ok"]
         now_ms = wall_clock.now_ms()
         monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 630_000)
-        (found,) = await check_server(server)
-        assert found.text.startswith("the API server's clock is 10m")
+        (finding,) = await check_server(server)
+        assert finding.text.startswith("the API server's clock is 10m")
         played.status = 401
-        (found,) = await check_server(server)
-        assert "the credentials are refused" in found.text
+        (finding,) = await check_server(server)
+        assert "the credentials are refused" in finding.text
 
 
-async def test_pods_are_counted_without_anything_that_runs() -> None:
-    async with _asked(_Server()) as server:
-        (found,) = await scan_pods(server, "blue")
-    assert found.text == "1 of 2 pods would be refused: topology spread 1"
+async def test_pods_are_counted_without_running_processes() -> None:
+    async with _serve(_Server()) as server:
+        (finding,) = await scan_pods(server, "blue")
+    assert finding.text == "1 of 2 pods would be refused: topology spread 1"

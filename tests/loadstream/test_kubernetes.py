@@ -1,4 +1,4 @@
-"""`loadstream kubernetes ...` as users start it: what is wrong is said in a sentence."""
+"""Errors of `loadstream kubernetes ...` as commands."""
 
 import os
 import signal
@@ -26,14 +26,14 @@ users: [{name: u, user: {}}]
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Path:
-    """Of an API server that cannot be reached."""
+    """A kubeconfig of an API server that cannot be reached."""
     path = tmp_path / "kubeconfig"
     path.write_text(_NOBODY.replace("PORT", str(find_free_port(set()))), encoding="utf-8")
     return path
 
 
 def start(broker: str, *options: str) -> "subprocess.Popen[str]":
-    # Wide: a sentence in a box is not wrapped.
+    # A wide terminal, so that a sentence in a box is not wrapped.
     wide = {"COLUMNS": "1000"}
     environment = {**os.environ, **wide, "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker}
     return subprocess.Popen(  # noqa: S603 - our own command
@@ -41,33 +41,33 @@ def start(broker: str, *options: str) -> "subprocess.Popen[str]":
     )
 
 
-def ended(broker: str, *options: str) -> tuple[int, str]:
+def run_to_end(broker: str, *options: str) -> tuple[int, str]:
     process = start(broker, *options)
     try:
-        _, said = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=120)
     finally:
         process.kill()
-    return process.returncode, said
+    return process.returncode, stderr
 
 
 def test_an_unavailable_broker_at_the_start_is_an_error(kubeconfig: Path) -> None:
     away = f"127.0.0.1:{find_free_port(set())}"
-    code, said = ended(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
+    code, stderr = run_to_end(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
     assert code == 1
-    assert said.startswith("error: ")
-    assert away in said
+    assert stderr.startswith("error: ")
+    assert away in stderr
 
 
 def test_a_wrong_sources_file_is_an_error_with_lines(tmp_path: Path, kubeconfig: Path) -> None:
     file = tmp_path / "sources.yaml"
     file.write_text("sources:\n- kind: kubelet\n  evry: 10\n", encoding="utf-8")
-    code, said = ended(
+    code, stderr = run_to_end(
         "127.0.0.1:1", "collect", "--cluster", "c1", "--kubeconfig", str(kubeconfig),
         "--sources", str(file),
     )  # fmt: skip
     assert code == 2
-    assert "sources.yaml" in said
-    assert "Traceback" not in said
+    assert "sources.yaml" in stderr
+    assert "Traceback" not in stderr
 
 
 @pytest.mark.parametrize("duty", ["all", "bind"])
@@ -78,21 +78,23 @@ def test_an_unavailable_api_server_is_awaited_until_sigterm(
         embedded.bootstrap_servers, duty, "--cluster", "c1", "--kubeconfig", str(kubeconfig)
     )
     assert process.stderr is not None
-    said = ""
-    while "this process is active" not in said:
+    log = ""
+    while "this process is active" not in log:
         line = process.stderr.readline()
-        assert line, said
-        said += line
+        assert line, log
+        log += line
     process.send_signal(signal.SIGTERM)
     _, rest = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "this process is no longer active" in rest
-    assert "Traceback" not in said + rest
+    assert "Traceback" not in log + rest
 
 
 @pytest.mark.broker
-def test_another_number_of_partitions_than_the_topics_have_ends_it(embedded: RunningBroker) -> None:
-    """It would wait for, or work on, a partition that is not its cluster's."""
+def test_a_number_of_partitions_that_differs_from_the_topics_ends_the_process(
+    embedded: RunningBroker,
+) -> None:
+    """Otherwise it would wait for, or work on, a partition of another cluster."""
     address = {
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
         "LOADSTREAM_KAFKA_PARTITIONS": "7",
@@ -100,5 +102,5 @@ def test_another_number_of_partitions_than_the_topics_have_ends_it(embedded: Run
     options = ["watch", "--cluster", "blue", "--kubeconfig", "/nonexistent/kubeconfig"]
     result = CliRunner().invoke(app, ["kubernetes", *options], env=address)
     assert result.exit_code == 1
-    said = "has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS is 7: set it to 4"
-    assert said in result.output
+    message = "has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS is 7: set it to 4"
+    assert message in result.output

@@ -1,4 +1,4 @@
-"""The commands around migrations: what they write, what they look up, and what they show."""
+"""The migration commands: what they write, look up and print."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ Write = Callable[..., None]
 
 
 def run(*arguments: str) -> Result:
-    """The command's result; an exception that is no exit fails the test."""
+    """Run a command; an exception other than an exit fails the test."""
     result = CliRunner().invoke(app, list(arguments))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -38,7 +38,7 @@ def run(*arguments: str) -> Result:
 def running(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> RunningBroker:
     """A broker that the commands find by their settings.
 
-    Cluster blue has two nodes, and a worker that has just ticked.
+    Cluster blue has two nodes and a worker that has just ticked.
     """
     return fill(embedded, monkeypatch)
 
@@ -63,10 +63,10 @@ def send(broker: RunningBroker, topic: str, *messages: Message) -> None:
 
 
 def requests(broker: RunningBroker) -> list[MigrationRequest]:
-    """What topic `migration-requests` holds, each in the partition where its worker looks."""
+    """Return the messages of `migration-requests`, which must be in the partition of the cluster."""
     topic = TOPIC_BY_NAME["migration-requests"]
-    found = read_entries(connect(broker.settings), topic, "beginning", follow=False)
-    entries = [entry for entry in found if isinstance(entry, Entry)]
+    items = read_entries(connect(broker.settings), topic, "beginning", follow=False)
+    entries = [entry for entry in items if isinstance(entry, Entry)]
     partition = partition_for(b"blue", broker.settings.partitions)
     assert all((entry.partition, entry.key) == (partition, b"blue") for entry in entries)
     assert all(isinstance(entry.message, MigrationRequest) for entry in entries)
@@ -76,7 +76,7 @@ def requests(broker: RunningBroker) -> list[MigrationRequest]:
 def seen(
     uid: str, event: Any = "running", cluster: str = "blue", name: str = "web-1"
 ) -> PodLifecycle:
-    """Something happened to a pod."""
+    """Write a lifecycle event of a pod."""
     pod = Pod(namespace="shop", name=name, uid=uid, node="worker-1")
     return PodLifecycle(cluster=cluster, event=event, pod=pod)
 
@@ -157,7 +157,7 @@ def test_a_migration_is_found_by_its_id_or_its_pod(
     assert run("migration", action, "blue", "shop/web-2", "--reason", "now").exit_code == 0
     for ended in ("shop/web-3", "migration-3", "migration-8"):
         assert run("migration", action, "blue", ended).exit_code == 1
-    assert [(each.action, each.migration_id, each.reason) for each in requests(running)] == [
+    assert [(sent.action, sent.migration_id, sent.reason) for sent in requests(running)] == [
         (action, "migration-7", ""),
         (action, "migration-2", "now"),
     ]
@@ -184,7 +184,7 @@ def test_migration_list_shows_the_newest_states(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("node", "drain", "blue", "worker-8"), "Did you mean worker-9?"),
         (("node", "undrain", "blue", "worker-8"), "worker-8"),
@@ -194,10 +194,10 @@ def test_migration_list_shows_the_newest_states(
     ],
 )
 def test_a_mistyped_name_is_reported_and_no_request_is_written(
-    running: RunningBroker, arguments: tuple[str, ...], said: str
+    running: RunningBroker, arguments: tuple[str, ...], message: str
 ) -> None:
     result = run(*arguments)
-    assert (result.exit_code, said in result.output) == (3, True), result.output
+    assert (result.exit_code, message in result.output) == (3, True), result.output
     assert requests(running) == []
 
 

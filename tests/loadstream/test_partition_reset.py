@@ -1,4 +1,4 @@
-"""`loadstream partition reset` on a real Kafka: a damaged partition begins again, and nothing is done twice."""
+"""`loadstream partition reset` on a real Kafka: a damaged partition restarts without repeated actions."""
 
 import asyncio
 from collections import Counter
@@ -44,7 +44,7 @@ migration:
 
 
 class _Done(Observer):
-    """How often each pod was bound, and evicted."""
+    """Counts bindings and evictions per pod."""
 
     def __init__(self) -> None:
         self.bound: Counter[str] = Counter()
@@ -59,7 +59,7 @@ class _Done(Observer):
 
 
 class _World:
-    """A simulated cluster, whose messages go to Kafka when they are sent."""
+    """A simulated cluster that sends its messages to Kafka."""
 
     def __init__(self, seen: Client) -> None:
         self.cluster = SimulatedCluster("c", machines(3), now_ms())
@@ -72,14 +72,14 @@ class _World:
         self._seen = seen
 
     async def send(self) -> None:
-        """Send what has changed."""
+        """Send the messages of all changes."""
         self.connected.publish()
         for topic, message in self._messages:
             await self._seen.send(topic, [message])
         self._messages.clear()
 
     async def list_again(self) -> None:
-        """Send a full list and the requests that wait, as a watch does."""
+        """Send a full list and the waiting requests, as a watch does."""
         self.connected.begin("list-2")
         await self.send()
         for plan in self.cluster.waiting_pods.values():
@@ -87,7 +87,7 @@ class _World:
             await self._seen.send("scheduling-requests", [request])
 
     async def carry_out(self, commands: Sequence[Any]) -> None:
-        """Bind and evict."""
+        """Carry out bindings and evictions."""
         self.cluster.advance(now_ms())
         self.connected.rules.advance_clock(now_ms())
         for command in commands:
@@ -101,11 +101,11 @@ def _reset(broker: RunningBroker, *arguments: str) -> Result:
 
 
 def _placed(seen: Client) -> list[Any]:
-    return [each for each in seen.of("placement-decisions") if each.outcome == "placed"]
+    return [item for item in seen.of("placement-decisions") if item.outcome == "placed"]
 
 
 def _delete_row(broker: RunningBroker, table: str, kind: str) -> None:
-    """Delete one row of a kind, as by mistake."""
+    """Delete one row of a kind, as an operator might by mistake."""
     connection, topic = connect(broker.settings), changelog_name(table)
     extent = read_topic_extents(connection, topic)[_HOME]
     rows = _rows(connection, topic, extent)
@@ -116,10 +116,10 @@ def _delete_row(broker: RunningBroker, table: str, kind: str) -> None:
 
 
 def _rows(connection: Connection, topic: str, extent: Extent) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes | None] = {}
-    for each in read_range(connection, topic, _HOME, extent.first_offset, extent.next_offset):
-        found[each.key or b""] = each.value
-    return {key: value for key, value in found.items() if value is not None}
+    values: dict[bytes, bytes | None] = {}
+    for record in read_range(connection, topic, _HOME, extent.first_offset, extent.next_offset):
+        values[record.key or b""] = record.value
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _migrate(number: int) -> Message:
@@ -132,8 +132,8 @@ def _migrate(number: int) -> Message:
     )
 
 
-async def _use(seen: Client, seconds: range) -> None:
-    """Usage of a node of the partition, a sample a second."""
+async def _send_usage(seen: Client, seconds: range) -> None:
+    """Send a usage sample per second of a node of the partition."""
     for second in seconds:
         usage = NodeUsage(
             cluster="c",
@@ -161,11 +161,11 @@ async def test_after_a_reset_waiting_pods_are_placed_and_nothing_is_done_twice(
                 world.cluster.request_node(pod(f"p{number}", cores=2, at_ms=now_ms()))
             world.cluster.request_node(pod("large", cores=40, at_ms=now_ms()))
             await world.send()
-            await _use(seen, range(5))
+            await _send_usage(seen, range(5))
             await seen.until(lambda: len(_placed(seen)) == 10)
-            # Of what is decided the binder carries out a half, and the evictor nothing.
-            await world.carry_out([each for each in _placed(seen) if int(each.pod.uid[1:]) < 5])
-            # Topics are read in no order among each other: that p0 runs must be known before it is to migrate.
+            # The binder carries out half of the decisions, the evictor none of its commands.
+            await world.carry_out([item for item in _placed(seen) if int(item.pod.uid[1:]) < 5])
+            # Topics are read in no common order. The worker must know that p0 runs before p0 is to migrate.
             sent = read_topic_extents(connect(broker.settings), "pod-lifecycle")[_HOME].next_offset
             await seen.until(lambda: seen.applied("pod-lifecycle") >= sent - 1)
             await seen.send("migration-requests", [_migrate(1)])
@@ -192,13 +192,13 @@ async def test_after_a_reset_waiting_pods_are_placed_and_nothing_is_done_twice(
             world.cluster.add_machine(Machine("n4", 64_000, 256 * GIB))
             await world.send()
             waited = {f"p{number}" for number in range(5, 10)} | {"large"}
-            await seen.until(lambda: {each.pod.uid for each in _placed(seen)[before:]} >= waited)
-            assert {each.pod.uid for each in _placed(seen)[before:]} == waited
+            await seen.until(lambda: {item.pod.uid for item in _placed(seen)[before:]} >= waited)
+            assert {item.pod.uid for item in _placed(seen)[before:]} == waited
             await seen.send("migration-requests", [_migrate(2)])
             await seen.until(lambda: len(seen.of("eviction-commands")) == 2)
             await world.carry_out(_placed(seen))
             await world.carry_out(seen.of("eviction-commands"))
-            await _use(seen, range(5, 10))
+            await _send_usage(seen, range(5, 10))
             await seen.until(lambda: len(seen.of("node-metrics")) > metrics)
             assert await asyncio.to_thread(worker.stop) == 0
     assert world.done.bound == dict.fromkeys([*(f"p{n}" for n in range(10)), "large"], 1)

@@ -1,4 +1,4 @@
-"""The policy commands: what they print, what they write, and what they refuse to write."""
+"""The policy commands: what they print, what they write and what they refuse."""
 
 import getpass
 import json
@@ -36,7 +36,7 @@ DOCUMENT = "# for the night\nloadAware:\n  usageThresholds: {cpu: 70}\n"
 
 
 def run(*arguments: str, text: str | None = None) -> Result:
-    """The command's result; an exception that is no exit fails the test."""
+    """Run a command; an exception other than an exit fails the test."""
     group = "cluster" if arguments[0] in ("pause", "resume") else "policy"
     result = CliRunner().invoke(app, [group, *arguments], input=text)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -45,7 +45,7 @@ def run(*arguments: str, text: str | None = None) -> Result:
 
 @pytest.fixture(autouse=True)
 def _stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers that have just ticked have done so for as long as the test takes."""
+    """Stop the clock, so that the ticks of the workers stay recent during the test."""
     now_ms = wall_clock.now_ms()
     monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms)
 
@@ -60,14 +60,14 @@ def policies(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaS
 
 @pytest.fixture
 def policies_anywhere(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
-    """The embedded broker, and then a real Kafka, whose compacted topics have settings."""
+    """The embedded broker, then a real Kafka, where compacted topics have settings."""
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
     make_seen(broker.settings)
     return broker.settings
 
 
 def make_seen(settings: KafkaSettings) -> None:
-    """A producer has named both clusters, and their workers have just ticked."""
+    """Write a record of each cluster and a tick of each worker."""
     producer = Producer({**settings.librdkafka_options(), "log_level": 0})
     for cluster in ("east", "west"):
         home = partition_for(cluster.encode(), settings.partitions)
@@ -79,7 +79,7 @@ def make_seen(settings: KafkaSettings) -> None:
 
 
 def applied_up_to(settings: KafkaSettings, offset: int) -> None:
-    """A worker has applied the policies of cluster east below an offset."""
+    """Write the journal of a worker that applied the policies of cluster east below an offset."""
     home = partition_for(b"east", settings.partitions)
     producer = Producer({**settings.librdkafka_options(), "log_level": 0})
     producer.produce("journal", journal_batch(home, {"policies": offset - 1}), partition=home)
@@ -87,7 +87,7 @@ def applied_up_to(settings: KafkaSettings, offset: int) -> None:
 
 
 def write_dead_letter(settings: KafkaSettings, offset: int, reason: str) -> None:
-    """A worker has refused a policy of cluster east."""
+    """Write the dead letter of a policy of cluster east."""
     home = partition_for(b"east", settings.partitions)
     letter = build_dead_letter(
         "policies", home, offset, None, b"east", b"", Refusal("invalid", reason)
@@ -99,10 +99,10 @@ def write_dead_letter(settings: KafkaSettings, offset: int, reason: str) -> None
 
 
 def records(settings: KafkaSettings, cluster: str) -> list[PolicyRecord]:
-    """What topic `policies` holds about a cluster, in the partition where its worker looks."""
+    """Return the records of `policies` of a cluster, which must be in the partition of the cluster."""
     topic = TOPIC_BY_NAME["policies"]
-    found = read_entries(connect(settings), topic, "beginning", follow=False)
-    entries = [entry for entry in found if isinstance(entry, Entry) and entry.cluster == cluster]
+    items = read_entries(connect(settings), topic, "beginning", follow=False)
+    entries = [entry for entry in items if isinstance(entry, Entry) and entry.cluster == cluster]
     expected = partition_for(cluster.encode(), settings.partitions)
     assert all(entry.partition == expected for entry in entries)
     assert all(entry.key == cluster.encode() for entry in entries)
@@ -110,7 +110,7 @@ def records(settings: KafkaSettings, cluster: str) -> list[PolicyRecord]:
 
 
 def write(settings: KafkaSettings, partition: int, value: bytes, key: str) -> None:
-    """One record, put where the caller says."""
+    """Write one record to the given topic and partition."""
     producer = Producer({**settings.librdkafka_options(), "log_level": 0})
     producer.produce("policies", value, key=key.encode(), partition=partition)
     assert producer.flush(60) == 0
@@ -243,7 +243,7 @@ def test_history_shows_each_policy_of_the_cluster_oldest_first(
     assert f"{digest}  observe  paused  not applied yet  by " in second
     assert "    # for the night" in run("history", "east", "--document").stdout.splitlines()
     whole = [json.loads(line) for line in run("history", "east", "--json").stdout.splitlines()]
-    assert [(each["digest"], each["paused"]) for each in whole] == [(digest, False), (digest, True)]
+    assert [(row["digest"], row["paused"]) for row in whole] == [(digest, False), (digest, True)]
 
 
 def test_clusters_that_are_unknown_or_have_a_silent_worker_are_reported(
@@ -290,7 +290,7 @@ def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: P
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
 
 
-def test_check_and_apply_warn_of_requirements_that_the_cluster_does_not_meet(
+def test_check_and_apply_warn_about_unmet_requirements(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
     file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n")
@@ -298,8 +298,8 @@ def test_check_and_apply_warn_of_requirements_that_the_cluster_does_not_meet(
         result = run(*arguments)
         assert result.exit_code == 0
         assert "evictor.priorityThreshold names class high" in result.stderr
-        (said,) = json.loads(run(*arguments, "--json").stdout)["warnings"]
-        assert result.stderr == f"warning: {said}\n"
+        (warning,) = json.loads(run(*arguments, "--json").stdout)["warnings"]
+        assert result.stderr == f"warning: {warning}\n"
 
 
 def test_records_that_a_worker_refuses_are_ignored(policies: KafkaSettings, tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_records_that_a_worker_refuses_are_ignored(policies: KafkaSettings, tmp_
         cluster="east", document="", paused=True, applied_at_ms=1_760_000_000_000
     )
     write(policies, (home + 1) % policies.partitions, encode(stranger), "east")
-    write(policies, home, encode(stranger), _key_beside("east", policies.partitions))
+    write(policies, home, encode(stranger), _key_of_same_partition("east", policies.partitions))
     write(policies, home, b'{"schema_version": 2}', "east")
     result = run("pause", "east")
     assert result.stdout == "cluster east is paused\n"
@@ -318,8 +318,8 @@ def test_records_that_a_worker_refuses_are_ignored(policies: KafkaSettings, tmp_
     assert f"{read_policy(DOCUMENT).digest}  observe  paused" in newest
 
 
-def _key_beside(cluster: str, partitions: int) -> str:
-    """Another key that belongs to the partition of this cluster."""
+def _key_of_same_partition(cluster: str, partitions: int) -> str:
+    """Return another key that belongs to the partition of this cluster."""
     home = partition_for(cluster.encode(), partitions)
     names = (f"other-{number}" for number in range(1_000))
     return next(name for name in names if partition_for(name.encode(), partitions) == home)
@@ -396,14 +396,14 @@ def test_show_prints_the_policy_its_digest_its_author_and_the_reason(
     assert "by ana@ops: night shift" in shown.splitlines()[1]
     assert "by ben@ops: incident 4711" in shown.splitlines()[2]
     assert shown.endswith(DOCUMENT)
-    told = json.loads(run("show", "east", "--json").stdout)
-    assert (told["digest"], told["paused"], told["applied_by"], told["policy"]) == (
+    shown = json.loads(run("show", "east", "--json").stdout)
+    assert (shown["digest"], shown["paused"], shown["applied_by"], shown["policy"]) == (
         digest, True, "ana@ops", DOCUMENT,
     )  # fmt: skip
 
 
 @pytest.mark.usefixtures("policies")
-def test_rollback_applies_the_policy_before_the_present_one_again(tmp_path: Path) -> None:
+def test_rollback_applies_the_previous_policy_again(tmp_path: Path) -> None:
     assert read_policy("").digest in run("show", "east").stdout
     apply_document(tmp_path, "mode: enforce\n")
     for command in (["rollback", "east"], ["diff", "east"]):
@@ -412,14 +412,14 @@ def test_rollback_applies_the_policy_before_the_present_one_again(tmp_path: Path
     run("pause", "east")
     result = run("rollback", "east", "--by", "ana")
     assert result.exit_code == 0, result.stderr
-    told = json.loads(run("show", "east", "--json").stdout)
-    assert (told["policy"], told["paused"], told["applied_by"]) == ("mode: enforce\n", True, "ana")
+    row = json.loads(run("show", "east", "--json").stdout)
+    assert (row["policy"], row["paused"], row["applied_by"]) == ("mode: enforce\n", True, "ana")
     run("rollback", "east")
     assert json.loads(run("show", "east", "--json").stdout)["policy"] == DOCUMENT
 
 
 @pytest.mark.usefixtures("policies")
-def test_diff_compares_with_the_policy_before_with_an_earlier_one_and_with_a_file(
+def test_diff_compares_with_the_previous_policy_an_earlier_policy_and_a_file(
     tmp_path: Path,
 ) -> None:
     for percent in (60, 65, 70):
@@ -428,7 +428,7 @@ def test_diff_compares_with_the_policy_before_with_an_earlier_one_and_with_a_fil
     assert run("diff", "east").stdout == f"{path}: 65 -> 70\n"
     file = policy_file(tmp_path, "mode: enforce\nloadAware: {usageThresholds: {cpu: 70}}\n")
     assert run("diff", "east", file).stdout == "mode: observe -> enforce\n"
-    told = json.loads(run("diff", "east", file, "--json").stdout)
-    assert told == {"path": "mode", "before": "observe", "after": "enforce"}
+    difference = json.loads(run("diff", "east", file, "--json").stdout)
+    assert difference == {"path": "mode", "before": "observe", "after": "enforce"}
     same = policy_file(tmp_path, "# the same\nloadAware: {usageThresholds: {cpu: 70}}\n")
     assert run("diff", "east", same).stdout == "the policies have the same effect\n"

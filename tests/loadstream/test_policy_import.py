@@ -1,4 +1,4 @@
-"""The command: what it writes where, and its exit codes."""
+"""`loadstream policy import`: output and exit codes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`loadstream replay verify` on what a worker has left behind, on the embedded broker and on a real Kafka."""
+"""`loadstream replay verify` on the topics of a worker, on the embedded broker and a real Kafka."""
 
 import asyncio
 import json
@@ -30,8 +30,8 @@ def _append(broker: RunningBroker, topic: str, partition: int, value: bytes) -> 
     assert producer.flush(30) == 0
 
 
-def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, bytes]:
-    """Offset and value of the last record."""
+def _read_last(broker: RunningBroker, topic: str, partition: int) -> tuple[int, bytes]:
+    """Return offset and value of the last record."""
     options = {**broker.settings.librdkafka_options(), "group.id": "test", "log_level": 0}
     consumer = Consumer(options)
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
@@ -58,7 +58,7 @@ async def test_the_journal_of_a_killed_worker_is_verified_and_a_forged_one_refus
             decided: set[str] = set()
 
             def all_decided() -> bool:
-                decided.update(each.pod.uid for each in kafka.of("placement-decisions"))
+                decided.update(decision.pod.uid for decision in kafka.of("placement-decisions"))
                 return len(decided) == 20 and len(kafka.of("dead-letters")) > 0
 
             await kafka.until(all_decided)
@@ -91,16 +91,16 @@ async def test_the_journal_of_a_killed_worker_is_verified_and_a_forged_one_refus
 
 
 def _forge(broker: RunningBroker) -> None:
-    """Go on with the journal as a worker would, but with another result of the next batch."""
-    offset, value = _newest(broker, "journal", HOME)
+    """Continue the journal as a worker would, with a wrong result of the next batch."""
+    offset, value = _read_last(broker, "journal", HOME)
     head, content = value.split(b"\n", 1)
     batch = decode_as(JournalRecord, head)
     assert isinstance(batch, JournalRecord)
     assert batch.parts == 1
-    at, _ = _newest(broker, "clock", HOME)
+    at, _ = _read_last(broker, "clock", HOME)
     _append(broker, "clock", HOME, encode(ClockTick(partition=HOME, now_ms=START_MS * 2)))
     run = {"first_offset": batch.positions["clock"] + 1, "last_offset": at + 1}
-    _append(broker, "journal", HOME, _forged(batch, 1, content, run))
+    _append(broker, "journal", HOME, _forged_batch(batch, 1, content, run))
 
     done = replay(broker, "--partition", str(HOME), "--partition", str((HOME + 1) % 4))
     assert done.exit_code == 1, done.output
@@ -111,16 +111,16 @@ def _forge(broker: RunningBroker) -> None:
     assert ": equal: " in done.output
 
     run = {"first_offset": at + 2, "last_offset": at + 2}
-    # Of this partition, and of an epoch that no writer has begun; one of another partition would be foreign.
+    # The epoch has no writer. A batch of another partition would count as foreign.
     stray = batch.model_copy(update={"partition": (HOME + 1) % 4, "epoch": 1_000_000})
-    _append(broker, "journal", (HOME + 1) % 4, _forged(stray, 2, content, run))
+    _append(broker, "journal", (HOME + 1) % 4, _forged_batch(stray, 2, content, run))
     done = replay(broker, "--partition", str((HOME + 1) % 4))
     assert done.exit_code == 3, done.output
     assert "CANNOT BE REPLAYED: journal offset" in done.output
 
 
-def _forged(batch: JournalRecord, later: int, content: bytes, run: dict[str, int]) -> bytes:
-    """A batch with the content of an earlier one, that names other clock records."""
+def _forged_batch(batch: JournalRecord, later: int, content: bytes, run: dict[str, int]) -> bytes:
+    """Return a batch with the content of an earlier batch and other clock records."""
     index, values = content.split(b"\n", 1)
     of_batch: dict[str, Any] = orjson.loads(index)
     of_batch["inputs"] = [{"topic": "clock", **run}]
@@ -142,7 +142,7 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     assert "retention.ms" in done.output
 
 
-def test_a_partition_that_is_not_there_is_an_error(embedded: RunningBroker) -> None:
+def test_a_missing_partition_is_an_error(embedded: RunningBroker) -> None:
     elsewhere = str((HOME + 1) % 4)
     for arguments in (("--partition", "4"), ("--cluster", CLUSTER, "--partition", elsewhere)):
         assert replay(embedded, *arguments).exit_code == 2

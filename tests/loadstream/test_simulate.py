@@ -1,4 +1,4 @@
-"""`loadstream simulate` beside a real worker."""
+"""`loadstream simulate` with a real worker."""
 
 import os
 import signal
@@ -36,11 +36,11 @@ async def test_pods_of_the_simulated_cluster_are_placed_and_bound_until_it_is_en
             try:
                 await kafka.until(lambda: len(kafka.of("command-outcomes")) >= 3)
                 simulated.send_signal(signal.SIGTERM)
-                _, said = simulated.communicate(timeout=60)
+                _, output = simulated.communicate(timeout=60)
             finally:
                 simulated.kill()
-            # What was done it says once a minute, and the worker may take longer than that.
-            others = [line for line in said.splitlines() if not line.startswith("c: ")]
+            # The simulation reports once a minute, and the worker may take longer.
+            others = [line for line in output.splitlines() if not line.startswith("c: ")]
             assert (simulated.returncode, others) == (0, ["stopped by SIGTERM"])
             assert {outcome.result for outcome in kafka.of("command-outcomes")} == {"done"}
             (policy,) = PastMessages(connect(embedded.settings), "policies", "c", 10).newest()

@@ -22,7 +22,7 @@ from tests.connectors.queries.recorded import Recorded
 
 NOW_MS = 1_795_000_000_000
 BLUE = "blue"
-#: Another cluster, in the same partition.
+#: Another cluster in the same partition.
 NEIGHBOUR = next(
     name
     for name in (f"other-{number}" for number in range(100))
@@ -59,7 +59,7 @@ def waiting(name: str, outcome: str = "waiting") -> PlacementDecision:
 
 
 def fill(recorded: Recorded) -> None:
-    """Two nodes, of which one has left and one has come since the full list, and a neighbour."""
+    """Write two nodes, one that left and one that joined after the full list, and another cluster."""
     listed: list[Any] = [
         node("before-the-list"),
         ListBegin(cluster=BLUE, list_id="l1"),
@@ -97,11 +97,11 @@ def objects(result: Result) -> list[dict[str, Any]]:
 def test_the_newest_record_of_each_node_and_pod_counts(recorded: Recorded) -> None:
     fill(recorded)
     connection = connect(recorded.settings)
-    found = read_cluster(connection, read_kafka(connection), BLUE, NOW_MS)
-    assert sorted(found.nodes) == ["n1", "n2"]
-    assert {name: each.usage for name, each in found.metrics.items()} == {"n1": {"cpu": 2_000}}
-    assert found.measured_pods == {"n1": 1}
-    assert {uid: each.outcome for uid, each in found.decisions.items()} == {
+    cluster = read_cluster(connection, read_kafka(connection), BLUE, NOW_MS)
+    assert sorted(cluster.nodes) == ["n1", "n2"]
+    assert {name: row.usage for name, row in cluster.metrics.items()} == {"n1": {"cpu": 2_000}}
+    assert cluster.measured_pods == {"n1": 1}
+    assert {uid: row.outcome for uid, row in cluster.decisions.items()} == {
         "a": "placed",
         "b": "waiting",
     }
@@ -111,7 +111,7 @@ def test_status_of_a_cluster_and_of_all(recorded: Recorded) -> None:
     fill(recorded)
     result = run("status", BLUE, "--json")
     assert result.exit_code == 0, result.output
-    sections = {each["section"]: each for each in objects(result) if each["cluster"] == BLUE}
+    sections = {row["section"]: row for row in objects(result) if row["cluster"] == BLUE}
     assert sections["pods"]["waiting"] == 1
     assert sections["nodes"]["hottest"][0] == {"node": "n1", "percent": {"cpu": 50.0}, "state": []}
     (fault,) = sections["faults"]["faults"]
@@ -139,7 +139,7 @@ def test_an_unknown_cluster_is_exit_code_3(recorded: Recorded) -> None:
     assert run("node", "list", "bleu").exit_code == 3
 
 
-def test_nodes_are_listed_with_their_usage_and_what_it_means(recorded: Recorded) -> None:
+def test_nodes_are_listed_with_their_usage_and_its_definition(recorded: Recorded) -> None:
     fill(recorded)
     first, second = objects(run("node", "list", BLUE, "--json"))
     assert (first["node"], first["percent"], first["age_ms"]) == ("n1", {"cpu": 50.0}, 9_000)

@@ -1,4 +1,4 @@
-"""No command lets a character through that a terminal does not just show, whatever is in names, keys and values."""
+"""Commands print no control characters, whatever names, keys and values contain."""
 
 import json
 from collections.abc import Iterator
@@ -24,31 +24,31 @@ from tests.conftest import RunningBroker
 ROOT = Path(__file__).parents[2]
 #: C0 (colour, bell), DEL, C1 (CSI, next line), bidirectional, separators, invisible; and rich's markup.
 HOSTILE = "\x1b[31m\x07\x7f\x9b2J\x85\u202e\u2066\u200e\u061c\u2028\u200b\U000e0041[red]"
-#: The part of it that names may hold.
+#: The characters of these that names may contain.
 NAMES = HOSTILE[HOSTILE.index("\x9b") :]
 _ABOUT = "prod-eu"
 
 
 def _hostile(value: Any, text: str) -> Any:
-    """The same with the text behind every string of it."""
+    """Return the value with the text appended to every string."""
     if isinstance(value, dict):
-        return {key: _hostile(each, text) for key, each in value.items()}
+        return {key: _hostile(item, text) for key, item in value.items()}
     if isinstance(value, list):
-        return [_hostile(each, text) for each in value]
+        return [_hostile(item, text) for item in value]
     return value + text if isinstance(value, str) else value
 
 
 def _variants(topic: str, value: Any) -> Iterator[bytes]:
-    """Records of one example with as much hostile text as its schema takes, and records that it refuses."""
+    """Yield an example's records with as much hostile text as its schema accepts, and refused records."""
     yield orjson.dumps(_hostile(value, HOSTILE))
     for text in (HOSTILE, NAMES):
-        taken = dict(value)
+        accepted = dict(value)
         for name, before in value.items():
             if name != "cluster":
-                trial = {**taken, name: _hostile(before, text)}
+                trial = {**accepted, name: _hostile(before, text)}
                 if not isinstance(decode(topic, orjson.dumps(trial)), Refusal):
-                    taken = trial
-        yield orjson.dumps(taken)
+                    accepted = trial
+        yield orjson.dumps(accepted)
     yield HOSTILE.encode()
     yield orjson.dumps({**value, HOSTILE: 1, "schema_version": HOSTILE})
 
@@ -115,7 +115,7 @@ def test_commands_print_only_what_is_printable_and_json_keeps_the_text(filled: P
 
 def test_a_policy_file_is_printed_as_text_and_reads_back(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
-    text = NAMES.replace("\U000e0041", "")  # JSON's escape of it is none in YAML
+    text = NAMES.replace("\U000e0041", "")  # YAML does not have this escape of JSON
     name = json.dumps("pool" + text)
     file.write_text(
         f"rebalance: {{nodePools: [{{name: {name}, lowThresholds: {{cpu: 1}}, highThresholds: {{cpu: 2}}}}]}}"

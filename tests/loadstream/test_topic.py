@@ -35,7 +35,7 @@ TOPICS = len(expected_names())
 
 
 def _run(*arguments: str, stdin: bytes | None = None) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error."""
+    """Return exit code, standard output and standard error."""
     result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
@@ -44,7 +44,7 @@ def _run(*arguments: str, stdin: bytes | None = None) -> tuple[int, str, str]:
 def _settings_of_the_broker(
     request: pytest.FixtureRequest, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands find the test's broker by the environment."""
+    """Let the commands find the broker of the test by the environment."""
     for name in ("broker", "embedded", "clean_kafka"):
         if name in request.fixturenames:
             servers = request.getfixturevalue(name).bootstrap_servers
@@ -56,7 +56,7 @@ def _lines(*messages: object) -> bytes:
 
 
 def _recent_usage() -> NodeUsage:
-    """A sample that is younger than what the topic keeps, whenever the tests run."""
+    """Return a sample within the retention time of the topic."""
     return usage(sampled_at_ms=wall_clock.now_ms() - 60_000)
 
 
@@ -165,7 +165,7 @@ def test_old_records_are_written_with_a_warning_where_they_would_be_deleted(
     assert ("older than placement-decisions keeps them" in err) == (broker.kind == "kafka")
 
 
-def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
+def test_topics_are_created_checked_and_listed(broker: RunningBroker) -> None:
     if broker.kind == "kafka":
         clear(connect(broker.settings))
         code, out, _ = _run("topic", "check")
@@ -174,11 +174,11 @@ def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
         assert "missing; run `loadstream topic create`" in _run("topic", "list")[1]
         code, out, _ = _run("topic", "create")
         assert (code, out.splitlines()[0]) == (0, f"created {TOPICS} topics; 0 already existed")
-    known = f"{TOPICS} topics: {TOPICS} {'ok' if broker.kind == 'kafka' else 'exist'}"
+    summary = f"{TOPICS} topics: {TOPICS} {'ok' if broker.kind == 'kafka' else 'exist'}"
     for action in ("create", "check"):
         code, out, err = _run("topic", action)
         assert (code, err) == (0, "")
-        assert known in out.splitlines()
+        assert summary in out.splitlines()
         assert ("The embedded broker does not enforce" in out) == (broker.kind == "embedded")
     _run("topic", "produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}' % NOW_MS)
     code, out, _ = _run("topic", "list")
@@ -242,7 +242,7 @@ def test_commands_without_a_broker_fail_in_time(
 
 @pytest.fixture
 def processes() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that are gone after the test, however it ended."""
+    """Processes that are killed at the end of the test."""
     started: list[subprocess.Popen[str]] = []
     yield started
     for process in started:
@@ -261,7 +261,7 @@ def _start(processes: list[subprocess.Popen[str]], *arguments: str) -> subproces
 
 @pytest.mark.broker
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_broker_command_serves_others_until_it_is_stopped(
+def test_the_broker_command_serves_clients_until_it_is_stopped(
     number: signal.Signals, processes: list[subprocess.Popen[str]]
 ) -> None:
     process = _start(processes, "broker", "--brokers", "2")
@@ -281,7 +281,7 @@ def test_the_broker_command_serves_others_until_it_is_stopped(
 
 @pytest.fixture
 def cache_with_jars(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The test's own cache directory, with the jars that all tests share."""
+    """A cache directory of the test with the jars that all tests share."""
     monkeypatch.delenv("LOADSTREAM_CACHE")
     with skipped_where_unavailable():
         jars = fetch_jars()
@@ -292,7 +292,7 @@ def cache_with_jars(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.kafka
-def test_the_broker_command_runs_a_real_kafka_and_ends_when_that_dies(
+def test_the_broker_command_runs_a_real_kafka_and_ends_when_kafka_dies(
     cache_with_jars: Path, processes: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     port = find_free_port(set())
@@ -310,9 +310,9 @@ def test_the_broker_command_runs_a_real_kafka_and_ends_when_that_dies(
     os.kill(java, signal.SIGKILL)
     assert process.wait(timeout=60) == 1
     assert process.stderr is not None
-    # Without --directory the log is gone when the sentence is read, so it says what stood there.
-    _, _, said = process.stderr.read().partition("broker 1 ended unexpectedly; ")
-    first, *lines = said.splitlines()
+    # Without --directory the log is already deleted, so the message quotes it.
+    _, _, error = process.stderr.read().partition("broker 1 ended unexpectedly; ")
+    first, *lines = error.splitlines()
     assert first == f"its log {directory / 'broker-1' / 'log'} says:"
     assert any("INFO" in line for line in lines)
 
@@ -323,7 +323,7 @@ def _children(parent: int) -> list[int]:
         try:
             fields = status.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the process has already ended
         if int(fields[1]) == parent:
             children.append(int(status.parent.name))
     return children
@@ -333,7 +333,7 @@ def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text()
 
 
-def test_a_reader_that_follows_ends_quietly_when_its_output_is_closed(
+def test_tail_that_follows_ends_quietly_when_its_output_is_closed(
     embedded: RunningBroker, processes: list[subprocess.Popen[str]]
 ) -> None:
     _run("topic", "produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}\n' % NOW_MS)
@@ -349,7 +349,7 @@ def test_a_reader_that_follows_ends_quietly_when_its_output_is_closed(
     assert reader.returncode is not None
 
 
-def test_a_reader_that_follows_shows_the_newest_and_then_the_next_until_ctrl_c(
+def test_tail_that_follows_shows_the_newest_and_all_later_records_until_ctrl_c(
     embedded: RunningBroker, processes: list[subprocess.Popen[str]]
 ) -> None:
     _run("topic", "produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}\n' % NOW_MS)

@@ -1,4 +1,4 @@
-"""The published JSON Schemas in ajv, the validator of most producers in JavaScript and TypeScript."""
+"""The published JSON Schemas in ajv, a common validator for JavaScript and TypeScript."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ AJV = Path(__file__).parents[1] / "ajv"
 
 @pytest.fixture(scope="module")
 def ajv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with ajv in it; the test is skipped where npm cannot put it there."""
+    """A directory with ajv; the test is skipped if npm cannot install it."""
     where = tmp_path_factory.mktemp("ajv")
     shutil.copytree(AJV, where, dirs_exist_ok=True)
     problem = "npm or node is not there"

@@ -1,7 +1,7 @@
-"""Nothing that stands in a record stops a worker or passes unseen.
+"""No content of a record stops a worker or is silently ignored.
 
-Whatever the bytes are, `decode` answers with a message, which can be written and read again, or
-with a refusal, which says why and can be made into dead letters from which the bytes come back.
+`decode` returns either a message, which can be written and read again, or a refusal, which has a reason and
+can be converted to dead letters that contain all bytes.
 """
 
 import json
@@ -22,7 +22,7 @@ from schemas.storage.tables import ROW_CLASSES
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import decode, decode_as, encode
 from tests.schemas.messages.test_dead_letters import join_parts
-from tests.strategies import json_values, mutated, payloads
+from tests.strategies import json_values, mutate, payloads
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -30,23 +30,23 @@ TOPIC_NAMES = sorted(TOPIC_BY_NAME)
 topics = st.sampled_from(TOPIC_NAMES)
 
 
-def examined(topic: str, value: bytes) -> Any:
-    """The answer of `decode`, after all that must hold of every answer."""
+def decode_checked(topic: str, value: bytes) -> Any:
+    """Return the result of `decode` after checks that apply to every result."""
     answer = decode(topic, value)
     if isinstance(answer, Refusal):
         assert 0 < len(answer.reason) <= REASON_CHARS_MAX
         assert answer.reason.isprintable()
         letter = build_dead_letter(topic, 3, 17, None, b"key", value, answer)
-        parts = [again("dead-letters", part) for part in split_letter(letter)]
+        parts = [round_trip("dead-letters", part) for part in split_letter(letter)]
         assert restore_record(join_parts(parts)) == (b"key", value)
     else:
-        assert again(topic, answer) == answer
-        assert encode(again(topic, answer)) == encode(answer)
+        assert round_trip(topic, answer) == answer
+        assert encode(round_trip(topic, answer)) == encode(answer)
     return answer
 
 
-def again(topic: str, message: M) -> M:
-    """The message as it is read after it was written."""
+def round_trip(topic: str, message: M) -> M:
+    """Write the message and read it again."""
     answer = decode(topic, encode(message))
     assert not isinstance(answer, Refusal), answer
     return answer  # type: ignore[no-any-return]  # it is compared with `message`
@@ -57,12 +57,12 @@ def again(topic: str, message: M) -> M:
 @example("node-usage", b"\xef\xbb\xbf{}")
 @example("policies", b"\x00" * 100)
 def test_random_bytes(topic: str, value: bytes) -> None:
-    examined(topic, value)
+    decode_checked(topic, value)
 
 
 @given(topics, json_values())
 def test_any_json(topic: str, value: Any) -> None:
-    examined(topic, json.dumps(value).encode())
+    decode_checked(topic, json.dumps(value).encode())
 
 
 @settings(max_examples=150)
@@ -70,7 +70,7 @@ def test_any_json(topic: str, value: Any) -> None:
 def test_any_value_in_place_of_any_other(data: st.DataObject) -> None:
     topic = data.draw(topics)
     payload = data.draw(payloads(TOPIC_BY_NAME[topic].message))
-    examined(topic, json.dumps(data.draw(mutated(payload))).encode())
+    decode_checked(topic, json.dumps(data.draw(mutate(payload))).encode())
 
 
 @settings(max_examples=50)
@@ -79,7 +79,7 @@ def test_a_message_cut_off_anywhere_is_unreadable(data: st.DataObject) -> None:
     topic = data.draw(topics)
     value = json.dumps(data.draw(payloads(TOPIC_BY_NAME[topic].message))).encode()
     cut = data.draw(st.integers(0, len(value) - 1))
-    answer = examined(topic, value[:cut])
+    answer = decode_checked(topic, value[:cut])
     assert isinstance(answer, Refusal)
     assert answer.category == "unreadable"
 
@@ -91,7 +91,7 @@ def test_a_message_with_bytes_changed(data: st.DataObject) -> None:
     value = bytearray(json.dumps(data.draw(payloads(TOPIC_BY_NAME[topic].message))).encode())
     for _ in range(data.draw(st.integers(1, 4))):
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
-    examined(topic, bytes(value))
+    decode_checked(topic, bytes(value))
 
 
 HEAD = b'{"cluster":"c","node":"n","sampled_at_ms":1760000000000,'
@@ -120,7 +120,7 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_large_records_are_refused(name: str) -> None:
-    assert isinstance(examined("node-usage", LARGE[name]), Refusal)
+    assert isinstance(decode_checked("node-usage", LARGE[name]), Refusal)
 
 
 @pytest.mark.parametrize("row", ROW_CLASSES.values(), ids=lambda row: row.__name__)

@@ -1,4 +1,4 @@
-"""A worker as a process: its end is noticed, and it has no settings but those it was given."""
+"""A worker as a process: its end is noticed, and it has only the given settings."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def _has_ended(process: Loadstream) -> bool:
     return process.pid is None
 
 
-def test_a_worker_that_cannot_start_is_noticed_with_its_reason(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_is_an_error_with_its_reason(tmp_path: Path) -> None:
     settings = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "not an address"}
     with run_processes([make_worker(tmp_path, settings)]) as (process,):
         assert eventually(lambda: _has_ended(process))
@@ -20,7 +20,7 @@ def test_a_worker_that_cannot_start_is_noticed_with_its_reason(tmp_path: Path) -
             process.check()
 
 
-def test_settings_of_whoever_starts_it_do_not_reach_the_worker(
+def test_settings_of_the_parent_process_do_not_reach_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_WORKER_STAGES", "nonsense")

@@ -9,14 +9,14 @@ from connectors.agent.files import Files
 from tests.connectors.agent.trees import UID_A, UID_B, UID_STATIC, Driver, NodeFiles
 
 
-def test_v2_has_all_in_one_tree(tmp_path: Path) -> None:
+def test_v2_has_one_hierarchy(tmp_path: Path) -> None:
     root = NodeFiles(tmp_path, "v2", "systemd").cgroup
     paths = find_hierarchies(root)
     assert (paths.cpu, paths.memory, paths.cpu_file) == (str(root), str(root), "cpu.stat")
     assert paths.roots == (str(root),)
 
 
-def test_v1_has_a_tree_a_controller(tmp_path: Path) -> None:
+def test_v1_has_a_hierarchy_per_controller(tmp_path: Path) -> None:
     root = NodeFiles(tmp_path, "v1", "systemd").cgroup
     paths = find_hierarchies(root)
     assert paths.roots == (str(root / "cpuacct"), str(root / "memory"))
@@ -76,7 +76,7 @@ def test_pods_of_all_classes_are_found(tmp_path: Path, driver: Driver) -> None:
     assert PodCgroups(Files(), (str(node.cgroup),)).find() == expected
 
 
-def test_a_kubelet_with_a_cgroup_root_of_its_own_has_them_one_folder_deeper(tmp_path: Path) -> None:
+def test_pods_of_a_kubelet_with_a_cgroup_root_are_found(tmp_path: Path) -> None:
     folder = f"kubelet-kubepods-burstable-pod{UID_A.replace('-', '_')}.slice"
     path = f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/{folder}"
     (tmp_path / path).mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_names_are_those_of_the_folders(tmp_path: Path) -> None:
     }
 
 
-def test_pods_that_went_are_forgotten_though_their_logs_stay(tmp_path: Path) -> None:
+def test_removed_pods_are_forgotten_although_their_logs_stay(tmp_path: Path) -> None:
     _folder(tmp_path, f"shop_web-1_{UID_A}", f"shop_web-2_{UID_B}")
     names = PodNames(Files(), str(tmp_path))
     names.find([UID_A, UID_B])

@@ -1,4 +1,4 @@
-"""Samples on their way, with a broker, without one, and through a loss of it."""
+"""Delivery of samples with a broker, without a broker, and after an outage."""
 
 import threading
 from pathlib import Path
@@ -30,7 +30,7 @@ def _sample(second: int) -> NodeUsage:
     )
 
 
-def _nowhere() -> KafkaSettings:
+def _unreachable() -> KafkaSettings:
     return KafkaSettings.local("127.0.0.1:1", connect_timeout_s=0.3)
 
 
@@ -52,7 +52,7 @@ def test_samples_arrive_in_order(embedded: RunningBroker) -> None:
 @pytest.mark.broker
 def test_without_a_broker_the_newest_wait_and_the_oldest_are_dropped() -> None:
     failures: list[str] = []
-    delivery = Delivery(_nowhere(), on_failure=failures.append, retry_s=0.05)
+    delivery = Delivery(_unreachable(), on_failure=failures.append, retry_s=0.05)
     delivery.start()
     for second in range(SAMPLES_MAX + 100):
         delivery.put(_sample(second))
@@ -83,7 +83,7 @@ def test_samples_from_an_outage_arrive_when_the_broker_returns(cache: Path) -> N
 
 
 @pytest.mark.kafka
-def test_a_broker_that_is_killed_and_comes_back_gets_what_was_measured_meanwhile(
+def test_samples_measured_while_a_broker_was_killed_arrive_after_its_restart(
     tmp_path: Path,
 ) -> None:
     with running(KafkaServer(tmp_path, properties=KEEPS_OLD_RECORDS)) as server:
@@ -101,6 +101,6 @@ def test_a_broker_that_is_killed_and_comes_back_gets_what_was_measured_meanwhile
         delivery.stop()
         past = PastMessages(connect(server.settings), "node-usage", None, 1_000)
         times = [message.sampled_at_ms for message in past.newest()]
-    # One may come twice: the broker was killed before it acknowledged.
+    # A sample may come twice, since the broker was killed before its acknowledgement.
     assert list(dict.fromkeys(times)) == [_T0 + second * 1_000 for second in range(59, 0, -1)]
     assert delivery.dropped == 0

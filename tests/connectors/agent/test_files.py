@@ -3,14 +3,14 @@ from pathlib import Path
 from connectors.agent.files import FILE_BYTES_MAX, Files, read_text
 
 
-def test_a_file_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
+def test_a_missing_file_is_no_failure(tmp_path: Path) -> None:
     files = Files()
     assert files.read("pods", str(tmp_path / "none"), int) is None
     assert files.list_folders("pods", str(tmp_path / "none")) == []
     assert not files.failures
 
 
-def test_an_unreadable_file_is_counted_and_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_counted_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "cpuacct.usage"
     path.write_text("many\n")
     files = Files()

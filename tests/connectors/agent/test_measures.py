@@ -1,4 +1,4 @@
-"""CPU time and memory in the kernel's files."""
+"""CPU time and memory from the files of the kernel."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def test_iowait_and_steal_do_not_count_and_guest_time_counts_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "cpu0 1 2 3 4", "cpu 1 2", "intr 5"])
-def test_another_file_is_refused(text: str) -> None:
+def test_a_file_in_another_format_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a line that begins with cpu"):
         parse_cpu_times(text)
 
@@ -39,7 +39,7 @@ def test_a_missing_counter_is_an_error(text: str) -> None:
 @given(
     before=_NS, cores=st.integers(0, 1024), at=_NS, ms=st.integers(1, 3_600_000), off=st.integers()
 )
-def test_a_steady_load_has_its_rate_whatever_the_counter_and_the_clock_begin_with(
+def test_the_rate_of_a_steady_load_does_not_depend_on_the_first_reading(
     before: int, cores: int, at: int, ms: int, off: int
 ) -> None:
     passed_ns = ms * 1_000_000
@@ -63,7 +63,7 @@ def test_a_rate_is_never_negative_and_is_missing_rather_than_zero(
 @given(
     steps=st.lists(st.tuples(st.integers(0, 10**10), st.integers(1, 10**10)), min_size=1),
 )
-def test_rates_of_the_parts_of_a_time_add_up_to_what_was_spent(
+def test_rates_of_parts_of_an_interval_add_up_to_the_used_time(
     steps: list[tuple[int, int]],
 ) -> None:
     spent = at = 0
@@ -96,7 +96,7 @@ def test_a_cgroup_of_v2_has_its_lists() -> None:
     assert readings.usage_with_page_cache_bytes == 735
 
 
-def test_a_cgroup_of_v1_has_those_of_all_below_it() -> None:
+def test_a_cgroup_of_v1_includes_the_lists_of_its_children() -> None:
     total = "".join(f"total_{line}\n" for line in _V2.splitlines())
     own_values = "inactive_anon 1\nactive_anon 1\ninactive_file 1\nactive_file 1\nunevictable 1\n"
     readings = build_cgroup_readings(parse_pairs(own_values + total))

@@ -25,7 +25,7 @@ _S = 1_000_000_000
 
 
 class _Clock:
-    """A clock that a test moves."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now_ns = 7
@@ -35,7 +35,7 @@ class _Clock:
 
 
 class _Node:
-    """A node with files, its clock, and the agent on it."""
+    """A node with its files, its clock and its agent."""
 
     def __init__(self, root: Path, version: Version = "v2", driver: Driver = "systemd") -> None:
         self.files = NodeFiles(root, version, driver)
@@ -88,7 +88,7 @@ def test_a_sample_has_the_node_and_its_pods(
     assert not agent.files.failures
 
 
-def test_pods_that_come_have_no_cpu_at_first_and_those_that_go_are_left_out(tmp_path: Path) -> None:
+def test_new_pods_have_no_cpu_at_first_and_removed_pods_are_left_out(tmp_path: Path) -> None:
     node = _Node(tmp_path)
     a, b = node.files.pod_path(UID_A, ""), node.files.pod_path(UID_B, "burstable")
     node.files.name(UID_A, "shop", "a")
@@ -103,7 +103,7 @@ def test_pods_that_come_have_no_cpu_at_first_and_those_that_go_are_left_out(tmp_
     assert not agent.files.failures
 
 
-def test_a_rate_is_over_the_time_between_the_two_readings_that_worked(tmp_path: Path) -> None:
+def test_a_rate_is_the_mean_between_two_successful_readings(tmp_path: Path) -> None:
     node = _Node(tmp_path)
     path = node.files.pod_path(UID_A, "")
     node.files.name(UID_A, "shop", "a")
@@ -141,7 +141,7 @@ def test_a_node_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None
         node.agent()
 
 
-def test_a_node_without_a_clock_of_its_own_is_measured_once_it_has_the_time(
+def test_a_node_without_a_clock_is_measured_once_it_has_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = _Node(tmp_path)
@@ -164,7 +164,7 @@ def test_a_node_without_a_clock_of_its_own_is_measured_once_it_has_the_time(
         max_size=6,
     )
 )
-def test_a_pod_has_cpu_only_between_two_looks_at_one_counter(
+def test_a_pod_has_cpu_only_after_two_readings_of_one_counter(
     tmp_path_factory: pytest.TempPathFactory, looks: list[dict[str, int]]
 ) -> None:
     node = _Node(tmp_path_factory.mktemp("node"))

@@ -3,7 +3,7 @@ from prometheus_client import generate_latest
 from connectors.agent.telemetry import AgentTelemetry
 
 
-def _shown(telemetry: AgentTelemetry) -> str:
+def _export(telemetry: AgentTelemetry) -> str:
     return generate_latest(telemetry.registry).decode()
 
 
@@ -14,7 +14,7 @@ def test_external_counters_are_exported_as_they_are() -> None:
     telemetry.count_failure()
     telemetry.update_totals({"pods": 3}, dropped=5, backlog=7)
     telemetry.update_totals({"pods": 4, "node": 1}, dropped=5, backlog=6)
-    shown = _shown(telemetry)
+    shown = _export(telemetry)
     for line in (
         "samples_total 1.0",
         "pods 30.0",

@@ -1,4 +1,4 @@
-"""File trees as the kernel and the kubelet make them, on disk."""
+"""Writes file trees like those of the kernel and the kubelet."""
 
 from pathlib import Path
 from typing import Literal
@@ -7,7 +7,7 @@ MIB = 1024 * 1024
 
 UID_A = "3f1c2b7e-9a10-4c5d-8e21-0b6f5a4d3c2e"
 UID_B = "a0b1c2d3-e4f5-4678-9abc-def012345678"
-#: A static pod's: the hash of its manifest.
+#: The uid of a static pod, a hash of its manifest.
 UID_STATIC = "0123456789abcdef0123456789abcdef"
 
 Version = Literal["v1", "v2", "hybrid"]
@@ -52,11 +52,11 @@ class NodeFiles:
             (self.cgroup / "memory" / "memory.stat").write_text("cache 1\n")
 
     def tick(self, user: int, steal: int = 50) -> None:
-        """The node's ticks of user time."""
+        """Add ticks of user time to the node."""
         (self.proc / "stat").write_text(STAT.format(user=user, steal=steal))
 
     def pod_path(self, uid: str, qos: Literal["", "burstable", "besteffort"]) -> str:
-        """Where the kubelet puts a pod's cgroup."""
+        """Return the path of a pod's cgroup in the kubelet's layout."""
         if self.driver == "cgroupfs":
             return "/".join(filter(None, ("kubepods", qos, f"pod{uid}")))
         stem = f"kubepods-{qos}" if qos else "kubepods"
@@ -64,7 +64,7 @@ class NodeFiles:
         return f"{parent}/{stem}-pod{uid.replace('-', '_')}.slice"
 
     def write(self, path: str, cpu_ns: int, used: int, cached: int) -> None:
-        """Figures of a cgroup: CPU time, memory without and with the page cache added."""
+        """Write CPU time and memory of a cgroup, without and with the page cache."""
         memory = {
             "inactive_anon": used - 2 * MIB,
             "active_anon": MIB,
@@ -88,7 +88,7 @@ class NodeFiles:
         )
 
     def name(self, uid: str, namespace: str, name: str) -> None:
-        """The kubelet's folder for the logs of a pod."""
+        """Create the kubelet's folder for the logs of a pod."""
         (self.pod_logs / f"{namespace}_{name}_{uid}" / "main").mkdir(parents=True)
 
     @staticmethod

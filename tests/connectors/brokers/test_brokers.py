@@ -1,4 +1,4 @@
-"""The brokers that we start ourselves: what they hold, and that nothing of them stays behind."""
+"""Brokers that are started by this project: their content and their cleanup."""
 
 import os
 import socket
@@ -52,7 +52,7 @@ def _read(settings: KafkaSettings, topic: str, partition: int, count: int) -> li
 
 
 def _alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not waited for yet does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -70,14 +70,14 @@ def test_a_broker_starts_with_all_topics_and_nothing_in_them(broker: RunningBrok
     assert connection.embedded == (broker.kind == "embedded")
 
 
-def test_a_broker_gives_back_what_it_was_given_in_order(broker: RunningBroker) -> None:
+def test_records_are_read_in_the_order_of_writing(broker: RunningBroker) -> None:
     values = [f"value {n}".encode() for n in range(1000)]
     _write(broker.settings, "journal", 3, values)
     assert _read(broker.settings, "journal", 3, len(values)) == values
 
 
 def _programs(directory: Path, *names: str) -> str:
-    """A search path on which only these programs are found; they are never run."""
+    """Return a search path with only these programs, which are never run."""
     directory.mkdir(parents=True)
     for name in names:
         (directory / name).write_text("#!/bin/sh\nexit 1\n")
@@ -88,7 +88,7 @@ def _programs(directory: Path, *names: str) -> str:
 @pytest.mark.parametrize(
     ("present", "program"), [(["java"], "`mvn` (Maven)"), (["mvn"], "`java` (a Java runtime")]
 )
-def test_a_missing_program_is_named(
+def test_an_error_names_a_missing_program(
     present: list[str], program: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", _programs(tmp_path / "bin", *present))
@@ -136,13 +136,13 @@ def test_without_maven_a_real_kafka_is_skipped_or_fails_where_all_is_required(
 
 
 def _setting(connection: Connection, name: str) -> str | None:
-    """A setting of topic `journal`."""
+    """Return a setting of topic `journal`."""
     config = find_topics(connection, ["journal"])["journal"].config
     return None if config is None else config[name]
 
 
 @pytest.mark.kafka
-def test_a_killed_broker_of_three_is_missed_and_comes_back_with_its_records(
+def test_a_killed_broker_of_three_is_unavailable_and_restarts_with_its_records(
     tmp_path: Path,
 ) -> None:
     with running(KafkaServer(tmp_path, brokers=3)) as server:
@@ -166,7 +166,7 @@ def test_a_killed_broker_of_three_is_missed_and_comes_back_with_its_records(
 
 
 @pytest.mark.kafka
-def test_records_outlive_a_crash_and_a_restart_in_the_same_directory(
+def test_records_survive_a_crash_and_a_restart_in_the_same_directory(
     tmp_path: Path,
 ) -> None:
     with running(KafkaServer(tmp_path), stopped=True) as server:
@@ -180,7 +180,7 @@ def test_records_outlive_a_crash_and_a_restart_in_the_same_directory(
 
 
 @pytest.mark.kafka
-def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+def test_a_broker_that_cannot_start_is_an_error_with_its_reason(tmp_path: Path) -> None:
     wrong = KafkaServer(tmp_path / "wrong", properties={"log.cleaner.threads": "many"})
     with pytest.raises(KafkaUnavailable, match=r"many.*log\.cleaner\.threads"), wrong:
         pass
@@ -200,7 +200,7 @@ time.sleep(600)
 
 
 @pytest.mark.kafka
-def test_a_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_a_broker_ends_with_its_parent_process(tmp_path: Path) -> None:
     with skipped_where_unavailable():
         fetch_jars()
     starter = subprocess.Popen(  # noqa: S603 - our own script

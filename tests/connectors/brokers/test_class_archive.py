@@ -1,4 +1,4 @@
-"""The class archive: made once, and nobody waits for it or depends on it."""
+"""The class archive is created once, and brokers do not depend on it."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ for each; do case $each in -DoutputDirectory=*) mkdir "${each#*=}";; esac; done
 
 @pytest.fixture
 def jars(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of jars in a cache of its own, and a Java that is never run."""
+    """A directory of jars in a separate cache, and a Java that is never run."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in (("java", "#!/bin/sh\nexit 1\n"), ("mvn", _MAVEN)):
@@ -35,7 +35,7 @@ def jars(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def _writing(content: bytes, calls: list[str]) -> Callable[[str], None]:
+def _trainer(content: bytes, calls: list[str]) -> Callable[[str], None]:
     def train(option: str) -> None:
         calls.append(option)
         Path(option.removeprefix(_MADE_WITH)).write_bytes(content)
@@ -48,9 +48,9 @@ def _archive(options: tuple[str, ...]) -> Path:
 
 
 @pytest.mark.usefixtures("jars")
-def test_an_archive_is_made_once() -> None:
+def test_an_archive_is_created_once() -> None:
     calls: list[str] = []
-    train = _writing(b"classes", calls)
+    train = _trainer(b"classes", calls)
     options = prepare_class_archive(train)
     assert _archive(options).read_bytes() == b"classes"
     assert prepare_class_archive(train) == options
@@ -58,35 +58,35 @@ def test_an_archive_is_made_once() -> None:
 
 
 @pytest.mark.usefixtures("jars")
-def test_a_broker_started_meanwhile_runs_without_the_archive() -> None:
+def test_a_broker_started_during_the_creation_runs_without_the_archive() -> None:
     begun, end = threading.Event(), threading.Event()
     calls: list[str] = []
 
-    def slowly(option: str) -> None:
+    def train_slowly(option: str) -> None:
         begun.set()
         assert end.wait(60)
-        _writing(b"classes", calls)(option)
+        _trainer(b"classes", calls)(option)
 
-    maker = threading.Thread(target=prepare_class_archive, args=(slowly,))
+    maker = threading.Thread(target=prepare_class_archive, args=(train_slowly,))
     maker.start()
     assert begun.wait(60)
-    assert prepare_class_archive(_writing(b"never", calls)) == ()
+    assert prepare_class_archive(_trainer(b"never", calls)) == ()
     end.set()
     maker.join()
-    assert _archive(prepare_class_archive(_writing(b"never", calls))).read_bytes() == b"classes"
+    assert _archive(prepare_class_archive(_trainer(b"never", calls))).read_bytes() == b"classes"
 
 
 @pytest.mark.usefixtures("jars")
-def test_a_cache_that_takes_no_archive_does_not_stop_a_broker() -> None:
-    def full(option: str) -> None:
+def test_a_broker_starts_if_the_archive_cannot_be_written() -> None:
+    def fail_on_full_disk(option: str) -> None:
         raise OSError(28, "No space left on device")
 
-    assert prepare_class_archive(full) == ()
-    assert prepare_class_archive(_writing(b"classes", []))
+    assert prepare_class_archive(fail_on_full_disk) == ()
+    assert prepare_class_archive(_trainer(b"classes", []))
 
 
 def _try_again() -> None:
-    """At the next start, where none came of it since the machine was too busy: not only in a day."""
+    """Make a failed creation old, so that the next start retries it."""
     for archive in fetch_jars().parent.glob("*.jsa"):
         if not archive.stat().st_size:
             os.utime(archive, (0, 0))
@@ -94,7 +94,7 @@ def _try_again() -> None:
 
 @pytest.mark.kafka
 def test_a_broker_starts_with_the_archive(tmp_path: Path) -> None:
-    # In a new checkout another test's broker may be making it; until then, brokers start without.
+    # In a new checkout the broker of another test may still be creating the archive.
     for attempt in range(60):
         with running(KafkaServer(tmp_path / str(attempt))) as server:
             mapped = Path(f"/proc/{server.pid()}/maps").read_text()

@@ -1,4 +1,4 @@
-"""Formatted storage: Kafka's tool runs once, and every broker gets storage of its own."""
+"""Formatted storage: Kafka's tool runs once, and every broker has its own storage."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from connectors.brokers.storage import Broker, format_storage
 _MAVEN = """#!/bin/sh
 for each; do case $each in -DoutputDirectory=*) mkdir "${each#*=}";; esac; done
 """
-#: Writes what Kafka's tool writes, into the directory that it runs in.
+#: Writes the files of Kafka's tool into its working directory.
 _JAVA = """#!/bin/sh
 echo "$@" >> "$JAVA_CALLS"
 mkdir data
@@ -22,7 +22,7 @@ echo directory.id=formatted > data/meta.properties
 
 @pytest.fixture
 def calls(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """File with a line for each run of the tool, which is none of Kafka's; with a cache of its own."""
+    """File with a line for each run of a fake tool; the cache is empty."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in (("java", _JAVA), ("mvn", _MAVEN)):
@@ -45,9 +45,7 @@ def _meta(member: Broker) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def test_the_tool_runs_once_and_each_broker_has_an_id_of_its_own(
-    calls: Path, tmp_path: Path
-) -> None:
+def test_the_tool_runs_once_and_each_broker_has_its_own_id(calls: Path, tmp_path: Path) -> None:
     members = [_broker(tmp_path, number) for number in (1, 2, 3)]
     for member in members:
         format_storage(member, {})
@@ -61,14 +59,14 @@ def test_the_tool_runs_once_and_each_broker_has_an_id_of_its_own(
 def test_a_cache_on_a_read_only_file_system_does_not_stop_a_broker(
     calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(self: Path, missing_ok: bool = False) -> None:
+    def refuse_unlink(self: Path, missing_ok: bool = False) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    def not_written(source: Path, target: Path) -> None:
+    def refuse_rename(source: Path, target: Path) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(Path, "unlink", refused)
-    monkeypatch.setattr("shutil.copyfile", not_written)
+    monkeypatch.setattr(Path, "unlink", refuse_unlink)
+    monkeypatch.setattr("shutil.copyfile", refuse_rename)
     member = _broker(tmp_path, 1)
     format_storage(member, {})
     assert _meta(member) == {"directory.id": "formatted"}

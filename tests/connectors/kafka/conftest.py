@@ -1,4 +1,4 @@
-"""A real Kafka whose listeners encrypt and ask who is there, with an authority of its own."""
+"""A real Kafka whose listeners use encryption and authentication, with a test authority."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ USER = "alice"
 PASSWORD = 'open "sesame" \\ 7'  # noqa: S105 - of a broker that lives for one test run
 KEY_PASSWORD = "client-key-password"  # noqa: S105 - of a key that lives for one test run
 
-#: Settings for each listener, beside the address; `{name}` stands for a file of the authority.
+#: Settings for each listener without the address; `{name}` stands for a file of the authority.
 PROFILES: dict[str, dict[str, Any]] = {
     "scram-512": {
         "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "ca_file": "ca.pem",
@@ -36,7 +36,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "misnamed": {"security_protocol": "SSL", "ca_file": "ca.pem", "check_hostname": False},
 }  # fmt: skip
 
-#: As `PROFILES`, for a listener that no client takes.
+#: Like `PROFILES`, for listeners that clients refuse.
 _UNUSABLE: dict[str, dict[str, Any]] = {
     "expired": {"security_protocol": "SSL", "ca_file": "ca.pem"},
 }  # fmt: skip
@@ -55,13 +55,13 @@ _LISTENER_OF = {
     "expired": "EXPIRED",
 }
 
-#: Makes settings for a profile; keyword arguments go over those of the profile.
+#: Returns settings for a profile; keyword arguments override its settings.
 Secured = Callable[..., KafkaSettings]
 
 
 @pytest.fixture(autouse=True)
-def _time_to_look_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listener that stands still for longer than commands wait is not what these tests are about."""
+def _long_diagnosis_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the diagnosis wait for a slow listener."""
     monkeypatch.setattr(diagnosis, "_TIMEOUT_S", 60.0)
 
 
@@ -72,14 +72,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _issue(directory, "ca", "-subj", "/CN=authority", "-noenc")
     _issue(directory, "other-ca", "-subj", "/CN=stranger", "-noenc")
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key")
-    _issue(directory, "server", *signed, *_named("IP:127.0.0.1"), "-noenc")
-    _issue(directory, "misnamed", *signed, *_named("DNS:elsewhere.example"), "-noenc")
-    _issue_expired(directory, "expired", *_named("IP:127.0.0.1"))
-    _issue(directory, "client", *signed, *_named("DNS:client"), "-passout", f"pass:{KEY_PASSWORD}")
+    _issue(directory, "server", *signed, *_names("IP:127.0.0.1"), "-noenc")
+    _issue(directory, "misnamed", *signed, *_names("DNS:elsewhere.example"), "-noenc")
+    _issue_expired(directory, "expired", *_names("IP:127.0.0.1"))
+    _issue(directory, "client", *signed, *_names("DNS:client"), "-passout", f"pass:{KEY_PASSWORD}")
     return directory
 
 
-def _named(name: str) -> tuple[str, ...]:
+def _names(name: str) -> tuple[str, ...]:
     return ("-subj", "/CN=test", "-addext", f"subjectAltName={name}")
 
 
@@ -95,7 +95,7 @@ def _issue(directory: Path, name: str, *options: str) -> None:
 
 
 def _issue_expired(directory: Path, name: str, *options: str) -> None:
-    """Issue a certificate that ended yesterday; OpenSSL takes that only for a request."""
+    """Issue a certificate that expired yesterday; OpenSSL accepts such dates only for a request."""
     for command in (
         ["req", *_NEW_KEY, "-noenc", "-keyout", f"{name}.key", "-out", f"{name}.csr", *options],
         [

@@ -1,4 +1,4 @@
-"""A usage sample, a decision and a batch of the journal, as small as they may be."""
+"""Minimal messages: a usage sample, a decision and a batch of the journal."""
 
 from typing import Any
 
@@ -16,7 +16,6 @@ AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
 
 
 def usage(cluster: str = "blue", node: str = "n1", **more: Any) -> NodeUsage:
-    """A usage sample."""
     values: dict[str, Any] = {
         "sampled_at_ms": NOW_MS,
         "usage": {"cpu": 1500, "memory": 3 * GIB},
@@ -25,7 +24,7 @@ def usage(cluster: str = "blue", node: str = "n1", **more: Any) -> NodeUsage:
 
 
 def decision(**more: Any) -> PlacementDecision:
-    """A placement decision: that there is no node yet, unless said otherwise."""
+    """Return a placement decision; by default the pod waits."""
     values: dict[str, Any] = {
         "decision_id": "decision-1", "cluster": "blue", "pod": REF, "outcome": "waiting",
         "decided_at_ms": NOW_MS, "as_of": AS_OF,
@@ -34,5 +33,5 @@ def decision(**more: Any) -> PlacementDecision:
 
 
 def journal_batch(partition: int, offsets: dict[str, int]) -> bytes:
-    """A batch of the journal, after which so much of each input topic was applied."""
+    """Return a batch of the journal that applies the input topics up to these offsets."""
     return encode(JournalRecord(partition=partition, epoch=1, sequence=1, positions=offsets))

@@ -20,7 +20,7 @@ _TOPIC, _PARTITION = "policies", 0
 
 
 class Writer:
-    """A worker as the journal of one partition knows it."""
+    """The writer of the journal of one partition."""
 
     def __init__(self, broker: RunningBroker) -> None:
         self._broker = broker
@@ -33,9 +33,9 @@ class Writer:
         assert producer.flush(30) == 0
 
     def batch(self, applied_to: int, long: bool = False, refused: str = "") -> list[bytes]:
-        """The records of a batch after which the topic is applied up to an offset.
+        """Return the records of a batch that applies the topic up to an offset.
 
-        `refused`: why the record at that offset was refused; nothing: it was not.
+        `refused` is the reason why the record at that offset was refused, or None.
         """
         row = PartitionRow(partition=_PARTITION, offsets={_TOPIC: applied_to})
         output = OutputRecord("placement-decisions", "c", b"x" * journal.PART_BYTES, 0)
@@ -56,21 +56,21 @@ def _letters(offset: int, refused: str) -> tuple[OutputRecord, ...]:
 
 @pytest.fixture
 def writer(embedded: RunningBroker) -> Writer:
-    """It has opened its epoch, which is 0."""
+    """A writer that has opened epoch 0."""
     writer = Writer(embedded)
     writer.append(journal.encode_opening(_PARTITION))
     return writer
 
 
 def _states(broker: RunningBroker, count: int) -> list[bool]:
-    """Whether the first records of the topic are applied."""
+    """Return the states of the first records of the topic."""
     applied = AppliedRecords(connect(broker.settings), _TOPIC)
     states = [applied.state(_PARTITION, offset) for offset in range(count)]
     assert set(states) <= {APPLIED, WAITING}
     return [state == APPLIED for state in states]
 
 
-def test_a_batch_of_a_writer_that_had_lost_the_partition_says_nothing(
+def test_a_batch_of_a_writer_without_the_partition_is_ignored(
     embedded: RunningBroker, writer: Writer
 ) -> None:
     writer.append(*writer.batch(0))
@@ -85,7 +85,7 @@ def test_a_batch_of_a_writer_that_had_lost_the_partition_says_nothing(
 
 
 def _letter(embedded: RunningBroker, offset: int) -> None:
-    """The dead letter of a record that was not applied."""
+    """Write the dead letter of a record that was not applied."""
     letter = build_dead_letter(
         _TOPIC, _PARTITION, offset, None, None, b"", Refusal("future", "not yet")
     )
@@ -95,17 +95,17 @@ def _letter(embedded: RunningBroker, offset: int) -> None:
     assert producer.flush(30) == 0
 
 
-def test_a_record_that_is_refused_while_the_first_look_is_under_way_is_not_called_applied(
+def test_a_record_that_is_refused_during_the_first_read_is_not_reported_as_applied(
     embedded: RunningBroker, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look = AppliedRecords._find_next_offsets
 
-    def refused_meanwhile(applied: AppliedRecords) -> dict[int, int]:
+    def look_and_refuse(applied: AppliedRecords) -> dict[int, int]:
         writer.append(*writer.batch(0))
         _letter(embedded, 0)
         return look(applied)
 
-    monkeypatch.setattr(AppliedRecords, "_find_next_offsets", refused_meanwhile)
+    monkeypatch.setattr(AppliedRecords, "_find_next_offsets", look_and_refuse)
     applied = AppliedRecords(connect(embedded.settings), _TOPIC)
     assert applied.state(_PARTITION, 0) == f"{REFUSED}: not yet"
 

@@ -13,7 +13,7 @@ from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 
 
-def test_the_newest_rows_of_a_cluster_are_read_and_no_others(embedded: RunningBroker) -> None:
+def test_only_the_newest_rows_of_a_cluster_are_read(embedded: RunningBroker) -> None:
     home = partition_for(b"blue", embedded.settings.partitions)
     producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
     apart = FailedClusterRow(cluster="blue", set_apart=True)
@@ -34,7 +34,7 @@ def test_the_newest_rows_of_a_cluster_are_read_and_no_others(embedded: RunningBr
     assert read_rows(connection, "failed_clusters", "blue", FailedClusterRow) == [apart]
 
 
-def test_a_search_reads_from_the_end_and_only_as_far_as_it_may(embedded: RunningBroker) -> None:
+def test_a_search_reads_from_the_end_up_to_its_limit(embedded: RunningBroker) -> None:
     count = 1_000
     states = [NodeState(cluster="blue", node=f"n{n}", event="added") for n in range(count)]
     connection = connect(embedded.settings)

@@ -7,7 +7,7 @@ from schemas.settings.connection import KafkaSettings
 
 
 def test_a_broker_that_accepts_connections_and_does_not_answer_may_be_suspended() -> None:
-    """As one whose process was stopped does, or that waits for a full disk."""
+    """For example a stopped process, or one that waits for a full disk."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         diagnosis = diagnose(KafkaSettings.local(f"127.0.0.1:{silent.getsockname()[1]}"), [])
     assert diagnosis.cause == "no answer"

@@ -20,7 +20,7 @@ from schemas.settings.connection import KafkaSettings
 def test_a_suspended_broker_is_not_reported_as_empty(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commands would take topics for empty: to pause a cluster would give it the default policy."""
+    """Otherwise pausing a cluster would write the default policy, since `policies` would look empty."""
     monkeypatch.setattr(diagnosis, "_TIMEOUT_S", 1.0)
     server = subprocess.Popen(
         [sys.executable, "-m", "loadstream", "broker"],
@@ -33,7 +33,7 @@ def test_a_suspended_broker_is_not_reported_as_empty(
         topics = find_topics(connection, ["clock"]).values()
         assert len(read_extents(connection, topics)["clock"]) == 4
         os.kill(server.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, server.pid, os.WSTOPPED)  # its threads may answer until then
+        os.waitid(os.P_PID, server.pid, os.WSTOPPED)  # its threads may still answer
         hasty = replace(connection, settings=settings.model_copy(update={"connect_timeout_s": 0.5}))
         with pytest.raises(BrokerUnavailable, match="no usable broker at"):
             read_extents(hasty, topics)

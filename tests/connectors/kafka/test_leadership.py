@@ -1,4 +1,4 @@
-"""One member of a group at a time is active for a cluster, whatever happens to the others."""
+"""One member of a group at a time is active for a cluster, whatever happens to other members."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +20,7 @@ _TOPIC = "command-outcomes"
 
 
 def outcome(number: int) -> CommandOutcome:
-    """A record that says its number."""
+    """Return a numbered record."""
     return CommandOutcome(
         command_id=f"command-{number:04}",
         cluster=_CLUSTER,
@@ -33,7 +33,7 @@ def outcome(number: int) -> CommandOutcome:
 
 @dataclass
 class _Worker:
-    """Work that keeps a log which all members share."""
+    """Work that writes to a log shared by all members."""
 
     name: str
     log: list[str]
@@ -64,17 +64,17 @@ class _Worker:
 
 
 @asynccontextmanager
-async def joined(
+async def join(
     broker: RunningBroker, work: Callable[[LeaderTerm], Awaitable[None]]
 ) -> AsyncIterator[Leadership]:
-    """A member while it is in the group."""
+    """Run a member."""
     member = Leadership(broker.settings, _CLUSTER, "test", topics=[_TOPIC])
     running = asyncio.create_task(member.run(work))
     try:
         yield member
         assert not running.done() or running.result()
     finally:
-        # aiokafka leaves its first connection open if it is stopped while it begins.
+        # aiokafka leaves its first connection open if it is stopped during its start.
         await until(
             lambda: running.done() or (member._consumer and member._consumer.subscription())
         )
@@ -88,14 +88,14 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def grown(log: list[str]) -> None:
-    """Somebody has written since."""
+async def wait_for_growth(log: list[str]) -> None:
+    """Wait until the log has grown."""
     size = len(log)
     await until(lambda: len(log) > size + 10)
 
 
 def assert_alone(log: list[str]) -> None:
-    """Nobody begins before the other has ended."""
+    """Assert that no term begins before the previous term has ended."""
     for begun, ended in zip(log[::2], log[1::2], strict=False):
         name, _, event = begun.partition(":")
         assert (event, ended) == (" begins", f"{name}: ends"), log
@@ -104,12 +104,12 @@ def assert_alone(log: list[str]) -> None:
 async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: RunningBroker) -> None:
     log: list[str] = []
     first, second = _Worker("first", log), _Worker("second", log)
-    async with joined(broker, first) as member:
+    async with join(broker, first) as member:
         await until(lambda: len(log) > 10)
         assert member.term is not None
-        async with joined(broker, second):
+        async with join(broker, second):
             await until(lambda: len(log) > 40)
-    async with joined(broker, second):
+    async with join(broker, second):
         await until(lambda: log[-1].startswith("second"))
     assert_alone(log)
 
@@ -117,17 +117,17 @@ async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: Runni
 async def test_a_term_continues_when_the_partition_is_assigned_again(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A standby that joins or leaves does not make the active one begin anew."""
-    # The embedded broker rebalances for all of a session but its last second: any pause of a slow
+    """A standby that joins or leaves does not restart the term of the active member."""
+    # A rebalance of the embedded broker takes a session minus one second, so any pause of a slow
     # machine would break the term.
     monkeypatch.setattr("connectors.kafka.term.SESSION_S", 60.0)
     worker = _Worker("first", [])
-    async with joined(broker, worker) as member, Producer(broker.settings) as producer:
+    async with join(broker, worker) as member, Producer(broker.settings) as producer:
         await producer.deliver(_TOPIC, [outcome(number) for number in range(5)])
         await until(lambda: len(worker.read) == 5)
         for count in (1, 2):
             member._consumer._coordinator.request_rejoin()
-            await grown(worker.log)
+            await wait_for_growth(worker.log)
             await producer.deliver(_TOPIC, [outcome(4 + count)])
             await until(lambda count=count: len(worker.read) == 5 + count)  # type: ignore[misc]
     assert worker.terms == 1
@@ -139,14 +139,14 @@ async def test_unfinished_records_are_delivered_again(broker: RunningBroker) -> 
     async with Producer(broker.settings) as producer:
         await producer.deliver(_TOPIC, [outcome(number) for number in range(20)])
         worker = _Worker("first", log)
-        async with joined(broker, worker):
+        async with join(broker, worker):
             await until(lambda: len(worker.read) == 20)
         await producer.deliver(_TOPIC, [outcome(number) for number in range(20, 30)])
         careless = _Worker("second", log, mark_done=False)
-        async with joined(broker, careless):
+        async with join(broker, careless):
             await until(lambda: len(careless.read) == 10)
         again = _Worker("third", log)
-        async with joined(broker, again):
+        async with join(broker, again):
             await until(lambda: len(again.read) == 10)
     expected = [f"command-{number:04}" for number in range(30)]
     assert worker.read == expected[:20]
@@ -169,15 +169,15 @@ async def test_a_leader_stops_writing_while_the_coordinator_does_not_answer(
     monkeypatch.setattr("connectors.kafka.term.LEASE_S", 0.5)
     log: list[str] = []
     worker = _Worker("first", log)
-    async with joined(embedded, worker) as member:
+    async with join(embedded, worker) as member:
         await until(lambda: len(log) > 10)
         term = member.term
         assert term is not None
 
-        async def refused(offsets: object) -> None:
+        async def refuse_commit(offsets: object) -> None:
             raise TimeoutError("no answer")
 
-        commit, term._consumer.commit = term._consumer.commit, refused
+        commit, term._consumer.commit = term._consumer.commit, refuse_commit
         await asyncio.sleep(0.6)
         size = len(log)
         await asyncio.sleep(1)
@@ -187,7 +187,7 @@ async def test_a_leader_stops_writing_while_the_coordinator_does_not_answer(
 
 
 class _Answering:
-    """A consumer whose commits are answered when they may be."""
+    """A consumer whose commits are answered when `open` is set."""
 
     def __init__(self) -> None:
         self.asked, self.answers = asyncio.Event(), asyncio.Event()
@@ -199,12 +199,12 @@ class _Answering:
 
 @pytest.mark.parametrize("later", range(4))
 async def test_cancelling_a_confirmation_takes_effect_at_any_moment(later: int) -> None:
-    """Otherwise a process that is ended would stay the active one for ever."""
+    """Otherwise a process that is ended would stay active forever."""
     consumer = _Answering()
     confirming = asyncio.create_task(LeaderTerm(consumer, 0, {}, ()).confirm())
     await consumer.asked.wait()
     consumer.answers.set()
-    for _ in range(later):  # turns of the event loop
+    for _ in range(later):  # iterations of the event loop
         await asyncio.sleep(0)
     if confirming.cancel():
         with pytest.raises(asyncio.CancelledError):

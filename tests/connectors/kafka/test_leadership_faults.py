@@ -28,19 +28,19 @@ from tests.connectors.kafka.test_leadership import (
     _TOPIC,
     _Worker,
     assert_alone,
-    grown,
-    joined,
+    join,
     outcome,
     until,
+    wait_for_growth,
 )
 
-#: The shortest time after which a broker takes a member for gone, in seconds.
+#: The shortest session timeout that a broker allows, in seconds.
 _SESSION_S = 6.0
 
 
 @pytest.fixture
 def short_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes longer than the session takes as short as a broker allows."""
+    """Use the shortest session that a broker allows."""
     for module in ("leadership", "term"):
         monkeypatch.setattr(f"connectors.kafka.{module}.SESSION_S", _SESSION_S)
     monkeypatch.setattr("connectors.kafka.term.LEASE_S", _SESSION_S / 2)
@@ -62,9 +62,9 @@ async def test_a_write_that_takes_longer_than_the_session_ends_before_another_be
                 log.append("slow: ends")
         await term.over.wait()
 
-    async with joined(clean_kafka, slow):
+    async with join(clean_kafka, slow):
         await writes.wait()
-        async with joined(clean_kafka, _Worker("second", log)):
+        async with join(clean_kafka, _Worker("second", log)):
             await until(lambda: "slow: ends" in log)
     assert_alone(log)
 
@@ -73,35 +73,35 @@ async def test_a_write_that_takes_longer_than_the_session_ends_before_another_be
 async def test_a_slowly_ending_term_keeps_its_member_in_the_group(
     clean_kafka: RunningBroker, short_session: None
 ) -> None:
-    """Otherwise the active one would be interrupted again."""
+    """Otherwise the other member would be interrupted again."""
     members: dict[str, Leadership] = {}
     settled, ends = asyncio.Event(), asyncio.Event()
 
-    async def lingers(term: LeaderTerm) -> None:
+    async def end_slowly(term: LeaderTerm) -> None:
         await term.over.wait()
-        await settled.wait()  # however long that takes
+        await settled.wait()  # without a timeout
         await asyncio.sleep(_SESSION_S * 3)
         ends.set()
 
-    async with joined(clean_kafka, lingers) as members["first"]:
+    async with join(clean_kafka, end_slowly) as members["first"]:
         await until(lambda: members["first"].term)
-        # The member whose id comes first is active: give it away until it is the other's.
-        async with joined(clean_kafka, lingers) as members["second"]:
+        # The member with the lowest id is active: rejoin until it is the other member.
+        async with join(clean_kafka, end_slowly) as members["second"]:
             while not any(member.term and member.term.over.is_set() for member in members.values()):
                 for member in members.values():
                     coordinator = member._consumer._coordinator
                     if member.term is not None and coordinator.generation > 0:
-                        await coordinator._maybe_leave_group()  # comes back under another id
+                        await coordinator._maybe_leave_group()  # rejoins with another id
                 await asyncio.sleep(1)
-            generation = await _settled(members.values())
+            generation = await _wait_for_generation(members.values())
             settled.set()
             await asyncio.wait_for(ends.wait(), 60)
             now = {member._consumer._coordinator.generation for member in members.values()}
     assert now == {generation}
 
 
-async def _settled(members: Collection[Leadership]) -> int:
-    """The group's generation, once all have it and none comes after it by itself."""
+async def _wait_for_generation(members: Collection[Leadership]) -> int:
+    """Wait until all members have the same generation, and return it."""
     generations: set[int] = set()
     while True:
         before = generations
@@ -112,7 +112,7 @@ async def _settled(members: Collection[Leadership]) -> int:
 
 
 async def test_a_term_that_could_not_start_is_retried(broker: RunningBroker) -> None:
-    """The group knows nothing of it, so nobody else would."""
+    """The group does not notice the failure, so no other member would take over."""
     attempts = 0
 
     async def begin(topic: str, partition: int) -> int:
@@ -145,7 +145,7 @@ async def test_a_term_ends_after_its_records_are_acknowledged(
         begun.set()
         await term.over.wait()
 
-    async with joined(broker, hands_over) as member:
+    async with join(broker, hands_over) as member:
         await begun.wait()
         assert member.term is not None
         giving_up = asyncio.create_task(member.term.suspend())
@@ -155,17 +155,17 @@ async def test_a_term_ends_after_its_records_are_acknowledged(
         await asyncio.wait_for(giving_up, 30)
 
 
-async def test_topics_with_different_numbers_of_partitions_end_the_process_with_a_sentence(
+async def test_topics_with_different_numbers_of_partitions_end_the_process_with_an_error(
     clean_kafka: RunningBroker,
 ) -> None:
-    """The cluster's partition of some topics may then be another member's."""
+    """Otherwise the partitions of a cluster could belong to different members."""
     count = clean_kafka.settings.partitions
     connection = connect(clean_kafka.settings)
     (answer,) = connection.admin.create_partitions([NewPartitions(_TOPIC, 4 * count)]).values()
     answer.result()
-    # Members that join before the broker goes by it would hear of it only minutes later.
+    # Members that join before the broker applies the change would learn of it minutes later.
     assert eventually(lambda: find_topics(connection, [_TOPIC])[_TOPIC].partitions == 4 * count)
-    # In the upper half of its own topic, in the lower half of the grown one.
+    # In the upper half of the partitions of its topic, in the lower half of those of the grown topic.
     cluster = next(
         name
         for name in (f"c{number}" for number in range(100))
@@ -183,8 +183,8 @@ async def test_topics_with_different_numbers_of_partitions_end_the_process_with_
     assert f"of {LOCK} to this process" in str(error)
 
 
-#: A member in a process of its own; it writes a line whenever it may, and stands still after some of
-#: them: between two, as what it was about to write when it stopped it may write when it goes on.
+#: A member in a separate process. It writes lines and suspends itself after some
+#: lines, never during a write, which it could complete after it resumes.
 _CHILD = """
     import asyncio, json, os, signal, sys
     from connectors.kafka import leadership, term
@@ -231,11 +231,11 @@ async def _child(
 
 
 def _lines(path: Path) -> list[list[Any]]:
-    """Whole lines: the last one may be about to be written."""
+    """Return the complete lines; the last line may be incomplete."""
     return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
 
 
-def _stands_still(process: asyncio.subprocess.Process) -> bool:
+def _is_suspended(process: asyncio.subprocess.Process) -> bool:
     state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
     return state == "T"
 
@@ -245,7 +245,7 @@ def _stands_still(process: asyncio.subprocess.Process) -> bool:
 async def test_a_suspended_process_writes_nothing_after_a_takeover(
     clean_kafka: RunningBroker, short_session: None, tmp_path: Path, client_id: str
 ) -> None:
-    """The member whose id comes first is active: "a" gets the partition back when it wakes up."""
+    """The member with the lowest id is active, so "a" gets the partition back when it resumes."""
     path = tmp_path / "written"
 
     async def parent(term: LeaderTerm) -> None:
@@ -256,7 +256,7 @@ async def test_a_suspended_process_writes_nothing_after_a_takeover(
                 await asyncio.sleep(0.01)
 
     async with _child(clean_kafka, path, client_id) as child:
-        await until(lambda: _stands_still(child))
+        await until(lambda: _is_suspended(child))
         *_, (_, term) = _lines(path)
         member = Leadership(clean_kafka.settings, _CLUSTER, "test")
         running = asyncio.create_task(member.run(parent))
@@ -273,11 +273,11 @@ async def test_a_suspended_process_writes_nothing_after_a_takeover(
 
 
 @pytest.mark.slow
-async def test_a_broker_that_restarts_is_waited_for_and_nothing_is_lost(
+async def test_a_restart_of_the_broker_loses_nothing(
     kafka: KafkaServer, clean_kafka: RunningBroker
 ) -> None:
     worker = _Worker("first", [])
-    async with joined(clean_kafka, worker), Producer(clean_kafka.settings) as producer:
+    async with join(clean_kafka, worker), Producer(clean_kafka.settings) as producer:
         await producer.deliver(_TOPIC, [outcome(number) for number in range(5)])
         await until(lambda: len(worker.read) == 5)
         await asyncio.to_thread(kafka.kill_broker)
@@ -287,9 +287,9 @@ async def test_a_broker_that_restarts_is_waited_for_and_nothing_is_lost(
         await asyncio.sleep(12)  # longer than the session
         size = len(worker.log)
         await asyncio.sleep(1)
-        assert len(worker.log) == size  # nobody confirms
+        assert len(worker.log) == size  # no commit is confirmed
         await asyncio.to_thread(kafka.start_broker)
         await sending
         await until(lambda: len(set(worker.read)) == 10)
-        await grown(worker.log)
+        await wait_for_growth(worker.log)
     assert sorted(set(worker.read)) == [f"command-{number:04}" for number in range(10)]

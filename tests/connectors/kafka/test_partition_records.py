@@ -21,7 +21,7 @@ async def _write(kafka: KafkaSettings, count: int) -> None:
         await asyncio.gather(*sent)
 
 
-async def test_a_long_stretch_comes_in_pieces_of_bounded_size(
+async def test_a_long_range_is_read_in_pieces_of_bounded_size(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_records, "PIECE_RECORDS_MAX", 100)
@@ -36,10 +36,8 @@ async def test_a_long_stretch_comes_in_pieces_of_bounded_size(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_records_are_read_however_their_producer_compresses_them(
-    broker: RunningBroker, codec: str
-) -> None:
-    """One that cannot be decompressed would end every worker, again and again."""
+async def test_records_with_any_compression_are_read(broker: RunningBroker, codec: str) -> None:
+    """A record that cannot be decompressed would end every worker repeatedly."""
     options = {**broker.settings.librdkafka_options(), "compression.type": codec, "linger.ms": 50}
     producer = Producer({**options, "log_level": 0})
     values = [b"%d" % number * 100 for number in range(20)]
@@ -63,7 +61,7 @@ async def test_deleted_records_are_reported(
     gone = f"the broker has deleted the records 1 to {records[0].offset - 1}"
     assert [entry.getMessage() for entry in caplog.records if gone in entry.getMessage()]
     caplog.clear()
-    # Who begins with a topic has missed nothing that was there for it.
+    # A reader that begins at the start of a topic has missed nothing.
     assert await read_range(kafka, _TOPIC, 0, 0, end) == records
     assert not caplog.records
 

@@ -1,4 +1,4 @@
-"""JSON lines become records in their places, and what is refused becomes a report."""
+"""JSON lines become records in their partitions, and refused lines are reported."""
 
 import io
 import json
@@ -30,7 +30,7 @@ def _stream(lines: Iterable[bytes]) -> io.BytesIO:
 
 
 async def _records(settings: KafkaSettings, topic: str, count: int) -> list[Any]:
-    """The first records of all partitions, as another client sees them."""
+    """Return the first records of all partitions, read by another client."""
     places = [TopicPartition(topic, partition) for partition in range(4)]
     async with AIOKafkaConsumer(**settings.aiokafka_options()) as consumer:
         consumer.assign(places)
@@ -38,9 +38,9 @@ async def _records(settings: KafkaSettings, topic: str, count: int) -> list[Any]
         return [await consumer.getone() for _ in range(count)]
 
 
-async def test_every_line_becomes_a_record_in_its_place(broker: RunningBroker) -> None:
+async def test_every_line_becomes_a_record_in_its_partition(broker: RunningBroker) -> None:
     samples = [usage(node=f"n{n}", sampled_at_ms=NOW_MS + n) for n in range(200)]
-    # As another producer writes them: other order of fields, blanks, a field that is new to us.
+    # Like lines of another producer: another order of fields, blanks, an unknown field.
     lines = [
         json.dumps({"new_field": 1, **json.loads(encode(sample))}, indent=None).encode()
         for sample in samples
@@ -69,7 +69,7 @@ LINES = [
 ]
 
 
-def test_a_refused_line_stops_the_run_and_what_came_before_is_written(
+def test_a_refused_line_stops_the_run_after_earlier_lines_are_written(
     embedded: RunningBroker,
 ) -> None:
     refused: list[Rejection] = []
@@ -108,7 +108,7 @@ def test_a_line_that_is_too_long_is_refused(embedded: RunningBroker) -> None:
     assert summary.produced == 1
 
 
-def test_messages_are_written_at_known_places_and_the_others_refused_by_name(
+def test_messages_are_written_to_their_partitions_and_invalid_ones_are_refused(
     broker: RunningBroker,
 ) -> None:
     connection = connect(broker.settings)
@@ -128,7 +128,7 @@ def test_records_that_the_broker_would_delete_at_once_are_counted(embedded: Runn
 
 
 @pytest.mark.broker
-def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
+def test_the_loss_of_the_broker_is_reported_with_the_first_lost_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("connectors.kafka.producer.DELIVERY_S", 1.5)
@@ -152,7 +152,7 @@ def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
 
 
 @pytest.mark.broker
-def test_a_line_is_sent_when_it_was_read_and_not_at_the_end_of_the_stream(
+def test_a_line_is_sent_before_the_end_of_the_stream(
     embedded: RunningBroker,
 ) -> None:
     connection = connect(embedded.settings)

@@ -1,4 +1,4 @@
-"""Records are handed over without waiting, refused by name, and missed when they are lost."""
+"""Records are sent without waiting, refused with an error, and reported when they are lost."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ _TOPIC = "command-outcomes"
 
 
 def too_long() -> NodeState:
-    """A node with more annotations than a record carries."""
+    """Return a node with more annotations than a record accepts."""
     piece = 60_000
     return NodeState(
         cluster="c1",
@@ -44,7 +44,7 @@ async def ids(broker: RunningBroker) -> list[str]:
     return [message.command_id for message in messages if isinstance(message, CommandOutcome)]
 
 
-async def test_a_record_that_no_reader_takes_is_refused_by_name_and_stops_nothing(
+async def test_an_invalid_record_is_refused_and_later_records_are_sent(
     embedded: RunningBroker,
 ) -> None:
     async with Producer(embedded.settings) as producer:
@@ -55,7 +55,7 @@ async def test_a_record_that_no_reader_takes_is_refused_by_name_and_stops_nothin
 
 @pytest.fixture
 async def cut_off(embedded: RunningBroker) -> AsyncIterator[Producer]:
-    """A producer whose requests reach no broker any more; `client.send` is its own again if deleted."""
+    """A producer without a connection; deleting `client.send` reconnects it."""
 
     async def refused(*args: object, **more: object) -> None:
         raise NodeNotReadyError("cut off")
@@ -66,7 +66,7 @@ async def cut_off(embedded: RunningBroker) -> AsyncIterator[Producer]:
         yield producer
 
 
-async def test_brokers_that_are_away_are_waited_for(
+async def test_the_producer_waits_for_unavailable_brokers(
     embedded: RunningBroker, cut_off: Producer
 ) -> None:
     waiting = asyncio.create_task(cut_off.deliver(_TOPIC, [outcome(2)]))
@@ -78,7 +78,7 @@ async def test_brokers_that_are_away_are_waited_for(
     assert await ids(embedded) == ["command-0001", "command-0002"]
 
 
-async def test_a_partition_that_has_no_leader_for_longer_than_a_request_takes_is_waited_for(
+async def test_the_producer_waits_for_a_partition_without_a_leader(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.kafka.producer.REQUEST_S", 1.0)
@@ -95,7 +95,7 @@ async def test_a_partition_that_has_no_leader_for_longer_than_a_request_takes_is
     assert await ids(embedded) == ["command-0001", "command-0002"]
 
 
-async def test_at_the_end_brokers_that_are_away_are_not_waited_for(
+async def test_closing_does_not_wait_for_unavailable_brokers(
     cut_off: Producer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("connectors.kafka.producer.CLOSE_S", 1.0)
@@ -104,7 +104,7 @@ async def test_at_the_end_brokers_that_are_away_are_not_waited_for(
     assert "1 records were not acknowledged after 1 s: dropped" in caplog.text
 
 
-async def test_a_record_that_a_broker_refuses_is_an_error_also_without_another_record(
+async def test_a_record_refused_by_a_broker_is_an_error_without_further_records(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Producer(embedded.settings) as producer:
@@ -127,7 +127,7 @@ async def test_a_record_that_a_broker_refuses_is_an_error_also_without_another_r
         del producer._producer.client.send
 
 
-def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_that_it_names(
+def test_a_message_is_sent_to_the_partition_of_its_key_or_to_a_given_one(
     broker: RunningBroker,
 ) -> None:
     connection = connect(broker.settings)
@@ -155,8 +155,8 @@ def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_that_it_names(
             assert record.partition == partition_for(decoded.cluster.encode(), 4)
 
 
-def _with_one_record(connection: Connection) -> Sender:
-    """A sender that has sent a record; another one, where this process stood still for too long."""
+def _send_one_record(connection: Connection) -> Sender:
+    """Return a sender that has sent a record; retries if this process was paused too long."""
     while True:
         out = Sender(connection)
         out.send("clock", ClockTick(partition=0, now_ms=NOW_MS))
@@ -169,12 +169,12 @@ def _with_one_record(connection: Connection) -> Sender:
 
 
 @pytest.mark.broker
-def test_a_broker_that_goes_away_is_reported_with_what_is_lost(
+def test_the_loss_of_the_broker_is_reported_with_the_lost_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("connectors.kafka.producer.DELIVERY_S", 1.5)
     with EmbeddedBroker() as embedded:
-        out = _with_one_record(connect(embedded.settings))
+        out = _send_one_record(connect(embedded.settings))
         embedded.stop()
         for number in range(3):
             out.send("clock", ClockTick(partition=0, now_ms=NOW_MS + number))

@@ -26,7 +26,7 @@ def _ticks(connection: Connection, first: int, count: int) -> None:
     produce_lines(connection, TOPIC_BY_NAME["clock"], io.BytesIO(b"".join(lines)))
 
 
-def test_each_record_comes_once_and_only_when_it_was_asked_for(broker: RunningBroker) -> None:
+def test_each_record_is_read_once_and_only_on_request(broker: RunningBroker) -> None:
     connection = connect(broker.settings)
     _ticks(connection, 0, 3_000)
     cursor = Cursor(connection, "clock", 1)
@@ -43,7 +43,7 @@ def test_each_record_comes_once_and_only_when_it_was_asked_for(broker: RunningBr
 def test_records_of_aborted_transactions_are_read_as_workers_read_them(
     clean_kafka: RunningBroker,
 ) -> None:
-    """A replay would miss them otherwise, since they were applied."""
+    """Workers apply them, so a replay must read them."""
     options = {**clean_kafka.settings.librdkafka_options(), "transactional.id": "of a producer"}
     producer = Producer({**options, "log_level": 0})
     producer.init_transactions(60)
@@ -58,7 +58,7 @@ def test_records_of_aborted_transactions_are_read_as_workers_read_them(
     assert [entry.value for entry in records] == [b"taken back"]
 
 
-async def test_ends_of_transactions_are_offsets_without_a_record_and_no_loss(
+async def test_ends_of_transactions_are_not_reported_as_lost_records(
     clean_kafka: RunningBroker,
 ) -> None:
     settings = clean_kafka.settings
@@ -82,7 +82,7 @@ async def test_ends_of_transactions_are_offsets_without_a_record_and_no_loss(
 
 def test_records_dropped_by_the_embedded_broker_are_skipped(embedded: RunningBroker) -> None:
     connection = connect(embedded.settings)
-    # Random names: what compresses well would not fill the broker.
+    # Random names, since records that compress well would not fill the broker.
     lines = (
         encode(usage(node="n" * 200, usage={secrets.token_hex(126): n for n in range(60)}))
         for _ in range(1_000)
@@ -113,12 +113,12 @@ def _follow(reader: Reader, *, due: bool) -> None:
 
 
 @pytest.mark.kafka
-def test_records_that_were_deleted_are_one_gap_and_reading_goes_on(
+def test_deleted_records_are_one_gap_and_reading_continues(
     clean_kafka: RunningBroker,
 ) -> None:
     connection = connect(clean_kafka.settings)
     _ticks(connection, 0, 100)
-    # Before the reader begins: it fetches ahead, and what it has fetched is no gap.
+    # Before the reader begins, since records that it has fetched are no gap.
     for answer in connection.admin.delete_records([TopicPartition(*PLACE, 40)]).values():
         answer.result()
     with Reader(connection, {PLACE: 0}) as reader:
@@ -139,7 +139,7 @@ def test_an_offset_beyond_the_end_is_an_error_that_names_the_topic(broker: Runni
         _read(reader, 100)
 
 
-def test_several_partitions_are_read_at_once_and_each_in_order(broker: RunningBroker) -> None:
+def test_several_partitions_are_read_at_once_in_their_order(broker: RunningBroker) -> None:
     connection = connect(broker.settings)
     lines = (b'{"partition": %d, "now_ms": %d}\n' % (n % 4, NOW_MS + n) for n in range(400))
     produce_lines(connection, TOPIC_BY_NAME["clock"], io.BytesIO(b"".join(lines)))
@@ -155,11 +155,11 @@ def test_several_partitions_are_read_at_once_and_each_in_order(broker: RunningBr
 
 @pytest.mark.broker
 @pytest.mark.parametrize("due", [True, False])
-def test_a_broker_that_goes_away_ends_the_reading_with_an_error(due: bool) -> None:
+def test_the_loss_of_the_broker_ends_the_reading_with_an_error(due: bool) -> None:
     with EmbeddedBroker() as broker:
         connection = connect(broker.settings)
         _ticks(connection, 0, 10)
-        # Only the reader is impatient: as long as there is a broker it is waited for.
+        # Only the reader has a short timeout; the other clients wait for the broker.
         impatient = broker.settings.model_copy(update={"connect_timeout_s": 1.0})
         with Reader(replace(connection, settings=impatient), {PLACE: 0}) as reader:
             broker.stop()

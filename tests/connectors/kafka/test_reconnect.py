@@ -1,4 +1,4 @@
-"""Brokers that go away are waited for: clients, writers and readers go on when they are back."""
+"""Clients, writers and readers wait for unavailable brokers and continue when they return."""
 
 import asyncio
 from pathlib import Path
@@ -24,18 +24,18 @@ pytestmark = pytest.mark.timeout(400)
 _TIMEOUT_MS = 2_000
 
 
-def test_a_write_to_a_connection_that_has_just_been_lost_is_a_lost_connection(
+def test_a_write_to_a_lost_connection_raises_a_connection_error(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """uvloop raises where asyncio passes the write over, and aiokafka expects neither."""
-    # Commands that other tests have run in this process may have mended it for good.
+    """uvloop raises where asyncio ignores the write, and aiokafka expects neither."""
+    # Commands of other tests in this process may have patched the class.
     (base,) = [cls for cls in conn.AIOKafkaConnection.__mro__ if cls.__module__ == conn.__name__]
     monkeypatch.setattr(conn, "AIOKafkaConnection", base)
     host, _, port = embedded.settings.bootstrap_servers.partition(":")
 
-    async def written() -> None:
+    async def write() -> None:
         connection: Any = await conn.create_conn(host, int(port))
-        # The turn of the event loop in which the transport is closed and the task that reads does
+        # The iteration of the event loop in which the transport is closed and the reading task does
         # not know yet.
         connection._read_task.cancel()
         connection._writer.transport.abort()
@@ -43,18 +43,18 @@ def test_a_write_to_a_connection_that_has_just_been_lost_is_a_lost_connection(
         await connection.send(MetadataRequest([]))
 
     with pytest.raises(RuntimeError, match="closed") as raised:
-        event_loop.run(written())
+        event_loop.run(write())
     assert not isinstance(raised.value, KafkaConnectionError)
     mend_connections()
     with pytest.raises(KafkaConnectionError, match="broken"):
-        event_loop.run(written())
+        event_loop.run(write())
 
 
 @pytest.mark.kafka
 async def test_clients_wait_while_the_only_broker_is_unavailable(
     tmp_path: Path,
 ) -> None:
-    """For longer than aiokafka would, which gives up after its request timeout."""
+    """For longer than aiokafka, which gives up after its request timeout."""
     with running(KafkaServer(tmp_path / "kafka")) as server:
         kafka = server.settings
         create_named(kafka, "journal")

@@ -1,4 +1,4 @@
-"""TLS and SASL settings reach every client, against a real Kafka that insists on them."""
+"""TLS and SASL settings reach every client, against a real Kafka that requires them."""
 
 import json
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kafka
 
 
 async def _send(settings: KafkaSettings, topic: str, value: bytes) -> int:
-    """Offset of one record written to partition 0."""
+    """Write one record to partition 0 and return its offset."""
     async with AIOKafkaProducer(**settings.aiokafka_options()) as producer:
         return int((await producer.send_and_wait(topic, value, partition=0)).offset)
 
@@ -102,7 +102,7 @@ async def test_a_faust_app_reads_a_record_through_each_listener(
 
 
 def _environment(settings: KafkaSettings) -> dict[str, str]:
-    """The settings as the environment of a worker gives them."""
+    """Return the settings as environment variables of a worker."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     for name in settings.model_fields_set:
         value = getattr(settings, name)
@@ -111,7 +111,7 @@ def _environment(settings: KafkaSettings) -> dict[str, str]:
     return environment
 
 
-#: A fault of each kind: profile, what is wrong in it, the cause and the setting that are named.
+#: A fault of each kind: profile, wrong settings, reported cause and reported setting.
 _FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "wrong CA": (
         "scram-512", {"ca_file": "other-ca.pem"}, "the broker's certificate is refused: unable to get",
@@ -152,12 +152,12 @@ _FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "", "LOADSTREAM_KAFKA_CLIENT_CERTIFICATE_FILE",
     ),
 }  # fmt: skip
-#: Longest time until a fault is named, with the default `connect_timeout_s`.
+#: Longest time until a fault is reported, with the default `connect_timeout_s`.
 _NAMED_WITHIN_S = 12.0
 
 
 @pytest.mark.parametrize("fault", _FAULTS)
-def test_each_fault_of_encryption_and_login_is_named_in_time_and_without_secrets(
+def test_each_fault_of_encryption_and_login_is_reported_in_time_without_secrets(
     fault: str, secured: Secured
 ) -> None:
     profile, overrides, cause, advice = _FAULTS[fault]
@@ -176,7 +176,9 @@ def test_each_fault_of_encryption_and_login_is_named_in_time_and_without_secrets
     assert took_s < _NAMED_WITHIN_S
 
 
-def test_a_password_file_is_read_anew_at_each_connection(secured: Secured, tmp_path: Path) -> None:
+def test_a_password_file_is_read_again_for_each_connection(
+    secured: Secured, tmp_path: Path
+) -> None:
     file = tmp_path / "password"
     file.write_text("outdated\n")
     settings = secured("scram-512", sasl_password=None, sasl_password_file=file, sasl_username=USER)
@@ -187,7 +189,7 @@ def test_a_password_file_is_read_anew_at_each_connection(secured: Secured, tmp_p
 
 
 @pytest.mark.parametrize("profile", ["plain", "mutual"])
-def test_a_worker_that_logs_all_it_can_logs_no_password(
+def test_a_worker_at_the_lowest_log_level_logs_no_password(
     profile: str, secured: Secured, tmp_path: Path
 ) -> None:
     environment = _environment(secured(profile)) | {
@@ -215,7 +217,7 @@ def test_a_worker_that_logs_all_it_can_logs_no_password(
         assert secret not in log
 
 
-def test_doctor_names_a_wrong_authority_and_a_certificate_that_ends_soon(
+def test_doctor_reports_a_wrong_authority_and_a_certificate_that_expires_soon(
     secured: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def examine(settings: KafkaSettings) -> str:

@@ -49,7 +49,7 @@ def _write_raw(settings: KafkaSettings, topic: str, key: bytes | None, value: by
     assert producer.flush(30) == 0
 
 
-def test_a_time_means_the_records_from_then_on(broker: RunningBroker) -> None:
+def test_a_start_time_selects_records_from_that_time_on(broker: RunningBroker) -> None:
     connection = connect(broker.settings)
     _ticks(connection, 0, 100)
     assert [e.timestamp_ms - NOW_MS for e in _entries(connection, NOW_MS + 60)] == list(
@@ -97,7 +97,7 @@ def test_an_unreadable_record_is_shown(broker: RunningBroker) -> None:
 
 def test_records_dropped_by_the_embedded_broker_are_reported(embedded: RunningBroker) -> None:
     connection = connect(embedded.settings)
-    # Random names: what compresses well would not fill the broker.
+    # Random names, since records that compress well would not fill the broker.
     lines = (
         encode(usage(node="n" * 200, usage={secrets.token_hex(126): n for n in range(60)}))
         for _ in range(1_000)
@@ -120,10 +120,10 @@ async def _write_at(settings: KafkaSettings, timestamps: list[int]) -> None:
             await (await producer.send_batch(batch, "clock", partition=0))
 
 
-def test_from_the_beginning_a_record_of_any_time_is_shown(
+def test_records_of_any_time_are_shown_from_the_beginning(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as those of a Go program whose time is not set: the year 1."""
+    """For example of a Go program that sets no time: the year 1."""
     times = [-1, -62_135_596_800_000, NOW_MS]
     asyncio.run(_write_at(broker.settings, times))
     assert [entry.timestamp_ms for entry in _entries(connect(broker.settings))] == times
@@ -151,7 +151,7 @@ def test_from_the_beginning_a_record_of_any_time_is_shown(
         ("2026-11-18", NOW_MS - (11 * 3600 + 6 * 60 + 40) * 1000),
     ],
 )
-def test_a_start_is_read_as_people_write_it(text: str, start: Any) -> None:
+def test_a_start_is_read_in_common_formats(text: str, start: Any) -> None:
     assert parse_start(text, NOW_MS) == start
 
 
@@ -173,7 +173,7 @@ def test_records_are_selected_by_their_pods() -> None:
     assert Selection.of(topic, None, ("web", "front-1"), None).matches(entry)
 
 
-def test_json_keeps_fields_that_are_new_and_fits_on_a_line() -> None:
+def test_json_keeps_unknown_fields_and_is_one_line() -> None:
     value = json.dumps(json.loads(encode(usage())) | {"new": [1, "a\nb"]}, indent=2).encode()
     text = format_json(_entry(value))
     assert "\n" not in text

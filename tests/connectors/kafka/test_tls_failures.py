@@ -1,4 +1,4 @@
-"""Handshakes that fail, each for its own cause, with real certificates and listeners."""
+"""Failed handshakes by cause, with real certificates and listeners."""
 
 import socket
 import ssl
@@ -38,7 +38,7 @@ def _openssl(directory: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with two authorities and certificates of the first for 127.0.0.1, good and bad."""
+    """A directory with two authorities, and valid and invalid certificates of the first for 127.0.0.1."""
     directory = tmp_path_factory.mktemp("certificates")
     (directory / "issuer.cnf").write_text(_ISSUER)
     (directory / "index.txt").touch()
@@ -71,8 +71,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def _listening(context: ssl.SSLContext) -> Iterator[str]:
-    """A listener that shakes hands, and then says nothing; its address."""
+def _listen(context: ssl.SSLContext) -> Iterator[str]:
+    """Run a listener that completes handshakes and then sends nothing; returns its address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -103,7 +103,7 @@ def _context(certificates: Path, name: str, client_ca: str | None = None) -> ssl
 
 
 def _explanation(certificates: Path, address: str, **files: str) -> str:
-    """What a command says that cannot connect."""
+    """Return the error of a command that cannot connect."""
     values: dict[str, Any] = {name: certificates / file for name, file in files.items()}
     settings = KafkaSettings(
         bootstrap_servers=address, security_protocol="SSL", connect_timeout_s=5, **values
@@ -126,7 +126,7 @@ def _explanation(certificates: Path, address: str, **files: str) -> str:
 def test_a_certificate_that_is_refused_gets_the_advice_of_its_cause(
     certificates: Path, server: str, ca: str, cause: str, remedy: str
 ) -> None:
-    with _listening(_context(certificates, server)) as address:
+    with _listen(_context(certificates, server)) as address:
         explanation = _explanation(certificates, address, ca_file=ca)
     assert f"the broker's certificate is refused: {cause}" in explanation
     assert remedy in explanation
@@ -150,7 +150,7 @@ def test_a_client_that_the_broker_refuses_gets_the_reason(
             "client_certificate_file": f"{client}.pem",
             "client_key_file": f"{client}.key",
         }
-    with _listening(_context(certificates, "good", client_ca="ca")) as address:
+    with _listen(_context(certificates, "good", client_ca="ca")) as address:
         explanation = _explanation(certificates, address, **files)
     assert remedy in explanation
     assert _CA_FILE not in explanation
@@ -160,7 +160,7 @@ def test_two_sides_without_a_common_version_get_the_reason(certificates: Path) -
     context = _context(certificates, "good")
     context.set_ciphers("ECDHE-ECDSA-AES256-CCM8:@SECLEVEL=0")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with _listening(context) as address:
+    with _listen(context) as address:
         explanation = _explanation(certificates, address, ca_file="ca.pem")
     assert "no TLS version or cipher in common" in explanation
 
@@ -174,7 +174,7 @@ def test_two_sides_without_a_common_version_get_the_reason(certificates: Path) -
         ("index.txt", None, "expected PEM"),
     ],
 )
-def test_files_that_do_not_fit_are_named(
+def test_an_error_names_files_that_do_not_match(
     certificates: Path, key: str, password: str | None, words: str
 ) -> None:
     settings = KafkaSettings(

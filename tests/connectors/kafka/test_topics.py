@@ -1,4 +1,4 @@
-"""What topics must be like, and how differences are reported and mended."""
+"""Expected topics, and how differences are reported and fixed."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -33,8 +33,8 @@ SETTINGS = KafkaSettings.local("a:1")
 EXPECTED = {topic.name: topic for topic in expected_topics(SETTINGS)}
 
 
-def _found(expected: ExpectedTopic, **changes: Any) -> FoundTopic:
-    """The topic as it must be, but for the changes."""
+def _actual(expected: ExpectedTopic, **changes: Any) -> FoundTopic:
+    """Return the expected topic with changes."""
     values: dict[str, Any] = {
         "name": expected.name, "partitions": expected.partitions, "replication": 1,
         "config": dict(expected.config),
@@ -48,12 +48,12 @@ def test_every_topic_and_the_changelog_of_every_table_is_expected() -> None:
     assert set(expected_names()) == set(EXPECTED) == names | changelogs
 
 
-def test_all_topics_have_the_same_partitions_since_a_clusters_inputs_must_meet() -> None:
+def test_all_topics_have_the_same_number_of_partitions() -> None:
     topics = expected_topics(SETTINGS.model_copy(update={"partitions": 12}))
     assert {topic.partitions for topic in topics} == {12}
 
 
-def test_history_is_kept_or_compacted_as_the_table_of_topics_says() -> None:
+def test_topics_are_kept_or_compacted_as_documented() -> None:
     assert EXPECTED["node-usage"].config["retention.ms"] == "604800000"
     assert EXPECTED["policies"].config["cleanup.policy"] == "compact"
     assert EXPECTED["policies"].config["min.compaction.lag.ms"] == "2592000000"
@@ -61,63 +61,63 @@ def test_history_is_kept_or_compacted_as_the_table_of_topics_says() -> None:
 
 
 @pytest.mark.parametrize(("copies", "in_sync"), [(None, None), (1, None), (2, None), (3, "2")])
-def test_an_acknowledged_record_survives_one_broker_where_there_are_three_copies(
+def test_an_acknowledged_record_with_three_copies_survives_one_broker(
     copies: int | None, in_sync: str | None
 ) -> None:
     topics = expected_topics(SETTINGS.model_copy(update={"replication_factor": copies}))
     assert {topic.config.get("min.insync.replicas") for topic in topics} == {in_sync}
 
 
-def test_three_copies_that_the_brokers_give_by_default_are_two_acknowledged_ones_as_well() -> None:
+def test_three_copies_by_broker_default_need_two_acknowledgements() -> None:
     clock = EXPECTED["clock"]
     config = {**clock.config, "min.insync.replicas": "1"}
-    assert compare(clock, _found(clock, replication=2, config=config)) == []
-    [finding] = compare(clock, _found(clock, replication=3, config=config))
+    assert compare(clock, _actual(clock, replication=2, config=config)) == []
+    [finding] = compare(clock, _actual(clock, replication=3, config=config))
     assert (finding.setting, finding.expected, finding.found) == ("min.insync.replicas", "2", "1")
     assert finding.remedy == "Set it with `loadstream topic create --mend`."
 
 
-def test_another_partition_count_is_reported_with_both_numbers_and_the_danger() -> None:
-    [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], partitions=6))
+def test_a_wrong_partition_count_is_reported_with_both_numbers_and_the_risk() -> None:
+    [finding] = compare(EXPECTED["clock"], _actual(EXPECTED["clock"], partitions=6))
     assert "clock: partitions: expected 4, found 6. loadstream refuses this" in str(finding)
     assert "LOADSTREAM_KAFKA_PARTITIONS=6" in str(finding)
 
 
-def test_copies_are_compared_only_where_a_number_is_wanted() -> None:
+def test_copies_are_only_compared_if_a_number_is_configured() -> None:
     expected = expected_topics(SETTINGS.model_copy(update={"replication_factor": 3}))[0]
-    [finding] = compare(expected, _found(expected, replication=2))
+    [finding] = compare(expected, _actual(expected, replication=2))
     assert (finding.setting, finding.expected, finding.found) == ("replication", "3", "2")
     clock = EXPECTED["clock"]
     config = {**clock.config, "min.insync.replicas": "2"}
-    assert compare(clock, _found(clock, replication=7, config=config)) == []
+    assert compare(clock, _actual(clock, replication=7, config=config)) == []
 
 
 def test_unknown_settings_are_not_reported_as_correct() -> None:
-    actual = _found(EXPECTED["clock"], config=None, reason="the broker does not say")
+    actual = _actual(EXPECTED["clock"], config=None, reason="the broker does not say")
     findings = compare(EXPECTED["clock"], actual)
     assert find_worst_grade(findings) == "unknown"
     assert "the broker does not say" in str(findings[0])
     partly = dict(EXPECTED["clock"].config)
     del partly["message.timestamp.after.max.ms"]
-    [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], config=partly))
+    [finding] = compare(EXPECTED["clock"], _actual(EXPECTED["clock"], config=partly))
     assert (finding.verdict, finding.setting) == ("unknown", "message.timestamp.after.max.ms")
 
 
 @given(name=st.sampled_from(sorted(EXPECTED)), data=st.data())
-def test_exactly_the_settings_that_differ_are_named(name: str, data: st.DataObject) -> None:
+def test_exactly_the_different_settings_are_reported(name: str, data: st.DataObject) -> None:
     expected = EXPECTED[name]
     wrong = data.draw(st.sets(st.sampled_from(sorted(expected.config))))
     config: Mapping[str, str] = {
         setting: f"{value}0" if setting in wrong else value
         for setting, value in expected.config.items()
     }
-    findings = compare(expected, _found(expected, config=config))
+    findings = compare(expected, _actual(expected, config=config))
     assert {finding.setting for finding in findings} == wrong
     assert all(finding.expected == expected.config[finding.setting] for finding in findings)
     assert find_worst_grade(findings) == ("differs" if wrong else "ok")
 
 
-def test_the_embedded_broker_refuses_a_partition_count_that_it_cannot_give(
+def test_the_embedded_broker_refuses_an_unsupported_partition_count(
     embedded: RunningBroker,
 ) -> None:
     connection = connect(embedded.settings)
@@ -144,7 +144,7 @@ def _alter(connection: Connection, topic: str, setting: str, value: str) -> None
     resource.add_incremental_config(entry)
     for answer in connection.admin.incremental_alter_configs([resource]).values():
         answer.result()
-    # The broker has written it down, and goes by it a moment later.
+    # The broker has stored the setting and applies it a moment later.
     assert eventually(lambda: _setting(connection, topic, setting) == value)
 
 
@@ -154,7 +154,7 @@ def _setting(connection: Connection, topic: str, setting: str) -> str | None:
 
 
 @pytest.mark.kafka
-def test_only_what_is_missing_is_made(empty_kafka: Connection) -> None:
+def test_only_missing_topics_are_created(empty_kafka: Connection) -> None:
     expected = expected_topics(empty_kafka.settings)
     created, report = create_topics(empty_kafka, expected[:5])
     assert created == [topic.name for topic in expected[:5]]
@@ -165,7 +165,7 @@ def test_only_what_is_missing_is_made(empty_kafka: Connection) -> None:
 
 
 @pytest.mark.kafka
-def test_settings_that_differ_are_named_and_mended_on_request_only(empty_kafka: Connection) -> None:
+def test_different_settings_are_reported_and_only_fixed_on_request(empty_kafka: Connection) -> None:
     expected = expected_topics(empty_kafka.settings)
     create_topics(empty_kafka, expected)
     _alter(empty_kafka, "journal", "retention.ms", "1000")
@@ -192,17 +192,19 @@ def test_a_setting_that_takes_effect_later_is_awaited(
     as_it_was = find_topics(empty_kafka, ["clock"])
     looks: list[object] = []
 
-    def late(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
+    def find_late(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
         looks.append(names)
         return as_it_was if len(looks) < 5 else find_topics(connection, names)
 
-    monkeypatch.setattr("connectors.kafka.admin.find_topics", late)
+    monkeypatch.setattr("connectors.kafka.admin.find_topics", find_late)
     _, report = create_topics(empty_kafka, (clock,), mend=True)
     assert find_worst_grade(report["clock"]) == "ok"
 
 
 @pytest.mark.kafka
-def test_a_changed_partition_count_is_refused_and_nothing_is_made(empty_kafka: Connection) -> None:
+def test_a_changed_partition_count_is_refused_and_nothing_is_created(
+    empty_kafka: Connection,
+) -> None:
     create_topics(empty_kafka, (EXPECTED["clock"],))
     resized = expected_topics(empty_kafka.settings.model_copy(update={"partitions": 8}))
     with pytest.raises(TopicsRefused, match="clock: partitions: expected 8, found 4"):

@@ -1,8 +1,8 @@
-"""The whole path on a real control plane and a real Kafka, with everything failing once.
+"""The whole path on a real control plane and a real Kafka, with every fault once.
 
-200 nodes are scraped, 1,000 pods are placed and bound, ten nodes become hot and are relieved, while
-every process is killed, the API server is away for 20 s and forgets its versions, and the broker
-starts again. The judge is the API server's own audit log.
+200 nodes are scraped, 1,000 pods are placed and bound, and ten hot nodes are relieved. Meanwhile every process
+is killed, the API server is down for 20 s and loses its versions, and the broker restarts. The test checks
+the audit log of the API server.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ from tests import conftest
 AWAY_S = 20.0
 #: Longest wait until all pods have a node after the last fault.
 SETTLED_S = 180.0
-#: What is done to the run.
+#: The faults of the run.
 Act = Callable[[], Coroutine[Any, Any, None]]
 SIZE = Size(nodes=200, pods=1_000, step_s=300.0)
 
 
 @dataclass
 class Fault:
-    """What is done to the run once, as soon as the snapshot says so."""
+    """A fault that happens once, as soon as the snapshot meets its condition."""
 
     name: str
     due: Callable[[Snapshot, Observations], bool]
@@ -48,11 +48,11 @@ class Fault:
     done: bool = False
 
 
-def killed(process: Loadstream, active: str = "this process is active") -> Act:
-    """End it with SIGKILL, start it again a moment later, and wait until it is at work again.
+def kill(process: Loadstream, active: str = "this process is active") -> Act:
+    """Kill the process with SIGKILL, restart it, and wait until it works again.
 
-    One that starts while no broker answers ends by itself, and Kubernetes starts it again; nobody
-    does that here.
+    A process that starts without a broker exits, and Kubernetes would restart it; this test has no
+    supervisor.
     """
 
     async def fault() -> None:
@@ -68,7 +68,7 @@ def killed(process: Loadstream, active: str = "this process is active") -> Act:
 
 
 def api_server_away(plane: ControlPlane) -> Act:
-    """Away for 20 s; what is watched goes on from versions that it does not know any more."""
+    """Stop the API server for 20 s; watches then continue from unknown versions."""
 
     async def fault() -> None:
         await asyncio.to_thread(plane.compact)
@@ -80,7 +80,7 @@ def api_server_away(plane: ControlPlane) -> Act:
 
 
 def broker_again(kafka: KafkaServer) -> Act:
-    """The broker is killed and started again."""
+    """Kill and restart the broker."""
 
     async def fault() -> None:
         await asyncio.to_thread(kafka.kill_broker)
@@ -98,14 +98,14 @@ def evicted(count: int) -> Callable[[Snapshot, Observations], bool]:
 
 
 class Faults:
-    """Does one after the other while the story goes on."""
+    """Causes one fault after the other during the run."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
         self._under_way: asyncio.Task[None] | None = None
 
     def snapshot(self, snapshot: Snapshot, observed: Observations) -> None:
-        """Begin the next fault that is due, when the one before is over."""
+        """Cause the next fault that is due, when the previous fault is over."""
         print(
             f"{snapshot.at_s:5.0f} s {snapshot.step}: {len(observed.cpu)} measured, {snapshot.bound} of "
             f"{len(snapshot.pods)} bound, {len(snapshot.hot)} hot, {dict(observed.outcomes)}"
@@ -122,7 +122,7 @@ class Faults:
             self._under_way = asyncio.create_task(pending[0].do())
 
     async def over(self) -> None:
-        """The last one has ended; those that the story left no time for are done after it."""
+        """Wait for the last fault, then cause the remaining ones."""
         if self._under_way is not None:
             await self._under_way
         for fault in self.faults:
@@ -132,9 +132,10 @@ class Faults:
                 await fault.do()
 
 
-async def _settled(server: ApiServer) -> list[load.DemoPod]:
-    """The pods once all have a node, or as they are in the end: rounds go on while the last faults
-    are made, so one may just have been evicted."""
+async def _wait_for_pods(server: ApiServer) -> list[load.DemoPod]:
+    """Wait until all pods have a node; return the pods, also after a timeout, since the rounds continue
+    and may just have evicted a pod.
+    """
     deadline_s = time.monotonic() + SETTLED_S
     while True:
         pods = await load.list_pods(server)
@@ -165,12 +166,12 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
         client.send("policies", read_policy())
         faults = Faults(
             [
-                Fault("binder killed", bound(100), killed(bind)),
-                Fault("watch killed", bound(250), killed(watch)),
-                Fault("worker killed", bound(400), killed(worker, "stage cluster owns")),
+                Fault("binder killed", bound(100), kill(bind)),
+                Fault("watch killed", bound(250), kill(watch)),
+                Fault("worker killed", bound(400), kill(worker, "stage cluster owns")),
                 Fault("API server away", bound(550), api_server_away(plane)),
-                Fault("collector killed", bound(SIZE.pods), killed(collect)),
-                Fault("evictor killed", evicted(1), killed(evict)),
+                Fault("collector killed", bound(SIZE.pods), kill(collect)),
+                Fault("evictor killed", evicted(1), kill(evict)),
                 Fault("broker started again", evicted(2), broker_again(kafka)),
             ]
         )
@@ -178,7 +179,7 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
             demo_run = DemoRun(server, client, processes, SIZE, faults.snapshot)
             await demo_run.run()
             await faults.over()
-            pods = await _settled(server)
+            pods = await _wait_for_pods(server)
         log = read(plane.audit_log)
     summed = summarize(demo_run, log)
     print("\n".join([*summed.lines, *summed.problems]))

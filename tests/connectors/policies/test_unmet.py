@@ -1,4 +1,4 @@
-"""Warnings about requirements of a policy that its cluster does not meet."""
+"""Warnings about policies whose requirements the cluster does not meet."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _BLOCKED = DisruptionBudget(
 )
 
 
-def warned(document: str, *objects: Any) -> list[str]:
+def list_warnings(document: str, *objects: Any) -> list[str]:
     looked = SearchProgress(len(objects), whole=True)
     policy = read_policy(document)
     return list(list_unmet_requirements(policy, reversed(objects), looked))
@@ -32,13 +32,13 @@ def pods(*schedulers: str) -> list[PodLifecycle]:
 
 
 @pytest.mark.parametrize("document", ["", _BY_THRESHOLDS])
-def test_schedulers_that_rebalancing_does_not_reach_are_named(document: str) -> None:
+def test_a_warning_names_schedulers_that_rebalancing_ignores(document: str) -> None:
     seen = pods("default-scheduler", "", "volcano")
-    (warning,) = warned(document, *seen)
+    (warning,) = list_warnings(document, *seen)
     assert "none of 3 pods" in warning
     assert "default-scheduler (2), volcano (1)" in warning
     gone = seen[2].model_copy(update={"event": "deleted"})
-    (warning,) = warned(document, *seen, gone)
+    (warning,) = list_warnings(document, *seen, gone)
     assert "none of 2 pods" in warning
 
 
@@ -53,36 +53,36 @@ def test_schedulers_that_rebalancing_does_not_reach_are_named(document: str) -> 
     ],
 )
 def test_a_policy_that_reaches_pods_or_moves_none_has_no_warning(document: str) -> None:
-    assert warned(document, *pods("default-scheduler", "volcano")) == []
+    assert list_warnings(document, *pods("default-scheduler", "volcano")) == []
 
 
-def test_namespaces_and_priority_classes_that_no_producer_has_sent_are_named() -> None:
+def test_a_warning_names_namespaces_and_priority_classes_that_do_not_exist() -> None:
     document = (
         "evictor: {namespaceLabelSelector: {matchLabels: {a: b}}, priorityThreshold: {name: high}}\n"
         "migration: {priorityThreshold: {name: system-cluster-critical}}\n"
     )
-    labels, priority = warned(document)
+    labels, priority = list_warnings(document)
     assert "namespaceLabelSelector" in labels
     assert "evictor.priorityThreshold names class high" in priority
     sent = (
         NamespaceState(cluster="east", name="shop", labels={"a": "b"}),
         PriorityClassState(cluster="east", name="high", value=5),
     )
-    assert warned(document, *sent) == []
+    assert list_warnings(document, *sent) == []
 
 
-def test_budgets_that_forbid_evictions_and_names_that_are_not_there_are_named() -> None:
+def test_a_warning_names_budgets_that_forbid_evictions_and_missing_objects() -> None:
     open_budget = _BLOCKED.model_copy(update={"name": "open", "desired_healthy": 2})
     namespace = NamespaceState(cluster="east", name="shop")
     objects = [*pods("loadstream"), _BLOCKED, open_budget, namespace]
-    (budget,) = warned(_REBALANCING, *objects)
+    (budget,) = list_warnings(_REBALANCING, *objects)
     assert "1 disruption budget" in budget
     assert "shop/web" in budget
     for section, field, name in (
         ("{schedulerNames: [loadstream, volcano]}", "migration.schedulerNames", "volcano"),
         ("{namespaces: {include: [shop, shp]}}", "migration.namespaces.include", "shp"),
     ):
-        warnings = warned(f"{_REBALANCING}migration: {section}", *objects)
+        warnings = list_warnings(f"{_REBALANCING}migration: {section}", *objects)
         warnings.remove(budget)
         (other,) = warnings
         assert other.startswith(f"{field} names {name}, ")

@@ -1,7 +1,7 @@
-"""What every sink keeps, behind the rules: a suite that each sink's tests inherit.
+"""The test suite of every sink, together with the command rules.
 
-A sink's test module has a class `Test...(SinkContract)` with a fixture `world`: a cluster of its
-kind with the pods that the suite asks for.
+The test module of a sink has a class `Test...(SinkContract)` with a fixture `world`: a cluster of its
+kind with the pods that the suite needs.
 """
 
 import asyncio
@@ -23,34 +23,34 @@ _AS_OF = AsOf(partition=0, offsets={}, policy_digest="")
 
 
 class SinkWorld(ABC):
-    """A cluster that a sink acts on, with a node that has room for a hundred pods."""
+    """The cluster of a sink, with a node that has room for a hundred pods."""
 
     node: str
     sink: Sink
 
     @abstractmethod
     async def waiting_pod(self) -> PodRef:
-        """A new pod that wants a node."""
+        """Create a pod without a node."""
 
     @abstractmethod
     async def running_pod(self, *, budgeted: bool = False) -> PodRef:
-        """A pod on the node; `budgeted`: a disruption budget lets none of its kind go now."""
+        """Create a pod on the node; `budgeted`: a disruption budget forbids its eviction."""
 
     @abstractmethod
     async def node_of(self, pod: PodRef) -> str | None:
-        """Where a pod is; None: it has no node, or does not exist."""
+        """Return the node of a pod; None if it has no node or does not exist."""
 
     @abstractmethod
     async def terminates(self, pod: PodRef) -> bool:
-        """Whether a pod was evicted or deleted."""
+        """Return whether a pod was evicted or deleted."""
 
     @abstractmethod
     async def annotations(self, pod: PodRef) -> Mapping[str, str]:
-        """Annotations of a pod."""
+        """Return the annotations of a pod."""
 
 
 def decision(pod: PodRef, node: str, **more: Any) -> PlacementDecision:
-    """A placement of a pod, with an id of its own."""
+    """Return a placement of a pod with a new id."""
     values: dict[str, Any] = {
         "decision_id": f"bind-{pod.uid}", "cluster": CLUSTER, "pod": pod, "outcome": "placed",
         "node": node, "decided_at_ms": NOW_MS, "expires_at_ms": NOW_MS + MINUTE_MS, "as_of": _AS_OF,
@@ -59,7 +59,7 @@ def decision(pod: PodRef, node: str, **more: Any) -> PlacementDecision:
 
 
 def eviction(pod: PodRef, node: str, **more: Any) -> EvictionCommand:
-    """An eviction of a pod, with an id of its own."""
+    """Return an eviction of a pod with a new id."""
     values: dict[str, Any] = {
         "command_id": f"evict-{pod.uid}", "cluster": CLUSTER, "pod": pod, "node": node,
         "reason": "hot", "dry_run": False, "decided_at_ms": NOW_MS,
@@ -68,8 +68,8 @@ def eviction(pod: PodRef, node: str, **more: Any) -> EvictionCommand:
     return EvictionCommand(**(values | more))
 
 
-def another(pod: PodRef) -> PodRef:
-    """A pod of the same name that was made later."""
+def recreate(pod: PodRef) -> PodRef:
+    """Return a later pod with the same name."""
     return pod.model_copy(update={"uid": f"{pod.uid}-later"})
 
 
@@ -77,7 +77,7 @@ class SinkContract:
     """The suite."""
 
     async def _result(self, world: SinkWorld, *commands: Command, now_ms: int = NOW_MS) -> str:
-        """The last of the outcomes; empty if it has none."""
+        """Return the result of the last outcome, or an empty string."""
         rules = CommandRules(CLUSTER, world.sink, now_ms)
         outcomes = [await rules.carry_out(command) for command in commands]
         return outcomes[-1].result if outcomes[-1] is not None else ""
@@ -111,7 +111,7 @@ class SinkContract:
         assert await self._result(world, decision(pod, "elsewhere")) == "failed"
         assert await world.node_of(pod) == world.node
 
-    async def test_of_two_placements_of_one_pod_at_once_one_is_carried_out(
+    async def test_one_of_two_concurrent_placements_of_a_pod_is_carried_out(
         self, world: SinkWorld
     ) -> None:
         pod = await world.waiting_pod()
@@ -130,7 +130,7 @@ class SinkContract:
         self, world: SinkWorld
     ) -> None:
         pod = await world.waiting_pod()
-        outcome = await self._outcome(world, decision(another(pod), world.node))
+        outcome = await self._outcome(world, decision(recreate(pod), world.node))
         assert (outcome.result, outcome.pod_gone) == ("failed", True)
         assert await world.node_of(pod) is None
 
@@ -140,7 +140,7 @@ class SinkContract:
         outcome = await self._outcome(world, decision(UNKNOWN, world.node))
         assert (outcome.result, outcome.pod_gone) == ("failed", True)
 
-    async def test_a_pod_that_is_there_is_not_reported_as_gone(self, world: SinkWorld) -> None:
+    async def test_an_existing_pod_is_not_reported_as_gone(self, world: SinkWorld) -> None:
         pod = await world.running_pod()
         for command in (decision(pod, "elsewhere"), eviction(pod, "elsewhere")):
             assert not (await self._outcome(world, command)).pod_gone
@@ -179,7 +179,7 @@ class SinkContract:
         self, world: SinkWorld
     ) -> None:
         pod = await world.running_pod()
-        outcome = await self._outcome(world, eviction(another(pod), world.node))
+        outcome = await self._outcome(world, eviction(recreate(pod), world.node))
         assert (outcome.result, outcome.pod_gone) == ("refused", True)
         assert not await world.terminates(pod)
 
@@ -196,7 +196,7 @@ class SinkContract:
 
     async def test_a_budget_forbids_evictions_and_no_deletions(self, world: SinkWorld) -> None:
         pod = await world.running_pod(budgeted=True)
-        # Its migration tries again itself, so the refusal is reported at once.
+        # The migration retries, so the refusal is reported at once.
         command = eviction(pod, world.node, retry_until_ms=NOW_MS + MINUTE_MS)
         assert await self._result(world, command) == "refused"
         assert not await world.terminates(pod)

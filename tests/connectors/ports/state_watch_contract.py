@@ -1,6 +1,6 @@
-"""What every state watch keeps: a suite that each watch's tests inherit.
+"""The test suite of every state watch.
 
-A watch's test module has a class `Test...(StateWatchContract)` with a fixture `world`.
+The test module of a watch has a class `Test...(StateWatchContract)` with a fixture `world`.
 """
 
 from abc import ABC, abstractmethod
@@ -14,20 +14,20 @@ from simulation.cluster.state_watch import SimulatedStateWatch
 
 
 class StateWatchWorld(ABC):
-    """A cluster that is watched."""
+    """The watched cluster."""
 
     watch: KubernetesWatch | SimulatedStateWatch
 
     @abstractmethod
     async def create_pod(self) -> str:
-        """A new pod wants a node under our scheduler's name; its uid."""
+        """Create a pod without a node for loadstream, and return its uid."""
 
     @abstractmethod
     async def bind(self, uid: str) -> str:
-        """Bind a pod to some node, as a binder of ours does; the node."""
+        """Bind a pod as loadstream's binder does, and return the node."""
 
     async def changes(self) -> list[tuple[str, Any]]:
-        """What the watch gives of all that has happened until now."""
+        """Return the changes until now."""
         return [change async for change in self.watch.changes()]
 
 
@@ -47,13 +47,13 @@ class StateWatchContract:
             assert {message.cluster for message in objects} == {world.watch.cluster}
         assert {topic for topic, _ in records} - {"scheduling-requests"} == set(LISTED_TOPICS)
 
-    async def test_everything_that_it_reports_can_be_read(self, world: StateWatchWorld) -> None:
+    async def test_all_reported_records_can_be_read(self, world: StateWatchWorld) -> None:
         records = [record async for record in world.watch.full_list("list")]
         await world.bind(await world.create_pod())
         for topic, message in records + await world.changes():
             assert not isinstance(decode(topic, encode(message)), Refusal)
 
-    async def test_a_pod_that_wants_a_node_is_a_request_and_its_binding_a_lifecycle(
+    async def test_a_pod_without_a_node_is_a_request_and_its_binding_a_lifecycle_event(
         self, world: StateWatchWorld
     ) -> None:
         await world.changes()
@@ -67,12 +67,12 @@ class StateWatchContract:
             (lifecycle.event, lifecycle.pod.uid, lifecycle.pod.node) for lifecycle in bound
         ] == [("bound", uid, node)]
 
-    async def test_what_was_reported_is_not_reported_again(self, world: StateWatchWorld) -> None:
+    async def test_reported_changes_are_not_reported_again(self, world: StateWatchWorld) -> None:
         await world.create_pod()
         assert await world.changes()
         assert await world.changes() == []
 
-    async def test_a_later_list_has_what_came_meanwhile(self, world: StateWatchWorld) -> None:
+    async def test_a_later_list_has_new_objects(self, world: StateWatchWorld) -> None:
         uid = await world.create_pod()
         await world.bind(uid)
         listed: list[Any] = [message async for _, message in world.watch.full_list("later")]

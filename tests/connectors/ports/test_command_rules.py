@@ -1,4 +1,4 @@
-"""Rules of every sink, with a fake sink."""
+"""The rules of every sink, with a fake sink."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, dec
 
 
 class _Sink(Sink):
-    """Keeps what it is asked, and answers when it may."""
+    """Records commands, and answers them when allowed."""
 
     def __init__(self, failure: Exception | None = None, *answers: Attempt) -> None:
         self.answers = list(answers)
@@ -228,7 +228,7 @@ def test_commands_of_another_cluster_are_not_carried_out() -> None:
     assert sink.asked == []
 
 
-def test_time_is_that_of_the_log_and_does_not_go_back() -> None:
+def test_time_is_the_time_of_the_log_and_does_not_go_back() -> None:
     sink = _Sink()
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     rules.advance_clock(NOW_MS + MINUTE_MS)

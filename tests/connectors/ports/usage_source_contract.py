@@ -1,6 +1,6 @@
-"""What every usage source keeps: a suite that each source's tests inherit.
+"""The test suite of every usage source.
 
-A source's test module has a class `Test...(UsageSourceContract)` with a fixture `world`.
+The test module of a source has a class `Test...(UsageSourceContract)` with a fixture `world`.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from schemas.topics.codec import decode, encode
 
 
 class UsageSourceWorld(ABC):
-    """Nodes that are measured."""
+    """The measured nodes."""
 
     source: KubernetesSource[Any]
     cluster: str
@@ -23,7 +23,7 @@ class UsageSourceWorld(ABC):
 
     @abstractmethod
     async def pass_time(self) -> None:
-        """Let so much time pass that every node is measured again."""
+        """Let enough time pass to measure every node again."""
 
 
 class UsageSourceContract:
@@ -35,7 +35,7 @@ class UsageSourceContract:
         assert {message.node for message in messages} == set(world.nodes)
         assert {message.cluster for message in messages} == {world.cluster}
 
-    async def test_everything_that_it_yields_can_be_read(self, world: UsageSourceWorld) -> None:
+    async def test_all_messages_can_be_read(self, world: UsageSourceWorld) -> None:
         await world.pass_time()
         messages = [message async for message in world.source.read()]
         assert messages

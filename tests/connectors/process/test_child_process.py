@@ -1,4 +1,4 @@
-"""What is kept is made once, whoever wants it at the same time."""
+"""Cached files are created once by concurrent processes."""
 
 import threading
 import time

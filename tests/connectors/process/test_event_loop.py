@@ -1,4 +1,4 @@
-"""The loop of a process ends well, whatever was under way in it."""
+"""The event loop of a process closes cleanly."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import uvloop
 from connectors.process import event_loop
 
 
-def test_work_runs_in_uvloop_and_its_result_comes_back() -> None:
+def test_work_runs_in_uvloop_and_its_result_is_returned() -> None:
     async def work() -> str:
         return type(asyncio.get_running_loop()).__module__
 

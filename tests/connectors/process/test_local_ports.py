@@ -21,7 +21,7 @@ sys.stdin.read()
 @pytest.mark.skipif(
     sys.platform != "linux", reason="elsewhere names are not free again by themselves"
 )
-def test_a_port_that_another_process_was_given_is_free_again_when_that_has_ended(
+def test_the_port_of_another_process_is_free_after_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     free = _unclaimed(monkeypatch)
@@ -40,16 +40,13 @@ def test_a_port_that_another_process_was_given_is_free_again_when_that_has_ended
     assert find_free_port(set()) == free
 
 
-def test_a_process_is_given_a_port_once() -> None:
+def test_each_port_is_returned_once() -> None:
     ports = [find_free_port(set()) for _ in range(200)]
     assert len(set(ports)) == len(ports)
 
 
 def _unclaimed(monkeypatch: pytest.MonkeyPatch) -> int:
-    """A port that this process has given back.
-
-    It is none of those that other processes of the run ask for meanwhile.
-    """
+    """Return a port that this process has released and no other process of the run has claimed."""
     monkeypatch.setattr(local_ports, "_FIRST", 10_000)
     monkeypatch.setattr(local_ports, "_LAST", 19_999)
     port = find_free_port(set())

@@ -18,7 +18,7 @@ from tests.streams.worker_process import Worker
 PASSWORD = "Swordf1sh\\'\"{}é"  # noqa: S105 - opens nothing
 
 
-def _configured(*secrets: str, **settings: str) -> io.StringIO:
+def _configure(*secrets: str, **settings: str) -> io.StringIO:
     stream = io.StringIO()
     configure(LogSettings.model_validate(settings), secrets, stream)
     return stream
@@ -29,7 +29,7 @@ def _events(stream: io.StringIO) -> list[dict[str, object]]:
 
 
 def test_away_from_a_terminal_an_event_is_one_line_of_json() -> None:
-    stream = _configured()
+    stream = _configure()
     logging.getLogger("streams.worker.runner").warning("read %d records\nagain", 3)
     (event,) = _events(stream)
     assert event["event"] == "read 3 records\nagain"
@@ -39,7 +39,7 @@ def test_away_from_a_terminal_an_event_is_one_line_of_json() -> None:
 
 
 def test_extras_are_fields_and_a_traceback_is_in_the_same_line() -> None:
-    stream = _configured()
+    stream = _configure()
     try:
         dict[str, int]()["gone"]
     except KeyError:
@@ -51,7 +51,7 @@ def test_extras_are_fields_and_a_traceback_is_in_the_same_line() -> None:
 
 @pytest.mark.parametrize(("level", "reported"), [("info", []), ("debug", ["debug"] * 5)])
 def test_info_logs_of_libraries_are_debug_logs(level: str, reported: list[str]) -> None:
-    stream = _configured(level=level)
+    stream = _configure(level=level)
     recovery = logging.getLogger("faust.tables.recovery")
     recovery.info("[^---Recovery]: Highwater:\n+----+\n| %s |\n+----+ ", "t")
     recovery.info("[^--TableManager]: Starting... ")
@@ -68,7 +68,7 @@ def _record(name: str, at_s: float, *arguments: object) -> logging.LogRecord:
 
 
 def test_repeated_logs_of_libraries_are_counted_and_logged_rarely() -> None:
-    stream = _configured()
+    stream = _configure()
     for tenth in range(250):
         logging.root.handle(_record("aiokafka", 1_000 + tenth / 10, tenth))
     reported = _events(stream)
@@ -77,7 +77,7 @@ def test_repeated_logs_of_libraries_are_counted_and_logged_rarely() -> None:
 
 
 def test_other_messages_of_a_library_and_all_of_ours_are_reported() -> None:
-    stream = _configured()
+    stream = _configure()
     for _ in range(3):
         logging.root.handle(_record("streams.worker.runner", 1_000.0, 1))
         logging.getLogger("aiokafka").error("something else %d", _)
@@ -88,15 +88,15 @@ def test_other_messages_of_a_library_and_all_of_ours_are_reported() -> None:
 
 @pytest.mark.parametrize(("level", "least"), [("debug", "INFO"), ("info", "WARNING")])
 def test_payloads_of_aiokafka_are_never_logged(level: str, least: str) -> None:
-    # Below info it logs requests as they are sent, the one with the password among them.
-    _configured(level=level)
+    # Below info it logs requests, including the request with the password.
+    _configure(level=level)
     connection = logging.getLogger("aiokafka.conn")
     assert logging.getLevelName(connection.getEffectiveLevel()) == least
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_secrets_are_masked_in_all_parts_of_a_log(form: str) -> None:
-    stream = _configured(PASSWORD, "second-secret", format=form)
+    stream = _configure(PASSWORD, "second-secret", format=form)
     logger = logging.getLogger("streams")
     logger.warning("password %s and %r", PASSWORD, {"password": PASSWORD})
     logger.warning("more", extra={"options": {"sasl": PASSWORD}, "number": 1})
@@ -112,7 +112,7 @@ def test_secrets_are_masked_in_all_parts_of_a_log(form: str) -> None:
 
 @given(st.text(min_size=1, max_size=12), st.text(max_size=12))
 def test_secrets_with_any_characters_are_masked(secret: str, around: str) -> None:
-    stream = _configured(secret)
+    stream = _configure(secret)
     logging.getLogger("streams").warning("%s", f"<{around}{secret}{around}>")
     (event,) = _events(stream)
     assert secret not in str(event["event"]).replace(MASK, "")
@@ -128,7 +128,7 @@ def test_settings_name_all_their_secrets(tmp_path: Path) -> None:
     assert KafkaSettings.local("b:1").secrets() == ()
 
 
-def test_a_level_that_there_is_not_is_refused() -> None:
+def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValidationError):
         LogSettings.model_validate({"level": "loud"})
 
@@ -136,7 +136,7 @@ def test_a_level_that_there_is_not_is_refused() -> None:
 def test_a_worker_logs_nothing_but_json_and_no_tables(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
-    # A session that ran out because the machine stood still would be told as an error.
+    # A session that expires during a pause of the machine would be logged as an error.
     with Worker(embedded.settings, tmp_path, session_timeout_s="60") as worker:
         has_both = "owns the partitions"
         assert eventually(lambda: worker.log().count(has_both) == 2), worker.log()
@@ -145,6 +145,6 @@ def test_a_worker_logs_nothing_but_json_and_no_tables(
     events = [json.loads(line) for line in lines]
     assert {event["level"] for event in events} <= {"info", "warning"}
     assert not [event for event in events if "\n" in event["event"].strip()]
-    # At info there is nothing of libraries.
+    # Libraries log nothing at info.
     loggers = {event["logger"] for event in events if event["level"] == "info"}
     assert {logger.partition(".")[0] for logger in loggers} == {"streams"}

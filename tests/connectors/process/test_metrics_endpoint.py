@@ -1,4 +1,4 @@
-"""The port of a process."""
+"""The HTTP port of a process."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.conftest import has_ipv6
 
 
 def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
-    """Status and body; 0: nobody answers."""
+    """Return status and body, with status 0 if no server answers."""
     try:
         with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
@@ -54,7 +54,7 @@ def test_metrics_are_those_of_the_registry(server: tuple[Endpoint, list[str]]) -
     assert "asked_total 3.0" in body
 
 
-def test_health_says_what_is_wrong(server: tuple[Endpoint, list[str]]) -> None:
+def test_health_reports_problems(server: tuple[Endpoint, list[str]]) -> None:
     running, problems = server
     assert _get(running.port, "/healthz") == (200, '{"ok":true,"problems":[]}\n')
     problems.append("nothing was measured for 60 s")
@@ -67,7 +67,7 @@ def test_health_says_what_is_wrong(server: tuple[Endpoint, list[str]]) -> None:
     ("host", "answers"),
     [("", ["127.0.0.1", "[::1]"]), ("::1", ["[::1]"]), ("127.0.0.1", ["127.0.0.1"])],
 )
-def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
+def test_the_server_listens_on_ipv4_and_ipv6_unless_an_address_is_given(
     host: str, answers: list[str]
 ) -> None:
     running = serve(host, 0, CollectorRegistry(), {"/healthz": list})
@@ -82,13 +82,13 @@ def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
     assert hosts == answers
 
 
-def test_a_port_that_is_taken_is_named(server: tuple[Endpoint, list[str]]) -> None:
+def test_an_error_names_a_port_that_is_in_use(server: tuple[Endpoint, list[str]]) -> None:
     port = server[0].port
     with pytest.raises(PortUnusable, match=rf"cannot listen on port {port} of 127\.0\.0\.1"):
         serve("127.0.0.1", port, CollectorRegistry(), {})
 
 
-def test_it_answers_as_long_as_the_block_runs() -> None:
+def test_the_server_runs_until_the_end_of_the_block() -> None:
     port = find_free_port(set())
     with serve_while_open("127.0.0.1", port, create_process_registry(), list):
         status, body = _get(port, "/metrics")
@@ -102,10 +102,10 @@ def _open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_slow_clients_take_a_bounded_number_of_connections_and_no_answer_of_a_probe(
+def test_slow_clients_use_a_limited_number_of_connections_and_do_not_block_probes(
     server: tuple[Endpoint, list[str]],
 ) -> None:
-    """They took all descriptors of a process, which could not reach Kafka any more."""
+    """Otherwise they use all file descriptors of a process, which then cannot connect to Kafka."""
     port = server[0].port
     before = _open_descriptors()
     clients = []
@@ -117,7 +117,7 @@ def test_slow_clients_take_a_bounded_number_of_connections_and_no_answer_of_a_pr
             if number % 100 == 0:
                 assert _get(port, "/healthz")[0] == 200
         assert _get(port, "/healthz")[0] == 200
-        # Those of the clients are this process's too. Of the server are, for a moment, also those that
+        # Descriptors of the clients also belong to this process. The server briefly also has those that
         # it has accepted at once.
         most = CONNECTIONS_MAX + WAITING_MAX + 8
         assert _open_descriptors() - before - len(clients) <= most < len(clients)

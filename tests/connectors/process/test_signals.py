@@ -18,7 +18,7 @@ def _raise_another_error_at(number: signal.Signals) -> None:
 @pytest.mark.parametrize(
     ("number", "ends_with"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
 )
-def test_a_signal_ends_the_block_though_another_error_takes_the_place_of_the_interrupt(
+def test_a_signal_ends_the_block_if_another_error_replaces_the_interrupt(
     number: signal.Signals, ends_with: type[BaseException]
 ) -> None:
     with pytest.raises(ends_with), terminable():

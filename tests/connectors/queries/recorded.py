@@ -1,4 +1,4 @@
-"""A broker whose topics a test fills with the records that a question is answered from."""
+"""A broker with the records for a query."""
 
 from collections.abc import Iterable
 

@@ -55,7 +55,7 @@ def test_old_unfinished_migrations_are_shown() -> None:
     assert list(seen.migrations) == ["migration-3", "migration-1"]
 
 
-def test_an_action_that_has_no_effect_is_hindered() -> None:
+def test_an_action_without_effect_is_refused() -> None:
     seen = states(status(1, paused=True), status(2), status(3, "Failed"), drained("Undrained"))
     paused, running, failed = (seen.migrations[f"migration-{number}"] for number in (1, 2, 3))
     assert seen.find_obstacle(paused, "pause") == "it is already paused"
@@ -74,21 +74,21 @@ START = {"action": "migrate", "pod": POD}
 DRAIN = {"action": "drain", "node": "worker-9"}
 
 
-def requested(**fields: Any) -> MigrationRequest:
+def build_request(**fields: Any) -> MigrationRequest:
     if "pod" not in fields and "node" not in fields:
         fields["migration_id"] = "migration-2"
     return MigrationRequest(request_id=REQUESTED, cluster="blue", requested_at_ms=NOW_MS, **fields)
 
 
-def asked_for(phase: Any) -> Any:
+def requested_status(phase: Any) -> Any:
     return status(1, phase, trigger="request")
 
 
 @pytest.mark.parametrize(
     ("fields", "answers", "failed", "last"),
     [
-        (START, [asked_for("Pending"), status(8, "Failed"), asked_for("Succeeded")], False, "Succeeded"),
-        (START, [status(1, "Failed"), asked_for("Failed")], True, "Failed"),
+        (START, [requested_status("Pending"), status(8, "Failed"), requested_status("Succeeded")], False, "Succeeded"),
+        (START, [status(1, "Failed"), requested_status("Failed")], True, "Failed"),
         (DRAIN, [drained("Drained"), drained("Drained", 0, REQUESTED)], False, "drained"),
         (DRAIN, [drained("Undrained"), drained("Draining", 0, REQUESTED), drained("Undrained", 0, REQUESTED)], True, "undrained"),
         (DRAIN, [drained("Draining", 0, REQUESTED), drained("Drained")], False, "drained"),
@@ -103,7 +103,7 @@ def asked_for(phase: Any) -> Any:
 def test_a_request_is_followed_to_its_last_answer(
     fields: dict[str, Any], answers: list[Any], failed: bool, last: str
 ) -> None:
-    request, begun = requested(**fields), False
+    request, begun = build_request(**fields), False
     for message in answers[:-1]:
         answer = find_answer(request, message, begun=begun)
         assert answer is None or not answer.done
@@ -115,7 +115,7 @@ def test_a_request_is_followed_to_its_last_answer(
 
 
 def test_a_refused_request_has_failed() -> None:
-    request = requested(action="pause")
+    request = build_request(action="pause")
     why = Refusal("invalid", "no migration of web-1 is under way")
     letters = [
         build_dead_letter("migration-requests", 0, 0, NOW_MS, b"blue", encode(refused), why)

@@ -53,7 +53,7 @@ def test_unmeasured_nodes_have_no_percentage() -> None:
     assert [cells[4] for cells in usage_table(rows)[1:]] == ["-", "-"]
 
 
-def test_the_percentile_is_that_of_the_shortest_window_that_has_one() -> None:
+def test_the_percentile_is_taken_from_the_shortest_window_that_has_it() -> None:
     windows = [
         (60_000, {}),
         (1_800_000, {"p95": {"cpu": 3_000}}),
@@ -74,7 +74,7 @@ def test_a_metric_is_stale_at_the_limit_of_the_rounds() -> None:
     )  # fmt: skip
 
 
-def test_the_busiest_node_is_first_and_none_is_missing() -> None:
+def test_all_nodes_are_listed_and_the_busiest_is_first() -> None:
     metrics = [
         metric("cpu", {"cpu": 3_900, "memory": 2 * GIB}),
         metric("memory", {"cpu": 100, "memory": 7 * GIB}),
@@ -94,7 +94,7 @@ def test_the_definitions_name_the_window_of_the_policy_and_what_memory_counts() 
     assert "aggregates" not in text
 
 
-def test_the_window_of_aggregates_of_another_program_is_not_claimed_to_be_known() -> None:
+def test_the_window_of_aggregates_of_another_program_is_unknown() -> None:
     cluster = records([node("n1")], [metric("n1", {"cpu": 1}, samples=0)])
     assert "the program that computed them" in "\n".join(
         describe_columns(cluster, list_node_usage(cluster))

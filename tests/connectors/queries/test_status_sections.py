@@ -20,13 +20,13 @@ MINUTE_MS = 60_000
 CLUSTER = "blue"
 BINDER = f"loadstream-bind-{CLUSTER}"
 AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
-#: A member with the cluster's partition of the topic that says who is active, and one without.
+#: Members with and without the cluster's partition of the leadership topic.
 ACTIVE = Member("10.0.0.1", frozenset({("placement-decisions", 0)}))
 STANDBY = Member("10.0.0.2", frozenset({("placement-decisions", 1)}))
 
 
 def records(**more: Any) -> ClusterRecords:
-    """A cluster of one measured node, with a worker."""
+    """Return the records of a cluster with one measured node and a worker."""
     values: dict[str, Any] = {
         "tick_ms": NOW_MS - 1_000,
         "groups": {"loadstream": Group((Member("10.0.0.9", frozenset()),), {})},
@@ -36,7 +36,7 @@ def records(**more: Any) -> ClusterRecords:
 
 
 def measured(cpu: dict[str, int], age_ms: int = 30_000, source: str = "kubelet") -> dict[str, Any]:
-    """Nodes of 4 cores each, and metrics with this usage of cpu."""
+    """Return nodes of 4 cores and metrics with this CPU usage."""
     metrics = {
         name: NodeMetric(
             cluster=CLUSTER, node=name, usage={"cpu": usage}, updated_at_ms=NOW_MS - age_ms, source=source
@@ -83,7 +83,7 @@ def test_the_lag_of_usage_samples_is_that_of_all_partitions() -> None:
     assert workers.data["samples_to_apply"] == 21
 
 
-def test_the_copy_with_the_clusters_partition_is_the_active_one() -> None:
+def test_the_process_with_the_partition_of_the_cluster_is_active() -> None:
     duties = section("duties", records(groups={BINDER: Group((STANDBY, ACTIVE), {})}))
     assert duties.data["bind"] == {
         "running": 2, "active_at": "10.0.0.1", "records_to_read": None, "newest_outcome_ms": None,
@@ -97,20 +97,20 @@ def test_a_stopped_duty_has_a_backlog() -> None:
     assert duties.data["bind"]["records_to_read"] == 7
 
 
-def test_nodes_that_nothing_measures_are_counted() -> None:
+def test_nodes_without_measurements_are_counted() -> None:
     one = records()
     one.nodes["n2"] = one.nodes["n1"].model_copy(update={"node": "n2"})
     assert section("usage", one).data["nodes_without_metric"] == 1
 
 
-def test_the_hottest_nodes_are_named_by_what_they_use_most() -> None:
+def test_the_hottest_nodes_are_ranked_by_their_highest_usage() -> None:
     cpu = {f"n{number}": 100 * number for number in range(9)}
     hottest = section("nodes", records(**measured(cpu))).data["hottest"]
     assert [row["node"] for row in hottest] == ["n8", "n7", "n6", "n5", "n4"]
     assert hottest[0]["percent"] == {"cpu": 20.0}
 
 
-def test_the_most_frequent_reason_is_that_of_waiting_pods() -> None:
+def test_the_reasons_of_waiting_pods_are_counted() -> None:
     decisions = [
         decision("a", "waiting", "Insufficient cpu"), decision("b", "expired", "Insufficient cpu"),
         decision("c", "waiting", "taint"), decision("d", "placed"), decision("e", "refused", "taint"),
@@ -121,7 +121,7 @@ def test_the_most_frequent_reason_is_that_of_waiting_pods() -> None:
     assert pods.data["reasons"] == {"Insufficient cpu": 2, "taint": 1}
 
 
-def test_a_move_is_shown_with_what_became_of_it() -> None:
+def test_a_move_is_shown_with_its_outcome() -> None:
     moved = migration("web")
     outcome = MoveOutcome(
         cluster=CLUSTER, command_id="command-1", migration_id=moved.migration_id, pool="p", phase="node",
@@ -132,7 +132,7 @@ def test_a_move_is_shown_with_what_became_of_it() -> None:
     assert any("n1 was hot before, hot after" in line for line in section("moves", of).lines)
 
 
-def test_a_dry_run_counts_as_no_move() -> None:
+def test_a_dry_run_is_not_counted_as_a_move() -> None:
     dry, live = migration("a", dry_run=True), migration("b", phase="Running")
     moves = section("moves", records(migrations={move.migration_id: move for move in (dry, live)}))
     assert (moves.data["phases"], moves.data["dry_runs"]) == ({"Running": 1}, 1)
@@ -144,7 +144,7 @@ def policy(document: str, *, paused: bool = False) -> PolicyRecord:
     )
 
 
-def test_the_policy_names_who_sent_it_and_why() -> None:
+def test_the_policy_is_shown_with_author_and_reason() -> None:
     sent = policy("").model_copy(update={"applied_by": "ana@ops", "reason": "first week"})
     shown = section("policy", records(policy=sent))
     assert shown.lines[0].endswith("sent 1m ago by ana@ops: first week")

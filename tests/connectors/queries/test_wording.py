@@ -41,13 +41,13 @@ def test_a_node_that_is_refused_counts_once(message: str, ending: str) -> None:
 
 
 @given(st.text())
-def test_foreign_text_stays_on_its_line_and_in_its_place(text: str) -> None:
+def test_foreign_text_stays_on_one_line(text: str) -> None:
     refused = sentence(Refusal("invalid", text))
     assert refused.isprintable()
     assert sentence(decision(message=text)).isprintable()
 
 
-def test_an_escape_sequence_is_taken_apart() -> None:
+def test_an_escape_sequence_is_escaped() -> None:
     assert sentence(Refusal("invalid", "a\x1b[2Jb\nc\u202ed")) == "invalid: a [2Jb c d"
 
 
@@ -59,5 +59,5 @@ def test_an_escape_sequence_is_taken_apart() -> None:
         ("1h30m", None), (" 5m", None), ("٣m", None),
     ],
 )  # fmt: skip
-def test_lengths_of_time_are_read(text: str, length_ms: int | None) -> None:
+def test_durations_are_parsed(text: str, length_ms: int | None) -> None:
     assert duration_ms(text) == length_ms

@@ -1,4 +1,4 @@
-"""Helm, built once from the Go module beside this file into the cache directory, and what it renders."""
+"""Builds Helm once from the Go module in this folder into the cache, and renders the chart."""
 
 import hashlib
 import json
@@ -25,19 +25,19 @@ NAMESPACE = "loadstream"
 _BUILD = ("build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", "-s -w")
 _OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.88.0"
 _PACKAGE = "helm.sh/helm/v4/cmd/helm"
-#: On two busy cores the first build takes four minutes.
+#: The first build takes four minutes on two busy cores.
 _BUILD_TIMEOUT_S = 3600
 
 
 class HelmFailed(RuntimeError):
-    """Helm could not be built, or ended with an error; the message is its output."""
+    """Helm could not be built or ended with an error; the message is its output."""
 
 
 @cache
 def build() -> Path:
-    """The program's file, built first if this version of it does not exist yet.
+    """Return the program's file, built first if this version does not exist yet.
 
-    The test is skipped without Go, unless everything is required. Raises HelmFailed.
+    Skips the test without Go, unless everything is required. Raises HelmFailed.
     """
     if shutil.which("go") is None:
         if os.environ.get("LOADSTREAM_REQUIRE_ALL") == "1":
@@ -50,7 +50,7 @@ def build() -> Path:
 
 
 def run(*arguments: str) -> str:
-    """Run Helm; returns its output. Raises HelmFailed with what it writes to standard error."""
+    """Run Helm and return its output; raises HelmFailed with its standard error."""
     with tempfile.TemporaryDirectory() as home:
         homes = {f"HELM_{kind}_HOME": home for kind in ("CACHE", "CONFIG", "DATA")}
         done = subprocess.run(  # noqa: S603 - our own words and paths
@@ -64,7 +64,7 @@ def run(*arguments: str) -> str:
 
 @cache
 def render(values: Path, *arguments: str, release: str = "loadstream") -> list[dict[str, Any]]:
-    """Objects that Helm makes of the chart with a file of values, and with further arguments."""
+    """Return the objects of the chart with a file of values and further arguments."""
     text = run(
         "template",
         release,
@@ -79,20 +79,20 @@ def render(values: Path, *arguments: str, release: str = "loadstream") -> list[d
 
 
 def find(objects: Iterable[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
-    """The object of this kind and name."""
+    """Return the object of this kind and name."""
     (matching,) = (e for e in objects if (e["kind"], e["metadata"]["name"]) == (kind, name))
     return matching
 
 
 def pods(objects: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The pod template of each object that has one, with the object's name."""
+    """Yield the pod template of each object that has one, with the object's name."""
     for item in objects:
         if "template" in item.get("spec", {}):
             yield item["metadata"]["name"], item["spec"]["template"]
 
 
 def crd(resource: str) -> dict[str, Any]:
-    """The definition of a kind of Prometheus Operator, out of its Go module."""
+    """Return the definition of a kind of Prometheus Operator from its Go module."""
     directory = json.loads(_go("mod", "download", "-json", _OPERATOR))["Dir"]
     path = Path(
         directory, "example/prometheus-operator-crd", f"monitoring.coreos.com_{resource}.yaml"

@@ -1,4 +1,4 @@
-"""What a node has to give, by Kubernetes and by Koordinator's annotation."""
+"""The capacity of a node according to Kubernetes and to Koordinator's annotation."""
 
 import pytest
 

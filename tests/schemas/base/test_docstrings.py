@@ -1,4 +1,4 @@
-"""The strings below fields: read from the source, when they are wanted."""
+"""The docstrings of fields are read from the source on demand."""
 
 import subprocess
 import sys
@@ -22,11 +22,11 @@ print(*[each.__name__ for base in (Part, PolicyPart) for each in below(base) if 
 
 
 def test_message_classes_are_built_on_first_use() -> None:
-    """Every process imports them all: built they are half of the time that a command takes to start."""
+    """Building all of them would double the start time of a command."""
     done = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", _UNBUILT], capture_output=True, text=True, check=True
     )
-    # The policy's defaults hold some of these.
+    # The defaults of the policy contain some of these classes.
     assert set(done.stdout.split()) <= {"EnabledPlugin", "ScorePlugin"}
 
 

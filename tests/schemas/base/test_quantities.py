@@ -1,4 +1,4 @@
-"""Reading of Kubernetes quantities, against values that k8s.io/apimachinery gives."""
+"""Kubernetes quantities are read like k8s.io/apimachinery reads them."""
 
 import re
 from fractions import Fraction
@@ -104,7 +104,7 @@ def test_invalid_quantities_are_refused_and_quoted(text: str) -> None:
         TypeAdapter(QuantityText).validate_python(text)
 
 
-def test_cpu_is_milli_and_everything_else_is_whole() -> None:
+def test_cpu_is_in_millicores_and_other_resources_are_integers() -> None:
     resources = {"memory": "1500m", "cpu": "1.2341", "kubernetes.io/batch-cpu": "1.2341"}
     assert parse_amounts(resources) == {"memory": 2, "cpu": 1235, "kubernetes.io/batch-cpu": 2}
     assert list(parse_amounts(resources)) == ["memory", "cpu", "kubernetes.io/batch-cpu"]

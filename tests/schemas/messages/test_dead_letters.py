@@ -1,4 +1,4 @@
-"""A dead letter keeps the record whole, however large it is."""
+"""A dead letter keeps the whole record, of any size."""
 
 import random
 from base64 import b64encode
@@ -21,7 +21,7 @@ from schemas.topics.codec import encode
 
 
 def join_parts(parts: Sequence[DeadLetter]) -> DeadLetter:
-    """Return the letter of all its parts in order: keys and values are concatenated."""
+    """Return the letter of its parts in order: keys and values are concatenated."""
     key = None
     if parts[0].key_base64 is not None:
         key = "".join(part.key_base64 or "" for part in parts)
@@ -29,7 +29,7 @@ def join_parts(parts: Sequence[DeadLetter]) -> DeadLetter:
     return parts[0].model_copy(update={"parts": 1, "key_base64": key, "value_base64": value})
 
 
-#: Least of Kafka's default limits: librdkafka's message.max.bytes.
+#: Smallest of Kafka's default limits: librdkafka's message.max.bytes.
 MESSAGE_BYTES_MAX = 1_000_000
 REFUSAL = Refusal("invalid", "node is missing")
 
@@ -100,7 +100,7 @@ def test_an_invalid_key_names_no_cluster() -> None:
     ],
     ids=["json", "noise", "over the limit", "key", "key alone", "both", "no key", "empty key"],
 )
-def test_a_large_record_comes_in_parts_that_fit_and_loses_no_byte(
+def test_a_large_record_is_split_into_parts_without_loss(
     key: bytes | None, value: bytes | None
 ) -> None:
     whole = letter(key, value, Refusal("limit", "x" * 5_000))

@@ -1,4 +1,4 @@
-"""The record of a round is bounded, and says what of it is wrong."""
+"""The record of a round is bounded, and errors name the wrong field."""
 
 from typing import Any
 
@@ -25,17 +25,17 @@ def test_a_round_record_has_limits() -> None:
     node = ROUND.pools[0].hot[0]
     pod = node.pods[0]
 
-    def refused(part: type[Any], **values: Any) -> None:
+    def assert_refused(part: type[Any], **values: Any) -> None:
         with pytest.raises(ValidationError, match="at most"):
             part(**values)
 
-    refused(PoolRound, pool="web", hot=(node,) * (HOT_NODES_MAX + 1))
+    assert_refused(PoolRound, pool="web", hot=(node,) * (HOT_NODES_MAX + 1))
     pods = (pod,) * (PODS_PER_NODE_MAX + 1)
-    refused(HotNode, **{**dict(node), "pods": pods})
-    refused(PodVerdict, pod=pod.pod, gate="x" * 501)
+    assert_refused(HotNode, **{**dict(node), "pods": pods})
+    assert_refused(PodVerdict, pod=pod.pod, gate="x" * 501)
 
 
-def test_as_many_hot_nodes_and_pods_as_a_round_names_fit_into_one_record() -> None:
+def test_the_largest_round_fits_into_one_record() -> None:
     node = ROUND.pools[0].hot[0]
     full = node.model_copy(update={"pods": node.pods[1:] * PODS_PER_NODE_MAX})
     pool = ROUND.pools[0].model_copy(update={"hot": (full,) * HOT_NODES_MAX})

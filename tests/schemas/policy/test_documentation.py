@@ -1,4 +1,4 @@
-"""The pages on policies say what each field means, and the examples beside them work."""
+"""The pages on policies describe each field, and the examples on them work."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_every_field_of_the_reference_has_a_description() -> None:
     assert [row for row in rows if not row.split("|")[-2].strip()] == []
 
 
-def test_the_plugins_that_a_policy_may_name_are_those_of_the_registry() -> None:
+def test_the_plugins_of_a_policy_are_those_of_the_registry() -> None:
     assert tuple(FILTERS) == BUILT_IN.filter
     assert tuple(SCORES) == BUILT_IN.score
 

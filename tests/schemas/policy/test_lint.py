@@ -1,4 +1,4 @@
-"""Errors and warnings about values of a policy that do not go together."""
+"""Errors and warnings about values of a policy that contradict each other."""
 
 import pytest
 
@@ -17,7 +17,7 @@ plugins: {score: [LoadAwareScheduling]}
 _SLOW = "collect: {metricReportIntervalSeconds: 180}\n"
 
 
-def _warned(text: str) -> list[str]:
+def _warnings(text: str) -> list[str]:
     return [warning.path for warning in read_policy(text).warnings]
 
 
@@ -55,13 +55,11 @@ def test_an_error_names_line_path_and_what_is_allowed(text: str, path: str, allo
         ("rebalance: {numberOfNodes: 1}", "balance: []"),
     ],
 )
-def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
-    section: str, plugins: str
-) -> None:
+def test_the_section_of_a_disabled_plugin_has_a_warning(section: str, plugins: str) -> None:
     warnings = read_policy(f"plugins: {{{plugins}}}\n{section}\n").warnings
     assert (section.partition(":")[0], 2) in [(warning.path, warning.line) for warning in warnings]
     enabled = "plugins: {score: [LoadAwareScheduling, NodeResourceLimitsAware, NodeResourcesFit, NodeResourcesBalancedAllocation]}\n"
-    assert _warned(f"{enabled}{section}\n") == []
+    assert _warnings(f"{enabled}{section}\n") == []
 
 
 @pytest.mark.parametrize(
@@ -75,10 +73,10 @@ def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
         ("plugins: {filter: [NodeResourcesFit, LoadAwareScheduling]}", "plugins.filter"),
     ],
 )  # fmt: skip
-def test_a_value_without_effect_and_a_list_without_a_filter_are_warned_of(
+def test_a_value_without_effect_and_a_list_without_a_filter_have_a_warning(
     text: str, path: str
 ) -> None:
-    assert _warned(text) == [path]
+    assert _warnings(text) == [path]
 
 
 def test_a_warning_about_an_unrecorded_window_lists_recorded_ones() -> None:
@@ -107,16 +105,16 @@ collect:
 
 def test_a_warning_names_metrics_that_expire_too_early() -> None:
     by_thresholds = "plugins: {balance: [LowNodeLoad]}\n"
-    assert _warned(_SLOW + by_thresholds) == ["loadAware.nodeMetricExpirationSeconds"]
+    assert _warnings(_SLOW + by_thresholds) == ["loadAware.nodeMetricExpirationSeconds"]
     both = ["loadAware.nodeMetricExpirationSeconds", "rebalance.nodeMetricExpirationSeconds"]
     hot = "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}}\n"
-    assert sorted(_warned(_SLOW + hot + by_thresholds)) == both
-    assert _warned(_SLOW) == both
+    assert sorted(_warnings(_SLOW + hot + by_thresholds)) == both
+    assert _warnings(_SLOW) == both
     older = "".join(
         f"{section}: {{nodeMetricExpirationSeconds: 181}}\n"
         for section in ("loadAware", "rebalance")
     )
-    assert _warned(_SLOW + older) == []
+    assert _warnings(_SLOW + older) == []
 
 
 @pytest.mark.parametrize(
@@ -133,16 +131,16 @@ def test_a_warning_names_metrics_that_expire_too_early() -> None:
          []),
     ],
 )  # fmt: skip
-def test_a_maintenance_window_that_never_opens_is_warned_of(
+def test_a_maintenance_window_that_never_opens_has_a_warning(
     maintenance: str, path: list[str]
 ) -> None:
-    assert _warned(f"maintenance: {{{maintenance}}}") == path
+    assert _warnings(f"maintenance: {{{maintenance}}}") == path
 
 
 HOT_AT_60 = "rebalance: {lowThresholds: {cpu: 30}, highThresholds: {cpu: 60}}\n"
 
 
-def _refused(document: str) -> dict[str, str]:
+def _problems(document: str) -> dict[str, str]:
     with pytest.raises(PolicyError) as refused:
         read_policy(document)
     return {problem.path: problem.message for problem in refused.value.problems}
@@ -162,9 +160,9 @@ def _refused(document: str) -> dict[str, str]:
 def test_a_resource_without_a_slash_that_kubernetes_does_not_know_is_refused(
     document: str, path: str
 ) -> None:
-    assert 'did you mean "memory"?' in _refused(document)[path]
+    assert 'did you mean "memory"?' in _problems(document)[path]
     if "overutilization" not in path:
-        assert path in _warned("compat: koordinator\n" + document)
+        assert path in _warnings("compat: koordinator\n" + document)
 
 
 def test_resources_of_kubernetes_and_of_devices_are_known() -> None:
@@ -180,10 +178,10 @@ def test_resources_of_kubernetes_and_of_devices_are_known() -> None:
         (HOT_AT_60.replace("60", "150"), "rebalance.highThresholds.cpu"),
     ],
 )
-def test_a_threshold_above_100_percent_is_refused_unless_upstream_has_it(
+def test_a_threshold_above_100_percent_is_refused_unless_upstream_accepts_it(
     document: str, path: str
 ) -> None:
-    assert "at most 100" in _refused(document)[path]
+    assert "at most 100" in _problems(document)[path]
     read_policy("compat: koordinator\n" + document)
 
 
@@ -197,34 +195,34 @@ def test_a_threshold_above_100_percent_is_refused_unless_upstream_has_it(
         (20, 10, ", useDeviationThresholds: true", []),
     ],
 )
-def test_equal_thresholds_are_warned_of_unless_they_switch_a_resource_off(
+def test_equal_thresholds_have_a_warning_unless_they_disable_a_resource(
     low: int, high: int, more: str, warned: list[str]
 ) -> None:
     document = (
         f"rebalance: {{lowThresholds: {{cpu: {low}}}, highThresholds: {{cpu: {high}}}{more}}}"
     )
-    assert _warned(document) == warned
+    assert _warnings(document) == warned
     if low <= high:
-        assert _warned(f"compat: koordinator\n{document}") == []
+        assert _warnings(f"compat: koordinator\n{document}") == []
 
 
 def test_a_warning_names_placement_thresholds_above_hot_ones() -> None:
     for placed, warned in ((70, ["rebalance.highThresholds.cpu"]), (60, []), (0, [])):
-        assert _warned(f"{HOT_AT_60}loadAware: {{usageThresholds: {{cpu: {placed}}}}}") == warned
-    assert _warned(HOT_AT_60) == []
+        assert _warnings(f"{HOT_AT_60}loadAware: {{usageThresholds: {{cpu: {placed}}}}}") == warned
+    assert _warnings(HOT_AT_60) == []
 
 
 def test_a_warning_names_intervals_longer_than_the_counters() -> None:
     apart = f"{HOT_AT_60}descheduling: {{deschedulingInterval: 10m}}\n"
-    assert _warned(apart) == ["descheduling.deschedulingInterval"]
-    assert _warned(apart.replace("30}", "30}, detectorCacheTimeout: 10m")) == []
+    assert _warnings(apart) == ["descheduling.deschedulingInterval"]
+    assert _warnings(apart.replace("30}", "30}, detectorCacheTimeout: 10m")) == []
 
 
 def test_a_warning_names_limits_that_forbid_every_move() -> None:
     whole = "migration: {maxUnavailablePerWorkload: 100%"
-    assert _warned(whole + "}") == ["migration.maxUnavailablePerWorkload"]
-    assert _warned(whole + ", skipCheckExpectedReplicas: true}") == []
-    assert _warned("migration: {maxUnavailablePerWorkload: 50%}") == []
+    assert _warnings(whole + "}") == ["migration.maxUnavailablePerWorkload"]
+    assert _warnings(whole + ", skipCheckExpectedReplicas: true}") == []
+    assert _warnings("migration: {maxUnavailablePerWorkload: 50%}") == []
 
 
 @pytest.mark.parametrize(
@@ -236,4 +234,4 @@ def test_a_warning_names_limits_that_forbid_every_move() -> None:
     ],
 )  # fmt: skip
 def test_an_unknown_name_is_refused_with_a_suggestion(document: str, path: str, text: str) -> None:
-    assert text in _refused(document)[path]
+    assert text in _problems(document)[path]

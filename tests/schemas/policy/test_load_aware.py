@@ -33,7 +33,7 @@ def test_defaults_equal_those_of_koordinator() -> None:
         ({"cpu": 0, "memory": 0}, {"cpu": 0, "memory": 0}),
     ],
 )
-def test_a_threshold_map_that_is_given_replaces_the_default_whole(
+def test_a_threshold_map_replaces_the_whole_default(
     configured: dict[str, int] | None, thresholds: dict[str, int]
 ) -> None:
     assert load_aware_args({"usageThresholds": configured}).usage_thresholds == thresholds
@@ -111,7 +111,7 @@ def test_weights_have_defaults_only_without_a_dominant_weight(
     assert load_aware_args(raw).resource_weights == weights
 
 
-def test_scaling_factors_that_are_given_are_completed() -> None:
+def test_missing_scaling_factors_get_defaults() -> None:
     args = load_aware_args({"estimatedScalingFactors": {"cpu": 50, "example.com/gpu": 100}})
     assert args.estimated_scaling_factors == {"cpu": 50, "memory": 70, "example.com/gpu": 100}
 

@@ -1,4 +1,4 @@
-"""When a policy lets pods be evicted, and which checks it may pass over."""
+"""When a policy allows evictions, and which checks it may skip."""
 
 import pytest
 
@@ -35,6 +35,6 @@ def test_without_windows_it_is_always_open() -> None:
     assert read_policy("").maintenance.explain_closed("shop", MONDAY_MS) is None
 
 
-def test_a_gate_that_is_not_known_is_refused() -> None:
+def test_an_unknown_gate_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"migration.skipEvictionGates\[0\].*NoSuchGate"):
         read_policy("migration: {skipEvictionGates: [NoSuchGate]}")

@@ -6,14 +6,14 @@ from schemas.policy import Policy, PolicyError, read_policy
 from tests.schemas.policy.harness import refused
 
 
-def test_moves_are_remembered_by_default_and_not_with_compat_koordinator() -> None:
+def test_moves_are_remembered_except_with_compat_koordinator() -> None:
     assert Policy().remembers_moves
     assert read_policy("moves: {followSeconds: 60}").remembers_moves
     assert not read_policy("moves: {enabled: false}").remembers_moves
     assert not read_policy("compat: koordinator").remembers_moves
 
 
-def test_the_longest_wait_is_not_below_the_first() -> None:
+def test_the_longest_wait_is_at_least_the_first_wait() -> None:
     first, longest = "initialFreezeSeconds", "maxFreezeSeconds"
     (problem,) = refused(read_policy, f"moves:\n  {first}: 100\n  {longest}: 99\n").problems
     assert (problem.path, problem.line) == (f"moves.{longest}", 3)

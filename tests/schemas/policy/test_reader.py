@@ -1,4 +1,4 @@
-"""A policy's text is read whole: every problem at once, each with path and line."""
+"""Reading a policy reports all its problems with path and line."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_empty_text_is_the_default_policy(text: str | bytes) -> None:
         ("plugins: {filter: [NodeName]}", ["OverutilizationRisk"]),
     ],
 )
-def test_scores_that_are_not_given_follow_compat(text: str, scores: list[str]) -> None:
+def test_missing_scores_follow_compat(text: str, scores: list[str]) -> None:
     assert [plugin.name for plugin in read_policy(text).plugins.score] == scores
 
 
@@ -45,7 +45,7 @@ def test_scores_that_are_not_given_follow_compat(text: str, scores: list[str]) -
         ("profiles: [{pluginConfig: []}]", "line 1: profiles: found a document of another kind"),
     ],
 )
-def test_a_document_of_another_system_is_refused_and_the_import_is_named(
+def test_a_document_of_another_system_is_refused_with_a_hint_at_the_import(
     text: str, position: str
 ) -> None:
     (problem,) = lines(text)
@@ -136,13 +136,13 @@ def test_one_problem_is_one_line(text: str, expected: str) -> None:
     assert expected in problem_lines[0]
 
 
-def test_at_most_a_named_number_of_problems_is_reported() -> None:
+def test_a_limited_number_of_problems_is_reported() -> None:
     problem_lines = lines("\n".join(f"unknown{number}: 1" for number in range(2_000)))
     assert len(problem_lines) == PROBLEMS_MAX + 1
     assert problem_lines[-1] == f"there are more problems; only the first {PROBLEMS_MAX} are shown"
 
 
-def test_plugins_run_in_the_order_given_and_may_be_none() -> None:
+def test_plugins_run_in_the_given_order_and_may_be_empty() -> None:
     policy = read_policy(
         "plugins: {filter: [LoadAwareScheduling, {name: NodeName}], score: [], balance: []}"
     )
@@ -176,7 +176,7 @@ def test_the_digest_depends_on_the_effect_and_not_on_the_text() -> None:
     assert read_policy("migration: {maxMigratingPerNode: 3}").digest != default
 
 
-def test_a_changed_copy_has_a_digest_of_its_own() -> None:
+def test_a_changed_copy_has_another_digest() -> None:
     policy = read_policy("")
     copied = policy.model_copy(update={"mode": "enforce"}) if policy.digest else policy
     assert copied.digest == read_policy("mode: enforce").digest
@@ -184,7 +184,7 @@ def test_a_changed_copy_has_a_digest_of_its_own() -> None:
 
 
 def test_every_default_is_printed_and_changes_no_digest() -> None:
-    """Also of fields that a document leaves out where they are the default."""
+    """Also for fields that a document omits if they have the default."""
     for text in ("", "compat: koordinator"):
         policy = read_policy(text)
         printed = effective_yaml(policy)
@@ -194,7 +194,7 @@ def test_every_default_is_printed_and_changes_no_digest() -> None:
 
 
 def _pools(count: int, windows: int = 1) -> str:
-    """A policy of a number of pools, each with an entry of thresholds that move."""
+    """Return a policy with this number of pools, each with an entry of thresholds that move."""
     names = [f"p{number}" for number in range(count)]
     pools = "".join(
         f"    - {{name: {name}, nodeSelector: {{matchLabels: {{p: {name}}}}}}}\n" for name in names
@@ -215,7 +215,7 @@ def test_a_policy_has_a_bounded_number_of_pools() -> None:
         read_policy(_pools(NODE_POOLS_MAX + 1))
 
 
-def test_an_entry_is_checked_for_its_own_pools_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_is_only_checked_for_its_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     conflicts = moving_thresholds._pool_conflicts
 

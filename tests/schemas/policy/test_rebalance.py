@@ -1,4 +1,4 @@
-"""LowNodeLoadArgs are read as Koordinator reads them, or by loadstream's stricter rules."""
+"""LowNodeLoadArgs are read as Koordinator reads them, or by the stricter rules of loadstream."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What is read and printed reads back equal, and no text raises anything but `PolicyError`."""
+"""A printed policy reads back equal, and invalid text raises only `PolicyError`."""
 
 import json
 from random import Random
@@ -12,7 +12,7 @@ from tests.histories.policies import draw_policy
 
 Raw = dict[str, Any]
 
-#: How long one case takes says nothing on a shared machine.
+#: The duration of one case is meaningless on a shared machine.
 unhurried = settings(deadline=None)
 often = settings(deadline=None, max_examples=300)
 
@@ -44,18 +44,18 @@ def test_a_policy_that_is_read_and_printed_reads_back_equal(raw: Raw) -> None:
 @unhurried
 @given(policies(), st.randoms(use_true_random=False))
 def test_the_order_of_fields_does_not_matter(raw: Raw, random: Any) -> None:
-    def shuffled(value: Any) -> Any:
+    def shuffle(value: Any) -> Any:
         if isinstance(value, dict):
-            entries = [(key, shuffled(item)) for key, item in value.items()]
+            entries = [(key, shuffle(item)) for key, item in value.items()]
             random.shuffle(entries)
             return dict(entries)
-        return [shuffled(item) for item in value] if isinstance(value, list) else value
+        return [shuffle(item) for item in value] if isinstance(value, list) else value
 
-    assert read_policy(json.dumps(shuffled(raw))).digest == read_policy(json.dumps(raw)).digest
+    assert read_policy(json.dumps(shuffle(raw))).digest == read_policy(json.dumps(raw)).digest
 
 
 def reads_or_refuses(text: str | bytes) -> None:
-    """Nothing but a policy or a `PolicyError` with at least one problem comes of any text."""
+    """Read any text: the result is a policy or a `PolicyError` with at least one problem."""
     problems = None
     try:
         read_policy(text)

@@ -180,7 +180,7 @@ def test_scores_by_requests_refuse_invalid_values(
     assert list(problems(build_model, model, raw)) == [path]
 
 
-def test_overutilization_is_of_cpu_and_memory_unless_said_otherwise() -> None:
+def test_overutilization_considers_cpu_and_memory_by_default() -> None:
     args = build_model(OverutilizationRiskArgs, {})
     assert [(resource.name, resource.hot_share) for resource in args.resources] == [
         ("cpu", 0.75),
@@ -195,7 +195,7 @@ def test_overutilization_names_a_resource_once() -> None:
     assert list(problems(build_model, OverutilizationRiskArgs, twice)) == ["resources[1].name"]
 
 
-def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:
+def test_a_pool_inherits_missing_fields_of_the_collect_policy() -> None:
     policies = build_model(
         CollectPolicies,
         {

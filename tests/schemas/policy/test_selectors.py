@@ -1,4 +1,4 @@
-"""Label selectors match, and are refused, as in Kubernetes."""
+"""Label selectors match and are refused as in Kubernetes."""
 
 from typing import Any
 

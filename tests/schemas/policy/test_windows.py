@@ -1,4 +1,4 @@
-"""Weekly windows: which times of a week lie in them."""
+"""Times inside and outside of weekly windows."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

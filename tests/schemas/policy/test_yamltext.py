@@ -1,4 +1,4 @@
-"""YAML is read strictly, with the line of everything, and within limits."""
+"""YAML is read strictly, with line numbers and within limits."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ def document(text: str) -> YamlDocument:
 
 
 def problems(text: str | bytes) -> list[Problem]:
-    """What is wrong, whether reading got over it or not."""
+    """Return the problems, whether reading continued after them or not."""
     try:
         _, messages = read_documents(text)
     except PolicyError as error:

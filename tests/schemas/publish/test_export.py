@@ -1,4 +1,4 @@
-"""The published documents say what the code does, and somebody else's reader understands them."""
+"""The published documents agree with the code and are valid for other implementations."""
 
 import json
 import re
@@ -19,12 +19,12 @@ from schemas.policy import read_policy
 from schemas.publish.export import ASYNCAPI_FILE, PUBLISHED, differences, documents, write
 from schemas.topics.catalog import TOPIC_BY_NAME, TOPICS, Topic, key_of
 from schemas.topics.codec import decode
-from tests.strategies import json_values, mutated, payloads
+from tests.strategies import json_values, mutate, payloads
 
 # What every process of a run does when it collects tests; that these are the code's documents, the first
 # test shows.
 NAMES = sorted(path.name for path in PUBLISHED.glob("*.json"))
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML was built with it
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C implementation, if PyYAML has it
 ASYNCAPI: dict[str, Any] = yaml.load((PUBLISHED / ASYNCAPI_FILE).read_text(), _LOADER)  # noqa: S506 - safe
 
 
@@ -54,7 +54,7 @@ def test_a_document_is_json_schema(name: str) -> None:
 
 
 def fields_in(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field that a schema describes, with its path."""
+    """Yield every field of a schema with its path."""
     if isinstance(schema, dict):
         for name, field in schema.get("properties", {}).items():
             yield f"{path}.{name}", field
@@ -121,7 +121,7 @@ VALIDATORS = {topic.name: Validator(published(f"{topic.name}.json")) for topic i
 def test_schema_and_code_accept_the_same_records(data: st.DataObject) -> None:
     topic = data.draw(st.sampled_from(TOPICS))
     valid = payloads(topic.message)
-    value = data.draw(st.one_of(valid, valid.flatmap(mutated), json_values()))
+    value = data.draw(st.one_of(valid, valid.flatmap(mutate), json_values()))
     if has_float(value):
         return  # JSON Schema takes 1.0 for an integer, the code does not
     answer = decode(topic.name, json.dumps(value).encode())
@@ -140,7 +140,7 @@ def refs_in(value: Any) -> Iterator[str]:
             yield from refs_in(inner)
 
 
-def resolved(ref: str) -> Any:
+def resolve(ref: str) -> Any:
     target: Any = ASYNCAPI
     for step in ref.removeprefix("#/").split("/"):
         target = target[step]
@@ -152,7 +152,7 @@ def test_all_references_of_the_asyncapi_document_can_be_resolved() -> None:
     assert len(refs) > 50
     for ref in refs:
         assert ref.startswith("#/")
-        assert isinstance(resolved(ref), dict)
+        assert isinstance(resolve(ref), dict)
 
 
 def test_the_asyncapi_document_has_all_topics_with_keys_and_partitioner() -> None:
@@ -172,7 +172,7 @@ def test_the_asyncapi_document_has_all_topics_with_keys_and_partitioner() -> Non
 @pytest.mark.parametrize("name", sorted(ASYNCAPI["components"]["messages"]))
 def test_messages_of_the_asyncapi_document_are_draft_07_and_fit_their_examples(name: str) -> None:
     message = ASYNCAPI["components"]["messages"][name]
-    Draft7Validator.check_schema(resolved(message["payload"]["$ref"]))
+    Draft7Validator.check_schema(resolve(message["payload"]["$ref"]))
     schema = {"allOf": [message["payload"]], "components": ASYNCAPI["components"]}
     assert message["examples"]
     for example in message["examples"]:

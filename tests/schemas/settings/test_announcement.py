@@ -1,4 +1,4 @@
-"""A local broker tells its address for exactly as long as it lives."""
+"""A local broker announces its address while it runs."""
 
 import fcntl
 import subprocess
@@ -22,7 +22,7 @@ def test_an_address_is_announced_while_its_broker_runs(cache: Path) -> None:
     with announce("127.0.0.1:1") as path:
         assert path == announcement_file() == cache / "broker"
         assert find_announced() == "127.0.0.1:1"
-        # Reading does not take the lock away from the broker.
+        # Reading does not take the lock of the broker.
         assert find_announced() == "127.0.0.1:1"
     assert find_announced() is None
     with announce("127.0.0.1:2"):

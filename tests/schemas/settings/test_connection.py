@@ -1,4 +1,4 @@
-"""Settings of the connection: what they accept, what they say, and what they never say."""
+"""Settings of the connection: validation, defaults, and secrets."""
 
 import logging
 import ssl
@@ -45,7 +45,7 @@ def test_a_configured_address_takes_precedence_over_an_announced_one(
 
 
 @pytest.mark.parametrize("server", ["kafka", "kafka:", ":9092", "kafka:0", "kafka:70000", "a b:1"])
-def test_an_address_without_host_or_port_is_refused_by_name(
+def test_an_address_without_host_or_port_is_refused(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _environment(monkeypatch, bootstrap_servers=f"good:1,{server}")
@@ -79,7 +79,7 @@ def test_settings_that_cannot_work_together_are_refused(
     assert SECRET not in str(caught.value)
 
 
-def test_a_secret_is_in_no_text_about_the_settings(
+def test_no_text_about_the_settings_contains_a_secret(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = KafkaSettings(**LOGIN)  # type: ignore[arg-type]  # pydantic reads them
@@ -93,7 +93,7 @@ def test_a_secret_is_in_no_text_about_the_settings(
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
-def test_a_password_file_is_read_when_it_is_needed_and_without_its_line_end(
+def test_a_password_file_is_read_on_demand_and_without_its_line_end(
     ending: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "password"
@@ -111,7 +111,7 @@ def test_a_password_file_is_read_when_it_is_needed_and_without_its_line_end(
     ("content", "message"),
     [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is not UTF-8 text")],
 )
-def test_a_password_file_without_a_password_is_named(
+def test_an_error_names_a_password_file_without_a_password(
     content: bytes, message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "password"
@@ -125,7 +125,7 @@ def test_a_password_file_without_a_password_is_named(
             use()
 
 
-def test_a_plain_connection_carries_no_security_options() -> None:
+def test_a_plain_connection_has_no_security_options() -> None:
     settings = KafkaSettings.local("a:1,b:2", client_id="reader")
     assert settings.ssl_context() is None
     assert settings.password() is None
@@ -141,7 +141,7 @@ def test_a_plain_connection_carries_no_security_options() -> None:
     }
 
 
-def test_local_settings_do_not_listen_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_settings_ignore_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     _environment(monkeypatch, security_protocol="SSL", partitions="9")
     settings = KafkaSettings.local("a:1")
     assert not settings.encrypted
@@ -158,7 +158,7 @@ def test_certificates_are_verified_without_host_names() -> None:
     assert "enable.ssl.certificate.verification" not in settings.librdkafka_options()
 
 
-def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+def test_an_error_names_a_file_that_is_no_certificate(tmp_path: Path) -> None:
     wrong = tmp_path / "ca.pem"
     wrong.write_text("no certificate")
     settings = KafkaSettings(bootstrap_servers="a:1", security_protocol="SSL", ca_file=wrong)
@@ -171,7 +171,7 @@ def test_every_setting_has_a_description() -> None:
 
 
 @given(st.lists(st.from_regex(r"[a-z0-9.-]{1,20}:[1-9][0-9]{0,3}", fullmatch=True), min_size=1))
-def test_all_addresses_reach_both_libraries_in_their_order(servers: list[str]) -> None:
+def test_both_libraries_get_all_addresses_in_order(servers: list[str]) -> None:
     settings = KafkaSettings.local(" , ".join(servers))
     assert settings.aiokafka_options()["bootstrap_servers"] == servers
     assert settings.librdkafka_options()["bootstrap.servers"] == ",".join(servers)

@@ -1,4 +1,4 @@
-"""What is said of environment variables that are no settings, or have wrong values."""
+"""Errors about environment variables that are not settings or have wrong values."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_variable_whose_prefix_is_misspelt_is_an_error_too(
 
 
 def test_foreign_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of a worker, of a test run, and those that Kubernetes makes of a Service named loadstream.
+    # Variables of a worker, of a test run, and of a Kubernetes Service named loadstream.
     for variable in (
         "WORKER_STAGES",
         "REQUIRE_ALL",

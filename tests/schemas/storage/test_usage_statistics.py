@@ -1,4 +1,4 @@
-"""Rows of lives whose columns are not of the same pods are refused with what is uneven."""
+"""Rows of usage statistics with columns of different lengths are refused."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ _ROW: dict[str, Any] = {
 _LATELY = {"recent": [1, 2, 3], "recent_root": [1, 2, 3], "lasting_ppm": [1, 2, 3]}
 
 
-def _with(**changed: Any) -> bytes:
-    """The row with other columns of cpu, or with another field."""
+def _row_with(**changed: Any) -> bytes:
+    """Return the row with other columns of CPU, or with another field."""
     row = {**_ROW, **{name: value for name, value in changed.items() if name in _ROW}}
     columns = {name: value for name, value in changed.items() if name not in _ROW}
     usage = {**_ROW["usage"], "cpu": {**_ROW["usage"]["cpu"], **columns}}
@@ -32,25 +32,25 @@ def _with(**changed: Any) -> bytes:
 
 
 def test_a_row_has_an_entry_for_each_pod_and_one_for_the_system_part() -> None:
-    assert isinstance(decode_as(PodUsageRow, _with()), PodUsageRow)
+    assert isinstance(decode_as(PodUsageRow, _row_with()), PodUsageRow)
 
 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (_with(mean=[1, 2]), "mean of cpu has 2 entries; expected 3, like minutes"),
-        (_with(deviation=[]), "deviation of cpu has 0 entries; expected 3, like minutes"),
+        (_row_with(mean=[1, 2]), "mean of cpu has 2 entries; expected 3, like minutes"),
+        (_row_with(deviation=[]), "deviation of cpu has 0 entries; expected 3, like minutes"),
         (
-            _with(**{**_LATELY, "recent_root": [1]}),
+            _row_with(**{**_LATELY, "recent_root": [1]}),
             "recent_root of cpu has 1 entries; expected 3, like minutes",
         ),
         (
-            _with(minutes=[5]),
+            _row_with(minutes=[5]),
             "minutes has 1 entries for 2 pods; expected one per pod and at most one more for the "
             "system part",
         ),
         (
-            _with(**_LATELY),
+            _row_with(**_LATELY),
             "recent is empty for memory and present for cpu; expected it for all resources or for "
             "none",
         ),

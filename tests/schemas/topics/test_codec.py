@@ -1,4 +1,4 @@
-"""What is encoded is decoded again, and what is refused is refused in a sentence."""
+"""Encoded messages are decoded again, and refusals have a reason."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ SAMPLE: dict[str, Any] = {
 
 
 def sample_with(path: str, value: Any) -> bytes:
-    """The sample as JSON with one field changed, or removed where the value is `...`."""
+    """Return the sample as JSON with one field changed, or removed if the value is `...`."""
     changed = json.loads(json.dumps(SAMPLE))
     target = changed
     *above, last = [int(step) if step.isdigit() else step for step in path.split(".")]
@@ -45,7 +45,7 @@ def sample_with(path: str, value: Any) -> bytes:
     return json.dumps(changed).encode()
 
 
-def refused(topic: str, value: bytes | None) -> Refusal:
+def decode_refused(topic: str, value: bytes | None) -> Refusal:
     answer = decode(topic, value)
     assert isinstance(answer, Refusal), answer
     return answer
@@ -75,7 +75,7 @@ def test_equal_messages_are_equal_bytes(usage: dict[str, int], random: Any) -> N
     assert encode(one) == encode(other)
 
 
-def test_a_union_of_records_is_told_apart_by_kind() -> None:
+def test_a_union_of_records_is_decoded_by_kind() -> None:
     begin = ListBegin(cluster="c", list_id="l-1")
     assert decode("node-state", encode(begin)) == begin
     assert decode("pod-lifecycle", encode(begin)) == begin
@@ -148,8 +148,10 @@ AS_INTEGER = "written without fraction and exponent"
         ("schema_version", 1.0, "schema_version is 1.0; known versions: 1"),
     ],
 )
-def test_a_refusal_names_field_found_and_allowed(path: str, value: Any, reason: str) -> None:
-    assert refused("node-usage", sample_with(path, value)) == Refusal("invalid", reason)
+def test_a_refusal_names_the_field_its_value_and_the_allowed_values(
+    path: str, value: Any, reason: str
+) -> None:
+    assert decode_refused("node-usage", sample_with(path, value)) == Refusal("invalid", reason)
 
 
 def test_invalid_or_negative_quantities_are_refused() -> None:
@@ -158,7 +160,7 @@ def test_invalid_or_negative_quantities_are_refused() -> None:
     for text in ("-250m", "1 Gi", "Gi", ""):
         container = {"requests": {"cpu": text}}
         value = json.dumps(request | {"pod": pod | {"containers": [container]}}).encode()
-        assert refused("scheduling-requests", value).reason == (
+        assert decode_refused("scheduling-requests", value).reason == (
             f'pod.containers[0].requests.cpu is "{text}"; allowed is a Kubernetes quantity such as'
             " 250m, 1.5Gi or 1e3, not below 0"
         )
@@ -168,35 +170,35 @@ def test_invalid_or_negative_quantities_are_refused() -> None:
     ("value", "kind_text"),
     [({}, "missing"), ({"kind": "pod"}, '"pod"'), ({"kind": 3}, "3"), ({"kind": None}, "null")],
 )
-def test_an_unknown_kind_is_refused_with_the_known_ones(value: Any, kind_text: str) -> None:
-    assert refused("node-state", json.dumps(value).encode()).reason == (
+def test_an_unknown_kind_is_refused_with_the_known_kinds(value: Any, kind_text: str) -> None:
+    assert decode_refused("node-state", json.dumps(value).encode()).reason == (
         f'kind is {kind_text}; allowed is one of "list-begin", "list-end", "node"'
     )
     assert (
-        refused("node-state", b"[]").reason
+        decode_refused("node-state", b"[]").reason
         == "the record is an array of 0 items; allowed is an object"
     )
 
 
 def test_an_unknown_version_is_the_only_reported_problem() -> None:
-    assert refused("node-usage", b'{"schema_version":7,"node":0}').reason == (
+    assert decode_refused("node-usage", b'{"schema_version":7,"node":0}').reason == (
         "schema_version is 7; known versions: 1"
     )
-    assert refused("node-state", b'{"kind":"node","schema_version":7}').reason == (
+    assert decode_refused("node-state", b'{"kind":"node","schema_version":7}').reason == (
         "schema_version is 7; known versions: 1"
     )
 
 
 def test_five_problems_are_reported_and_the_others_counted() -> None:
-    reason = refused("placement-decisions", b"{}").reason
+    reason = decode_refused("placement-decisions", b"{}").reason
     assert reason.count(" is missing; ") == ERRORS_MAX
     assert reason.endswith("; and 1 more")
 
 
-def test_of_a_list_only_the_first_bad_item_is_reported() -> None:
+def test_only_the_first_bad_item_of_a_list_is_reported() -> None:
     value = sample_with("pods", [{"uid": "u"}, 1, 2, 3])
-    assert "pods[0]" in refused("node-usage", value).reason
-    assert "pods[1]" not in refused("node-usage", value).reason
+    assert "pods[0]" in decode_refused("node-usage", value).reason
+    assert "pods[1]" not in decode_refused("node-usage", value).reason
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_of_a_list_only_the_first_bad_item_is_reported() -> None:
     ],
 )  # fmt: skip
 def test_text_that_is_not_json_is_unreadable(value: bytes | None) -> None:
-    refusal = refused("node-usage", value)
+    refusal = decode_refused("node-usage", value)
     assert refusal.category == "unreadable"
     assert len(refusal.reason) < 400
     assert "expected a JSON object" in refusal.reason
@@ -216,13 +218,13 @@ def test_text_that_is_not_json_is_unreadable(value: bytes | None) -> None:
 
 @pytest.mark.parametrize("value", [b"null", b"[]", b'"text"', b"12", b"NaN", b"-Infinity", b"true"])
 def test_json_that_is_no_object_is_invalid(value: bytes) -> None:
-    refusal = refused("node-usage", value)
+    refusal = decode_refused("node-usage", value)
     assert refusal.category == "invalid"
     assert refusal.reason.endswith("; allowed is an object")
 
 
 def test_a_value_above_the_limit_is_not_parsed() -> None:
-    refusal = refused("node-usage", b" " * (VALUE_BYTES_MAX + 1))
+    refusal = decode_refused("node-usage", b" " * (VALUE_BYTES_MAX + 1))
     assert refusal.category == "limit"
     assert str(VALUE_BYTES_MAX) in refusal.reason
 

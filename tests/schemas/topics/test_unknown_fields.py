@@ -1,4 +1,4 @@
-"""Fields that no reader knows are found wherever they are, with the one that may be meant."""
+"""Unknown fields are found at any depth, with a suggestion."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Small scenarios, and contenders for them."""
+"""Small scenarios and contenders for them."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.traces import model_traces
 from streams.in_process.pipeline import LocalPipeline
 
-#: Evicts as soon as it may, from nodes that are not hot at all.
+#: Evicts as soon as allowed, also from nodes that are not hot.
 EAGER = """
 mode: enforce
 rebalance:
@@ -25,13 +25,13 @@ migration:
 
 
 def scenario(seed: int = 0, **parameters: object) -> Scenario:
-    """A scenario of the built-in model: eight nodes for half an hour."""
-    given = {"nodes": 8, "hours": 0.5, "filling_hours": 0.5, **parameters}
-    return draw_scenario(Parameters(**given), seed, model_traces())  # type: ignore[arg-type]
+    """Draw a scenario of the built-in model: eight nodes for half an hour."""
+    fields = {"nodes": 8, "hours": 0.5, "filling_hours": 0.5, **parameters}
+    return draw_scenario(Parameters(**fields), seed, model_traces())  # type: ignore[arg-type]
 
 
-def streamed(policy: str = "mode: enforce\n", name: str = "ours") -> StageContender:
-    """Both stages under a policy."""
+def stages(policy: str = "mode: enforce\n", name: str = "ours") -> StageContender:
+    """Return the contender that runs both stages under a policy."""
     return StageContender(name, policy, LocalPipeline)
 
 
@@ -42,11 +42,10 @@ class FirstWithRoom:
         self.views: list[NodesView] = []
 
     def __call__(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-        """The first node with room."""
         self.views.append(view)
-        found = np.flatnonzero((view.requested + request <= view.allocatable).all(axis=1))
-        return int(found[0]) if found.size else None
+        fitting = np.flatnonzero((view.requested + request <= view.allocatable).all(axis=1))
+        return int(fitting[0]) if fitting.size else None
 
 
-def quiet(_: float) -> None:
-    """Takes progress and shows none."""
+def ignore(_: float) -> None:
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""Who may be compared: policies and rules by name, policies of files."""
+"""Contenders: policies and rules by name, and policies of files."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from streams.in_process.pipeline import LocalPipeline
 
 
 def test_policies_and_rules_are_found_by_their_names() -> None:
-    known = list_contenders()
+    available = list_contenders()
     assert {"loadstream", "koordinator-lownodeload-75", "least-allocated", "random-choice"} <= set(
-        known
+        available
     )
-    made = {name: make() for name, make in make_contenders(known, [], LocalPipeline).items()}
-    assert [each.name for each in made.values()] == list(known)
-    assert isinstance(made["loadstream"], StageContender)
-    assert isinstance(made["least-allocated"], RuleContender)
+    built = {name: make() for name, make in make_contenders(available, [], LocalPipeline).items()}
+    assert [one.name for one in built.values()] == list(available)
+    assert isinstance(built["loadstream"], StageContender)
+    assert isinstance(built["least-allocated"], RuleContender)
 
 
 @pytest.mark.parametrize(
@@ -30,19 +30,17 @@ def test_policies_and_rules_are_found_by_their_names() -> None:
         ("plugins: {balance: []}\n", ""),
     ],
 )
-def test_a_policy_whose_evictions_are_dry_is_said_to_move_nothing(
-    text: str, why: str, tmp_path: Path
-) -> None:
+def test_a_policy_with_dry_evictions_has_a_remark(text: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text)
     remark = make_contenders([], [file], LocalPipeline)["mine"].remark
     assert remark.startswith(f"mine: {why}, so its evictions are dry" if why else "")
     assert bool(remark) is bool(why)
     assert not any(
-        each.remark for each in make_contenders(list_contenders(), [], LocalPipeline).values()
+        one.remark for one in make_contenders(list_contenders(), [], LocalPipeline).values()
     )
 
 
-def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
+def test_an_unknown_name_is_an_error_that_lists_the_known_names() -> None:
     with pytest.raises(UnknownContender, match=r"'mine'; expected one or more of .*loadstream"):
         make_contenders(["mine"], [], LocalPipeline)

@@ -19,11 +19,11 @@ _TRACES = model_traces()
 _TASK = Task(_SMALL, "model", 3, "random-choice")
 
 
-def _kept(directory: Path, version: str = "1", definition: str = "rule") -> FinishedRuns:
+def _open_runs(directory: Path, version: str = "1", definition: str = "rule") -> FinishedRuns:
     return FinishedRuns(directory, [_TRACES], {"random-choice": definition}, version)
 
 
-def _compared(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = None) -> object:
+def _compare(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = None) -> object:
     of = (
         make_contenders(["random-choice"], [], LocalPipeline)
         if make is None
@@ -33,42 +33,42 @@ def _compared(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = 
     return compare([_SMALL], ["model"], [3], ["random-choice"], (), runs, kept)
 
 
-def _must_not_run() -> ContenderFactory:
+def _refuse_runs() -> ContenderFactory:
     def refuse() -> object:
         raise AssertionError("was run again")
 
     return ContenderFactory("rule", refuse)  # type: ignore[arg-type]
 
 
-def test_what_has_ended_is_not_run_again(tmp_path: Path) -> None:
-    first = _compared(_kept(tmp_path))
-    assert _compared(_kept(tmp_path), _must_not_run) == first
+def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
+    first = _compare(_open_runs(tmp_path))
+    assert _compare(_open_runs(tmp_path), _refuse_runs) == first
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
-def test_a_directory_that_cannot_be_written_is_found_out_before_the_runs(
+def test_an_unwritable_directory_is_an_error_before_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     with pytest.raises(OSError, match=f"^{tmp_path} cannot be written; expected one for finished"):
-        _kept(tmp_path)
+        _open_runs(tmp_path)
 
 
-def test_another_version_definition_seed_or_parameter_is_another_run(tmp_path: Path) -> None:
-    _compared(_kept(tmp_path))
-    kept = _kept(tmp_path)
+def test_a_changed_version_definition_seed_or_parameter_is_a_new_run(tmp_path: Path) -> None:
+    _compare(_open_runs(tmp_path))
+    kept = _open_runs(tmp_path)
     assert kept.find(_TASK) is not None
     assert kept.find(replace(_TASK, seed=4)) is None
     assert kept.find(replace(_TASK, parameters=replace(_SMALL, load=0.5))) is None
-    assert _kept(tmp_path, version="2").find(_TASK) is None
-    assert _kept(tmp_path, definition="other").find(_TASK) is None
+    assert _open_runs(tmp_path, version="2").find(_TASK) is None
+    assert _open_runs(tmp_path, definition="other").find(_TASK) is None
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    _compared(_kept(tmp_path))
+def test_an_error_names_a_damaged_file(tmp_path: Path) -> None:
+    _compare(_open_runs(tmp_path))
     (file,) = tmp_path.iterdir()
     file.write_text(file.read_text()[:50])
     with pytest.raises(
         UnreadableRun, match=f"{file.name} is not a finished run .*; remove the file"
     ):
-        _compared(_kept(tmp_path))
+        _compare(_open_runs(tmp_path))

@@ -16,9 +16,9 @@ _HOT, _COLD = 0.80, 0.40
 
 
 def recorded(drawn: Scenario, shares: np.ndarray) -> Recorder:
-    """A recorder that has seen these shares of CPU; shape (minutes, nodes)."""
+    """Return a recorder that was given these shares of CPU, of shape (minutes, nodes)."""
     recorder = Recorder(drawn)
-    capacity = np.array([(each.millicores, each.memory_bytes) for each in drawn.machines], float)
+    capacity = np.array([(node.millicores, node.memory_bytes) for node in drawn.machines], float)
     for minute, line in enumerate(shares):
         demand = capacity * line[:, np.newaxis]
         at_ms = drawn.measured_ms + minute * MINUTE_MS
@@ -36,7 +36,7 @@ def evict(recorder: Recorder, drawn: Scenario, minute: int, node: int, plan: int
     recorder.on_eviction(Eviction(pod, drawn.machines[node].name, at_ms, None))
 
 
-def test_hot_minutes_are_counted_above_and_not_at_their_shares() -> None:
+def test_hot_minutes_are_counted_above_the_share_and_not_at_it() -> None:
     drawn = scenario()
     shares = flat(drawn, 30)
     shares[3, 0], shares[4, 0], shares[5, 1], shares[6, 1] = 0.7501, 0.75, 0.81, 1.01
@@ -60,7 +60,7 @@ def test_hot_minutes_by_capacity_weigh_a_node_by_its_share_of_the_mean_node() ->
     drawn = scenario()
     shares = flat(drawn, 30)
     shares[3:5, 0] = shares[7, 1] = _HOT
-    millicores = np.array([each.millicores for each in drawn.machines])
+    millicores = np.array([node.millicores for node in drawn.machines])
     expected = (2 * millicores[0] + millicores[1]) / millicores.mean()
     figures = recorded(drawn, shares).result({}).figures
     assert figures["hot_cpu_weighted_minutes"] == pytest.approx(expected, abs=0.05)
@@ -94,7 +94,7 @@ def test_a_pod_that_comes_back_has_bounced_unless_the_cluster_was_still_filling(
     assert recorder.result({}).figures["bounces"] == bounces
 
 
-def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:
+def test_a_pod_waits_from_its_request_to_its_binding_or_to_the_end() -> None:
     drawn = scenario()
     recorder = recorded(drawn, flat(drawn, 30))
     first, second = drawn.plans[0], drawn.plans[1]
@@ -111,11 +111,11 @@ def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:
 def test_a_prediction_is_compared_with_the_demand_of_five_minutes_later() -> None:
     drawn = scenario(nodes=2)
     recorder = Recorder(drawn)
-    capacity = np.array([(each.millicores, each.memory_bytes) for each in drawn.machines], float)
+    capacity = np.array([(node.millicores, node.memory_bytes) for node in drawn.machines], float)
     for minute in range(7):
         share = np.array([[_HOT if minute == PREDICTED_MINUTES else _COLD], [_COLD]])
         at_ms = drawn.measured_ms + minute * MINUTE_MS
         moment = Moment(at_ms, np.array([]), np.empty((0, 2)), share * capacity, share * capacity)
         recorder.minute(moment, [0.2, 0.0])
-    found = [each for each in recorder.result({}).predictions if each.predictions]
-    assert found == [PredictionBin(2, 0.0, 0), PredictionBin(2, 0.4, 1)]
+    bins = [item for item in recorder.result({}).predictions if item.predictions]
+    assert bins == [PredictionBin(2, 0.0, 0), PredictionBin(2, 0.4, 1)]

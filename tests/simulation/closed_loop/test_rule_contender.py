@@ -1,4 +1,4 @@
-"""Rules in the loop: what they are shown is what a scheduler would know."""
+"""Rules in the closed loop see what a scheduler would know."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from simulation.closed_loop.world import World
 from tests.simulation.closed_loop.days import FirstWithRoom, scenario
 
 
-def begun() -> tuple[World, RuleContender, FirstWithRoom]:
+def begin() -> tuple[World, RuleContender, FirstWithRoom]:
     world, rule = World(scenario()), FirstWithRoom()
     ruled = RuleContender("first", rule)
     ruled.begin(world)
@@ -17,30 +17,30 @@ def begun() -> tuple[World, RuleContender, FirstWithRoom]:
 
 
 def steps(world: World, ruled: RuleContender, seconds: int) -> None:
-    """Go on until this many seconds after the beginning."""
+    """Advance until this many seconds after the beginning."""
     for now_ms in range(world.cluster.now_ms, BEGIN_MS + 1000 * seconds, 10_000):
         world.advance(now_ms)
         ruled.step(now_ms)
 
 
-def test_usage_is_unknown_before_the_first_report_and_then_that_of_five_minutes() -> None:
-    world, ruled, rule = begun()
+def test_usage_is_unknown_before_the_first_report_and_then_a_mean_of_five_minutes() -> None:
+    world, ruled, rule = begin()
     steps(world, ruled, 10)
     assert rule.views == [] or np.isnan(rule.views[0].measured).all()
-    given = []
+    usages = []
     for now_ms in range(BEGIN_MS + 10_000, BEGIN_MS + 1_800_000, 10_000):
         world.advance(now_ms)
         ruled.step(now_ms)
         if 0 in world.list_sampled_nodes(now_ms):
-            given.append(world.usage.measure(now_ms).node_usage[0])
+            usages.append(world.usage.measure(now_ms).node_usage[0])
     steps(world, ruled, 1_810)
     view = rule.views[-1]
-    np.testing.assert_allclose(view.measured[0], np.mean(given[-5:], axis=0))
-    np.testing.assert_allclose(view.deviation[0], np.std(given[-15:], axis=0))
+    np.testing.assert_allclose(view.measured[0], np.mean(usages[-5:], axis=0))
+    np.testing.assert_allclose(view.deviation[0], np.std(usages[-15:], axis=0))
 
 
 def test_a_report_knows_the_pods_that_were_bound_a_minute_before_it() -> None:
-    world, ruled, rule = begun()
+    world, ruled, rule = begin()
     reported_ms = [-1] * len(world.scenario.machines)
     lag_ms = 1000 * world.scenario.parameters.lag_s
     between = 0
@@ -55,7 +55,9 @@ def test_a_report_knows_the_pods_that_were_bound_a_minute_before_it() -> None:
         for node, machine in enumerate(world.scenario.machines):
             for running in world.cluster.kubelets.pods_on(machine.name):
                 before_ms = reported_ms[node] - (running.pod.scheduled_at_ms or 0)
-                between += 20_000 <= before_ms < 60_000  # it runs, and is not taken to be known
+                between += (
+                    20_000 <= before_ms < 60_000
+                )  # it runs, but the report does not contain it
                 if before_ms < 60_000:
                     missing[node] += (running.plan.requests["cpu"], running.plan.requests["memory"])
         if rule.views:
@@ -63,7 +65,7 @@ def test_a_report_knows_the_pods_that_were_bound_a_minute_before_it() -> None:
     assert between
 
 
-def test_a_pod_without_room_waits_and_is_tried_again() -> None:
+def test_a_pod_without_room_waits_and_is_retried() -> None:
     class Never(FirstWithRoom):
         def __call__(
             self, request: Array, view: NodesView, random: np.random.Generator

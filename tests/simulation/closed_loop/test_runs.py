@@ -1,4 +1,4 @@
-"""Runs side by side are those that one process makes in turn."""
+"""Parallel runs equal sequential runs."""
 
 import os
 import signal
@@ -26,38 +26,38 @@ _TASKS = [Task(_SMALL, "model", seed, name) for seed in (3, 4) for name in _NAME
 _TRACES = model_traces()
 
 
-def _say_nothing(line: str) -> None:
-    """Takes a line of progress."""
+def _ignore(line: str) -> None:
+    """Ignore a line of progress."""
 
 
 def _side_by_side(jobs: int) -> ParallelRuns:
-    return ParallelRuns(jobs, _NAMES, (), [_TRACES], _say_nothing)
+    return ParallelRuns(jobs, _NAMES, (), [_TRACES], _ignore)
 
 
 def _figures(runs: Runs) -> dict[Task, Run]:
-    """Runs by task, without what they cost."""
-    return {task: replace(made, cpu_s=0.0) for task, made in runs(_TASKS)}
+    """Return the runs by task without their CPU time."""
+    return {task: replace(result, cpu_s=0.0) for task, result in runs(_TASKS)}
 
 
 @pytest.mark.slow
-def test_each_run_is_the_same_in_a_process_of_its_own() -> None:
-    in_turn = SequentialRuns([_TRACES], make_contenders(_NAMES, (), LocalPipeline), _say_nothing)
+def test_each_run_is_the_same_in_a_separate_process() -> None:
+    in_turn = SequentialRuns([_TRACES], make_contenders(_NAMES, (), LocalPipeline), _ignore)
     assert _figures(_side_by_side(2)) == _figures(in_turn)
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_ends_the_runs_with_a_sentence() -> None:
+def test_a_killed_process_ends_the_runs_with_an_error() -> None:
     long = [replace(task, parameters=replace(_SMALL, hours=200.0)) for task in _TASKS]
 
     def first() -> Iterator[tuple[Task, Run]]:
         yield from _side_by_side(2)([_TASKS[0], *long])
 
-    found = first()
-    next(found)
+    results = first()
+    next(results)
     for child in active_children():
         os.kill(child.pid or 0, signal.SIGKILL)
     with pytest.raises(RunDied, match="one of 2 processes was killed"):
-        next(found)
+        next(results)
 
 
 @pytest.mark.parametrize("send", [os.killpg, os.kill], ids=["to all processes", "to the parent"])
@@ -75,7 +75,7 @@ def test_sigint_while_processes_begin_ends_all_without_a_traceback(
         assert eventually(lambda: len(begun.read_text().split()) == 3)
         time.sleep(0.3)
         send(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, output = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert (process.returncode, "Traceback" in said) == (130, False), said
+    assert (process.returncode, "Traceback" in output) == (130, False), output

@@ -1,4 +1,4 @@
-"""Scenarios: what is drawn is what was asked for, and the same for the same seed."""
+"""Scenarios match their parameters, and equal seeds draw equal scenarios."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_the_same_seed_draws_the_same_scenario_and_another_one_another() -> None
 
 
 @pytest.mark.parametrize("load", [0.40, 0.55])
-def test_the_mean_demand_is_the_load_that_was_asked_for(load: float) -> None:
+def test_the_mean_demand_is_the_requested_load(load: float) -> None:
     drawn = scenario(nodes=40, hours=4, load=load)
     at_ms = np.array([plan.at_ms - BEGIN_MS for plan in drawn.plans])
     life_ms = np.array([plan.life_ms for plan in drawn.plans])
@@ -40,16 +40,16 @@ def test_the_mean_demand_is_the_load_that_was_asked_for(load: float) -> None:
     assert np.mean(sums) / cores == pytest.approx(load)
 
 
-def test_requests_fill_the_share_of_the_nodes_that_belongs_to_the_load() -> None:
-    """Over a few seeds, since a few large pods more or less are five percent."""
+def test_requests_fill_the_share_of_the_nodes_that_matches_the_load() -> None:
+    """Several seeds, since a few large pods change the result by five percent."""
     shares = [scenario(seed, nodes=60, hours=6).requested_share for seed in range(4)]
     assert np.mean(shares) == pytest.approx(0.60, abs=0.06)
     shares = [scenario(seed, nodes=60, hours=6, load=0.55).requested_share for seed in range(4)]
     assert np.mean(shares) == pytest.approx(0.80, abs=0.08)
 
 
-def test_pods_that_run_at_the_beginning_are_met_in_the_middle_of_longer_lives() -> None:
-    """What is left of a life that is drawn by its length is as long as squares say."""
+def test_pods_that_run_at_the_beginning_have_longer_lifetimes() -> None:
+    """The remaining lifetime of a pod drawn in proportion to its lifetime has this mean."""
     drawn = scenario(nodes=100, hours=2, life_spread=1.0)
     half_filled = BEGIN_MS + HOUR_MS // 4
     lives = np.array([plan.life_ms for plan in drawn.plans if plan.at_ms > half_filled])
@@ -72,12 +72,12 @@ def test_a_share_of_the_owners_has_a_budget_and_their_replicas_differ() -> None:
 
 
 @pytest.mark.parametrize("spread_hours", [0.0, 12.0])
-def test_pods_want_most_at_the_noon_of_their_owner_and_least_at_its_midnight(
+def test_demand_is_highest_at_the_noon_of_the_owner_and_lowest_at_its_midnight(
     spread_hours: float,
 ) -> None:
     flat = replace(model_traces(), cpu_percent=np.full((1, 288), 50, dtype=np.float32))
-    given = Parameters(nodes=8, hours=20, day_swing=0.5, day_spread_hours=spread_hours)
-    drawn = draw_scenario(given, 0, flat)
+    parameters = Parameters(nodes=8, hours=20, day_swing=0.5, day_spread_hours=spread_hours)
+    drawn = draw_scenario(parameters, 0, flat)
     times = np.arange(0, 24 * HOUR_MS, HOUR_MS // 4)
     pods = np.arange(200)
     hourly = drawn.demands.cpu(pods[:, np.newaxis], times[np.newaxis, :])
@@ -87,11 +87,11 @@ def test_pods_want_most_at_the_noon_of_their_owner_and_least_at_its_midnight(
     assert len(noons) > 1 or not spread_hours
 
 
-def test_a_step_of_the_trace_is_held_and_not_interpolated() -> None:
+def test_steps_of_the_trace_are_not_interpolated() -> None:
     drawn = scenario()
     times = np.arange(0, 3600, 10) * 1000
-    wanted = np.array([drawn.demands.cpu(np.array([0]), int(now_ms))[0] for now_ms in times])
-    changes = np.flatnonzero(np.diff(wanted))
+    demand = np.array([drawn.demands.cpu(np.array([0]), int(now_ms))[0] for now_ms in times])
+    changes = np.flatnonzero(np.diff(demand))
     assert len(changes) > 3
     assert set(np.diff(changes) % (STEP_S // 10)) == {0}
 

@@ -1,4 +1,4 @@
-"""The tables of a comparison: ours beside what most clusters run."""
+"""The tables of a comparison."""
 
 from dataclasses import replace
 
@@ -21,38 +21,38 @@ def run(contender: str, hot: int, evictions: int = 0, day: str = "d", seed: int 
     return Run(contender, day, seed, Calibration(1.0, 0.6, 10), Result(figures), 2.0)
 
 
-def compared(*runs: Run) -> Comparison:
+def comparison(*runs: Run) -> Comparison:
     return Comparison(Parameters(), (), runs)
 
 
 def test_a_figure_is_the_median_over_days_and_seeds_with_its_range() -> None:
     runs = [run("loadstream", hot, day=day) for day, hot in (("a", 5), ("b", 40), ("c", 7))]
-    found = compute_spread(runs, "hot_cpu_minutes")
-    assert (found.median, found.least, found.most) == (7, 5, 40)
-    assert tabulate_figures(compared(*runs))[1][:2] == ["loadstream", "7 (5 to 40)"]
+    spread = compute_spread(runs, "hot_cpu_minutes")
+    assert (spread.median, spread.least, spread.most) == (7, 5, 40)
+    assert tabulate_figures(comparison(*runs))[1][:2] == ["loadstream", "7 (5 to 40)"]
 
 
-def test_a_ratio_is_of_runs_with_the_same_pods() -> None:
+def test_a_ratio_compares_runs_with_the_same_pods() -> None:
     ours = [run("loadstream", 10, day="a"), run("loadstream", 90, day="b")]
     others = [run("least-allocated", 20, day="a"), run("least-allocated", 100, day="b")]
-    found = compute_ratio(ours, others, "hot_cpu_minutes")
-    assert found is not None
-    assert (found.least, found.most) == (0.5, 0.9)
+    ratio = compute_ratio(ours, others, "hot_cpu_minutes")
+    assert ratio is not None
+    assert (ratio.least, ratio.most) == (0.5, 0.9)
 
 
-def test_predictions_of_all_runs_are_compared_with_what_came_true() -> None:
+def test_predictions_of_all_runs_are_compared_with_the_actual_usage() -> None:
     bins = (PredictionBin(10, 0.5, 1), PredictionBin())
     ours = [
-        replace(each, result=replace(each.result, predictions=bins))
-        for each in (run("loadstream", 10, seed=0), run("loadstream", 30, seed=1))
+        replace(entry, result=replace(entry.result, predictions=bins))
+        for entry in (run("loadstream", 10, seed=0), run("loadstream", 30, seed=1))
     ]
-    _, row = tabulate_predictions([compared(*ours, run("least-allocated", 10))])
+    _, row = tabulate_predictions([comparison(*ours, run("least-allocated", 10))])
     assert row[1:] == ["0.0500", "0.1000", "20"]
 
 
 def test_the_page_has_a_row_for_each_scenario_and_each_day() -> None:
     runs = [run(name, 10, day=day) for name in ("loadstream", "least-allocated") for day in "ab"]
-    of = compared(*runs)
+    of = comparison(*runs)
     busy = replace(of, parameters=Parameters(scenario="peak", load=0.285))
     page = format_markdown([of, busy], "chart.svg", ["closed-loop", "--scenario", "all"])
     assert "    loadstream closed-loop --scenario all\n" in page

@@ -1,4 +1,4 @@
-"""What nodes use themselves: read from machines, modelled, and part of everything that is measured."""
+"""System usage of nodes: read from traces, modelled, and included in all measurements."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,20 +23,20 @@ from tests.simulation.closed_loop.days import scenario
 _FILE = "alibaba-machine-usage.csv"
 
 
-def written(directory: Path, rows: Sequence[tuple[object, ...]]) -> Path:
+def write_rows(directory: Path, rows: Sequence[tuple[object, ...]]) -> Path:
     lines = [",".join(COLUMNS)]
     lines += [f"{name},{at_s},{cpu},{memory},,,1,1,1" for name, at_s, cpu, memory in rows]
     (directory / _FILE).write_text("\n".join(lines) + "\n")
     return directory
 
 
-def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Path) -> None:
+def test_readings_are_steps_relative_to_the_mean_of_all_machines(tmp_path: Path) -> None:
     rows = [("a", 100, 10, 50), ("a", 100 + STEP_S, 30, 50), ("a", 100 + 2 * STEP_S, 99, 50)]
     rows += [("b", 5, 20, 50), ("b", 5 + 2 * STEP_S, 20, 50)]
-    file, (cpu, memory) = read_system_usage(written(tmp_path, rows))
+    file, (cpu, memory) = read_system_usage(write_rows(tmp_path, rows))
     assert file == _FILE
     assert cpu.shape == (2, STEPS)
-    # The last reading ends the machine's time, which begins anew then.
+    # The last reading is the end of the trace, which then starts again.
     assert cpu[0, :4] == pytest.approx([0.5, 1.5, 0.5, 1.5])
     assert cpu[1] == pytest.approx(1.0)
     assert memory == pytest.approx(1.0)
@@ -46,7 +46,7 @@ def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Pa
 def test_an_invalid_reading_of_either_resource_is_left_out(tmp_path: Path, reading: str) -> None:
     valid = ("a", 300, 20, 30)
     invalid = [("a", 0, reading, 30), ("a", 900, 90, reading), ("b", 0, reading, reading)]
-    _, shape = read_system_usage(written(tmp_path, [valid, *invalid]))
+    _, shape = read_system_usage(write_rows(tmp_path, [valid, *invalid]))
     assert shape.shape == (2, 1, STEPS)
     assert shape == pytest.approx(1.0)
 
@@ -57,15 +57,15 @@ def test_a_malformed_row_is_an_error_that_names_file_and_line(
 ) -> None:
     rows = [("a", 10, 20, 30), ("a", time, cpu, 30)]
     with pytest.raises(TraceError, match=f"{_FILE} line 3: .* found '(soon|much)'"):
-        read_system_usage(written(tmp_path, rows))
+        read_system_usage(write_rows(tmp_path, rows))
 
 
 def test_a_file_without_a_valid_reading_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no valid reading"):
-        read_system_usage(written(tmp_path, [("a", 10, -1, 30)]))
+        read_system_usage(write_rows(tmp_path, [("a", 10, -1, 30)]))
 
 
-def test_the_model_is_one_list_whose_machines_differ_and_change() -> None:
+def test_the_model_is_one_list_of_machines_with_different_changing_usage() -> None:
     first, second = model_system_usage(), model_system_usage()
     assert (first == second).all()
     assert first.mean(axis=(1, 2)) == pytest.approx([1.0, 1.0], abs=1e-3)
@@ -74,28 +74,28 @@ def test_the_model_is_one_list_whose_machines_differ_and_change() -> None:
     assert cpu > 5 * memory > 0
 
 
-def test_the_load_that_is_asked_for_includes_what_nodes_use_themselves() -> None:
+def test_the_requested_load_includes_system_usage() -> None:
     drawn, without = scenario(nodes=20, hours=2, system_share=0.1), scenario(nodes=20, hours=2)
     assert drawn.plans == without.plans
     assert drawn.machines == without.machines
     assert without.system is None
     assert drawn.system is not None
     times = range(drawn.measured_ms - BEGIN_MS, drawn.end_ms - BEGIN_MS, 1000 * STEP_S)
-    capacity = sum(each.millicores for each in drawn.machines)
-    share = np.mean([drawn.system.at(each)[:, 0].sum() for each in times]) / capacity
+    capacity = sum(machine.millicores for machine in drawn.machines)
+    share = np.mean([drawn.system.at(at_ms)[:, 0].sum() for at_ms in times]) / capacity
     assert share == pytest.approx(0.1, rel=0.4)
     assert drawn.factor / without.factor == pytest.approx((0.4 - share) / 0.4)
 
 
-def test_a_node_reports_its_own_part_and_its_pods_do_not() -> None:
-    """As in production: what is left of the node without its pods is the system part."""
+def test_system_usage_is_part_of_the_node_and_not_of_its_pods() -> None:
+    """As in production, system usage is the usage of the node without its pods."""
     drawn = scenario(system_share=0.1)
     world = World(drawn)
     moment = world.usage.measure(BEGIN_MS)
     assert drawn.system is not None
     assert moment.demand == pytest.approx(drawn.system.at(0))
     assert (moment.demand > 0).all()
-    samples = [orjson.loads(each.value) for each in Samples(world).build(moment)]
+    samples = [orjson.loads(record.value) for record in Samples(world).build(moment)]
     assert samples
     for sample in samples:
         node = world.usage.nodes[sample["node"]]
@@ -103,19 +103,19 @@ def test_a_node_reports_its_own_part_and_its_pods_do_not() -> None:
         assert sample["usage"]["cpu"] == int(moment.demand[node, 0])
 
 
-def test_a_saturated_node_takes_from_its_own_part_as_from_its_pods() -> None:
+def test_a_saturated_node_reduces_system_usage_like_the_usage_of_pods() -> None:
     drawn = scenario(load=0.9, system_share=0.85)
     world = World(drawn)
     plan = drawn.plans[0]
     world.cluster.request_node(plan)
     assert world.cluster.place(plan, drawn.machines[0].name) is None
     assert drawn.system is not None
-    # The time at which the node wants most for itself.
+    # The time of the highest system usage.
     system, times = drawn.system, range(0, 8 * 86_400_000, 1000 * STEP_S)
-    at_ms = BEGIN_MS + max(times, key=lambda each: system.at(each)[0, 0])
+    at_ms = BEGIN_MS + max(times, key=lambda offset_ms: system.at(offset_ms)[0, 0])
     world.usage.end_ms[:] = at_ms + 1
     moment = world.usage.measure(at_ms)
     assert moment.demand[0, 0] > moment.node_usage[0, 0] == drawn.machines[0].millicores
     share = moment.node_usage[0, 0] / moment.demand[0, 0]
-    wanted = moment.demand[0, 0] - drawn.system.at(at_ms - BEGIN_MS)[0, 0]
-    assert moment.pod_usage[:, 0].sum() == pytest.approx(wanted * share)
+    demand = moment.demand[0, 0] - drawn.system.at(at_ms - BEGIN_MS)[0, 0]
+    assert moment.pod_usage[:, 0].sum() == pytest.approx(demand * share)

@@ -1,4 +1,4 @@
-"""Files of traces: found, and read row by row."""
+"""Trace files are found and read row by row."""
 
 import gzip
 from pathlib import Path
@@ -14,7 +14,7 @@ def test_a_file_is_found_by_the_first_pattern_that_matches(tmp_path: Path) -> No
     assert find_trace(tmp_path, ("*.csv.gz", "*.csv"), "usage").name == "usage.csv.gz"
 
 
-def test_a_directory_without_the_file_says_what_was_looked_for_and_what_is_there(
+def test_a_missing_file_is_an_error_with_the_patterns_and_the_files_of_the_directory(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "other.txt").touch()
@@ -25,14 +25,14 @@ def test_a_directory_without_the_file_says_what_was_looked_for_and_what_is_there
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_columns_are_found_by_the_names_in_the_first_line(tmp_path: Path, packed: bool) -> None:
+def test_columns_are_found_by_the_header(tmp_path: Path, packed: bool) -> None:
     path = tmp_path / ("t.csv.gz" if packed else "t.csv")
     data = b"b,x,a\n1,2,3\n4,5,6\n"
     path.write_bytes(gzip.compress(data) if packed else data)
     assert list(read_rows(path, ("a", "b"), tuple)) == [("3", "1"), ("6", "4")]
 
 
-def test_without_a_first_line_of_names_columns_stand_in_the_published_order(tmp_path: Path) -> None:
+def test_without_a_header_columns_are_in_the_published_order(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("1,2\n3,4\n")
     assert list(read_rows(path, ("a", "b"), tuple)) == [("1", "2"), ("3", "4")]

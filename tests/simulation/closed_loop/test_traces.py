@@ -1,4 +1,4 @@
-"""Lists of nodes, pods and machines: read under any name, with errors that say what is wrong."""
+"""Lists of nodes, pods and machines are read under any date, and errors name the problem."""
 
 import gzip
 from pathlib import Path
@@ -15,7 +15,7 @@ _PODS = (
 )
 
 
-def written(directory: Path, cpu: str) -> Path:
+def write_lists(directory: Path, cpu: str) -> Path:
     (directory / "openb-nodes-of-june.csv").write_text(_NODES)
     (directory / "openb_pod_list_cpu250.csv").write_text(_PODS)
     text = f"{','.join(CPU_COLUMNS)}\n{cpu}"
@@ -24,28 +24,28 @@ def written(directory: Path, cpu: str) -> Path:
 
 
 def test_lists_are_read_under_any_date(tmp_path: Path) -> None:
-    (traces,) = read_traces(written(tmp_path, ",".join(["vm", *["7"] * STEPS])))
+    (traces,) = read_traces(write_lists(tmp_path, ",".join(["vm", *["7"] * STEPS])))
     assert traces.nodes.tolist() == [[32_000, 1024 * 2**20]]
     assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
     assert traces.cpu_percent.shape == (1, STEPS)
     assert (traces.cpu_percent == 7).all()
 
 
-def test_a_machine_that_uses_more_than_itself_is_an_error(tmp_path: Path) -> None:
+def test_a_machine_that_uses_more_than_its_capacity_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="line 2: found 101; expected 0 to 100 percent"):
-        read_traces(written(tmp_path, ",".join(["vm", *["101"] * STEPS])))
+        read_traces(write_lists(tmp_path, ",".join(["vm", *["101"] * STEPS])))
 
 
 def test_pods_that_request_no_cpu_are_left_out(tmp_path: Path) -> None:
-    directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
+    directory = write_lists(tmp_path, ",".join(["vm", *["7"] * STEPS]))
     pods = directory / "openb_pod_list_cpu250.csv"
     pods.write_text(_PODS + "r,0,512,0,0,,LS,Running,0,10,0\ns,0,1,0,0,,BE,Running,0,10,0\n")
     (traces,) = read_traces(directory)
     assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
 
 
-def test_each_file_of_machines_is_a_day_also_in_a_directory_below(tmp_path: Path) -> None:
-    directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
+def test_each_file_of_machines_is_a_day_also_in_a_subdirectory(tmp_path: Path) -> None:
+    directory = write_lists(tmp_path, ",".join(["vm", *["7"] * STEPS]))
     (directory / "more").mkdir()
     later = directory / "more" / "planetlab-20110325-cpu-percent.csv"
     later.write_text(",".join(["machine", *["9"] * STEPS]))
@@ -58,7 +58,7 @@ def test_each_file_of_machines_is_a_day_also_in_a_directory_below(tmp_path: Path
         read_traces(directory)
 
 
-def test_a_missing_list_is_named(tmp_path: Path) -> None:
+def test_an_error_names_the_missing_list(tmp_path: Path) -> None:
     (tmp_path / "openb-pods.csv").write_text(_PODS)
     with pytest.raises(TraceError, match="nodes of the OpenB trace"):
         read_traces(tmp_path)

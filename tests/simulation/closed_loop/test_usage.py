@@ -1,4 +1,4 @@
-"""What pods use as arrays: sums of nodes, saturation, and pods that come and go."""
+"""Usage of pods as arrays: sums per node, saturation, and pods that start and end."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ from simulation.cluster.kubelet import GRACE_MS, START_MS
 from tests.simulation.closed_loop.days import scenario
 
 
-def placed(world: World, count: int, node: int = 0) -> list[str]:
-    """Pods that run on one node; their uids."""
+def place_pods(world: World, count: int, node: int = 0) -> list[str]:
+    """Place pods on one node and return their uids."""
     plans = world.scenario.plans[:count]
     for plan in plans:
         world.cluster.request_node(plan)
@@ -21,39 +21,39 @@ def placed(world: World, count: int, node: int = 0) -> list[str]:
     return [plan.pod.uid for plan in plans]
 
 
-def test_a_node_wants_what_its_pods_want_together() -> None:
+def test_the_demand_of_a_node_is_the_sum_of_its_pods() -> None:
     drawn = scenario()
     world = World(drawn)
-    placed(world, 3)
+    place_pods(world, 3)
     now_ms = BEGIN_MS + START_MS
     moment = world.usage.measure(now_ms)
-    wanted = drawn.demands.cpu(np.array([0, 1, 2]), START_MS)
-    assert moment.demand[0, 0] == pytest.approx(wanted.sum())
+    demand = drawn.demands.cpu(np.array([0, 1, 2]), START_MS)
+    assert moment.demand[0, 0] == pytest.approx(demand.sum())
     assert (moment.demand[1:] == 0).all()
-    assert sorted(moment.pod_usage[:, 0].tolist()) == pytest.approx(sorted(wanted.tolist()))
+    assert sorted(moment.pod_usage[:, 0].tolist()) == pytest.approx(sorted(demand.tolist()))
 
 
-def test_a_saturated_node_gives_what_it_has_to_all_pods_alike() -> None:
+def test_a_saturated_node_reduces_the_usage_of_all_pods_equally() -> None:
     drawn = scenario()
     heavy = replace(drawn.demands, cpu_millicores=drawn.demands.cpu_millicores * 1000 + 1e6)
     world = World(replace(drawn, demands=heavy))
-    placed(world, 3)
+    place_pods(world, 3)
     moment = world.usage.measure(BEGIN_MS + START_MS)
     capacity = drawn.machines[0].millicores
     assert moment.demand[0, 0] > capacity
     assert moment.node_usage[0, 0] == capacity
     assert moment.pod_usage[:, 0].sum() == pytest.approx(capacity)
-    wanted = heavy.cpu(np.array([0, 1, 2]), START_MS)
-    assert sorted(moment.pod_usage[:, 0] / capacity) == pytest.approx(sorted(wanted / wanted.sum()))
+    demand = heavy.cpu(np.array([0, 1, 2]), START_MS)
+    assert sorted(moment.pod_usage[:, 0] / capacity) == pytest.approx(sorted(demand / demand.sum()))
 
 
-def test_an_evicted_pod_uses_what_it_used_until_it_is_gone() -> None:
+def test_the_usage_of_an_evicted_pod_is_unchanged_until_its_deletion() -> None:
     world = World(scenario())
-    (uid,) = placed(world, 1)
+    (uid,) = place_pods(world, 1)
     world.advance(BEGIN_MS + START_MS)
     world.cluster.evict(uid)
     (replacement,) = [
-        each for each in world.cluster.waiting_pods.values() if get_plan_index(each.pod.uid) == 0
+        pod for pod in world.cluster.waiting_pods.values() if get_plan_index(pod.pod.uid) == 0
     ]
     assert replacement.pod.uid != uid
     assert world.cluster.place(replacement, world.scenario.machines[1].name) is None

@@ -11,7 +11,7 @@ GIB = 1 << 30
 
 
 def pod(name: str, cores: int = 4, **more: Any) -> PodPlan:
-    """A pod that lives for an hour."""
+    """Return a pod that lives for an hour."""
     requests = {"cpu": cores * 1000, "memory": 4 * GIB}
     plan: dict[str, Any] = {
         "pod": Pod(namespace="ns", name=name, uid=name, containers=(make_container(requests),)),
@@ -23,10 +23,10 @@ def pod(name: str, cores: int = 4, **more: Any) -> PodPlan:
 
 
 def reference(plan: PodPlan) -> PodRef:
-    """Which pod it is."""
+    """Return the reference of a pod."""
     return PodRef(namespace=plan.pod.namespace, name=plan.pod.name, uid=plan.pod.uid)
 
 
 def machines(count: int, millicores: int = 16_000, memory: int = 64 * GIB) -> list[Machine]:
-    """Machines n1, n2, ... of one size."""
+    """Return machines n1, n2, ... of one size."""
     return [Machine(f"n{number + 1}", millicores, memory) for number in range(count)]

@@ -1,4 +1,4 @@
-"""A simulated cluster of a few machines, its watch and its commands."""
+"""A simulated cluster of a few machines with its watch and its commands."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.streams.builders import controlled_by
 
 
 class World:
-    """A few machines, eight pods of one workload on the hot one, and everything that is sent."""
+    """A few machines, eight pods of one workload on the hot machine, and all messages that are sent."""
 
     def __init__(self, *, budgeted: bool = False) -> None:
         namespaces = frozenset({"residents"}) if budgeted else frozenset()
@@ -35,34 +35,34 @@ class World:
         self.number = 0
 
     def evict(self, plan: PodPlan, **more: Any) -> str:
-        """Command an eviction; its result, or nothing."""
+        """Send an eviction command and return its result, or None."""
         self.number += 1
         command_id = f"command-{self.number}"
         outcome = self.connected.carry_out(self.command(plan, **{"command_id": command_id, **more}))
         return outcome.result if outcome is not None else ""
 
     def command(self, plan: PodPlan, **more: Any) -> EvictionCommand:
-        """An eviction of a pod from the hot machine."""
+        """Return the eviction command of a pod on the hot machine."""
         values = {"expires_at_ms": self.cluster.now_ms + 60_000, "node": self.hot.name, **more}
         return eviction(reference(plan), **values)
 
     def of(self, topic: str) -> list[Any]:
-        """What was sent to a topic."""
+        """Return the messages of a topic."""
         return [message for name, message in self.sent if name == topic]
 
     def replacement(self) -> PodPlan:
-        """The pod that asks for a node now."""
+        """Return the pod that requests a node now."""
         (plan,) = self.cluster.waiting_pods.values()
         return plan
 
     def pass_time(self, ms: int) -> None:
-        """It is later."""
+        """Advance the clock."""
         self.cluster.advance(self.cluster.now_ms + ms)
         self.connected.rules.advance_clock(self.cluster.now_ms)
         self.connected.publish()
 
     def place(self, plan: PodPlan, node: str) -> None:
-        """A pod is bound, and runs a moment later."""
+        """Bind a pod, which starts a moment later."""
         assert self.cluster.place(plan, node) is None
         self.pass_time(START_MS)
 

@@ -1,4 +1,4 @@
-"""Asynchronous work that never waits, without an event loop."""
+"""Asynchronous work that never waits runs without an event loop."""
 
 from collections.abc import AsyncIterator
 
@@ -7,17 +7,17 @@ import pytest
 from simulation.cluster.at_once import collect_at_once, run_at_once
 
 
-async def _doubled(number: int) -> int:
+async def _double(number: int) -> int:
     return 2 * number
 
 
 async def _numbers() -> AsyncIterator[int]:
     for number in range(3):
-        yield await _doubled(number)
+        yield await _double(number)
 
 
 def test_work_that_never_waits_has_its_result_at_once() -> None:
-    assert run_at_once(_doubled(3)) == 6
+    assert run_at_once(_double(3)) == 6
     assert collect_at_once(_numbers()) == [0, 2, 4]
 
 

@@ -1,4 +1,4 @@
-"""Kubelets: what happens to placed pods, and that a node never takes more than it has room for."""
+"""Kubelets run placed pods and admit no more pods than fit."""
 
 import pytest
 from hypothesis import given, settings
@@ -37,7 +37,7 @@ def test_a_placed_pod_is_bound_runs_and_is_deleted() -> None:
         (pod("b"), "n9", "there is no node n9"),
     ],
 )
-def test_what_a_node_cannot_take_is_refused_in_a_sentence(
+def test_a_pod_that_does_not_fit_is_refused_with_the_reason(
     plan: PodPlan, node: str, reason: str
 ) -> None:
     kubelets = Kubelets([MACHINE])
@@ -59,7 +59,7 @@ _STEPS = st.lists(
 
 @settings(max_examples=60)
 @given(_STEPS)
-def test_books_never_show_more_than_there_is_and_balance_at_the_end(
+def test_allocated_amounts_never_exceed_capacity_and_are_zero_at_the_end(
     steps: list[tuple[int, int, int]],
 ) -> None:
     machines = [Machine(f"n{n}", 16_000, 64 * GIB) for n in range(3)]

@@ -1,4 +1,4 @@
-"""Workloads, disruption budgets, and what replaces a pod."""
+"""Workloads, disruption budgets, and replacements of pods."""
 
 from schemas.messages.objects import DisruptionBudget, WorkloadState
 from schemas.messages.pods import Pod
@@ -11,13 +11,13 @@ from tests.simulation.cluster.harness import World
 from tests.streams.builders import controlled_by
 
 
-def test_workloads_and_budgets_are_reported_when_they_change_and_all_of_them_in_a_list() -> None:
+def test_workloads_and_budgets_are_reported_on_change_and_in_full_lists() -> None:
     world = World(budgeted=True)
     listed = list(world.cluster.owners.changes("list"))
-    assert {type(each) for each in listed} == {WorkloadState, DisruptionBudget}
-    assert all(each.list_id == "list" for each in listed)
+    assert {type(record) for record in listed} == {WorkloadState, DisruptionBudget}
+    assert all(record.list_id == "list" for record in listed)
     assert list(world.cluster.owners.changes()) == []
-    budgets = {each.name: each for each in listed if isinstance(each, DisruptionBudget)}
+    budgets = {budget.name: budget for budget in listed if isinstance(budget, DisruptionBudget)}
     budget = budgets["resident"]
     assert (budget.disruptions_allowed, budget.expected_pods) == (1, 8)
     assert budget.selector is not None
@@ -32,7 +32,7 @@ def test_workloads_and_budgets_are_reported_when_they_change_and_all_of_them_in_
     )
 
 
-def test_a_replacement_lives_for_what_was_left() -> None:
+def test_a_replacement_has_the_remaining_lifetime() -> None:
     owners = Owners("c")
     plan = pod("a", pod=Pod(namespace="ns", name="a", uid="a", owners=controlled_by("rs")))
     kubelets = Kubelets([Machine("n1", 16_000, 64 * GIB)])

@@ -1,4 +1,4 @@
-"""What a simulated cluster does with placements and evictions."""
+"""A simulated cluster carries out placements and evictions."""
 
 from collections.abc import Mapping
 
@@ -28,8 +28,8 @@ class _World(SinkWorld):
         self.number += 1
         name = f"{namespace}-{self.number}"
         owner = OwnerReference(kind="ReplicaSet", name=name, uid=name, controller=True)
-        made = Pod(namespace=namespace, name=name, uid=name, owners=(owner,))
-        return pod(name, pod=made)
+        owned_pod = Pod(namespace=namespace, name=name, uid=name, owners=(owner,))
+        return pod(name, pod=owned_pod)
 
     async def waiting_pod(self) -> PodRef:
         plan = self.plan("default")
@@ -39,7 +39,7 @@ class _World(SinkWorld):
     async def running_pod(self, *, budgeted: bool = False) -> PodRef:
         plan = self.plan("budgeted" if budgeted else "default")
         self.cluster.request_node(plan)
-        # It runs, but is not ready yet: its workload has no healthy pod to lose.
+        # The pod runs but is not ready, so the budget allows no disruption.
         assert self.cluster.place(plan, self.node) is None
         return reference(plan)
 
@@ -62,7 +62,7 @@ class TestSimulatedSink(SinkContract):
         return _World()
 
 
-def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> None:
+def test_an_evicted_pod_terminates_and_its_controller_creates_a_replacement() -> None:
     world = World()
     plan = world.residents[0]
     assert world.evict(plan) == "done"
@@ -81,7 +81,7 @@ def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> Non
     assert replacement.requests == plan.requests
 
 
-def test_a_placement_that_a_node_has_no_room_for_fails() -> None:
+def test_a_placement_on_a_node_without_room_fails() -> None:
     cluster = _World().cluster
     assert cluster.place(pod("large", cores=2000), "n1") == (
         "node n1 does not have enough free cpu for pod large"

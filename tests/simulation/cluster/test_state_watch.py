@@ -1,4 +1,4 @@
-"""What is reported of a simulated cluster."""
+"""Reports of a simulated cluster."""
 
 import pytest
 

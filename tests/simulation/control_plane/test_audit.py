@@ -1,4 +1,4 @@
-"""What the audit log says was done to pods: on lines as the API server writes them."""
+"""Actions on pods are read from lines of the audit log as the API server writes them."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def _event(
     uid: str | None = None,
     **parts: Any,
 ) -> dict[str, Any]:
-    """An event; the answer goes out 10 ms after the request came in."""
+    """Return an event whose response was sent 10 ms after the request."""
     about = {"resource": "pods", "namespace": "shop", "apiVersion": "v1"}
     about |= {"name": name} if name else {}
     about |= {"subresource": subresource} if subresource else {}
@@ -40,13 +40,13 @@ def _event(
     }
 
 
-def _created(at_s: float, name: str, uid: str, generated: bool = False) -> dict[str, Any]:
-    made = {"kind": "Pod", "metadata": {"namespace": "shop", "name": name, "uid": uid}}
-    named = None if generated else name
-    return _event(at_s, "create", named, user="admin", responseObject=made)
+def _creation(at_s: float, name: str, uid: str, generated: bool = False) -> dict[str, Any]:
+    response = {"kind": "Pod", "metadata": {"namespace": "shop", "name": name, "uid": uid}}
+    requested_name = None if generated else name
+    return _event(at_s, "create", requested_name, user="admin", responseObject=response)
 
 
-def _bound(at_s: float, name: str, node: str = "n1", **parts: Any) -> dict[str, Any]:
+def _binding(at_s: float, name: str, node: str = "n1", **parts: Any) -> dict[str, Any]:
     body = {
         "kind": "Binding",
         "metadata": {"name": name, "annotations": {"loadstream/decision": "d1"}},
@@ -55,7 +55,7 @@ def _bound(at_s: float, name: str, node: str = "n1", **parts: Any) -> dict[str, 
     return _event(at_s, "create", name, subresource="binding", requestObject=body, **parts)
 
 
-def _evicted(at_s: float, name: str, uid: str | None = None, **parts: Any) -> dict[str, Any]:
+def _eviction(at_s: float, name: str, uid: str | None = None, **parts: Any) -> dict[str, Any]:
     options: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
     options |= {"dryRun": ["All"]} if parts.pop("dry", False) else {}
     body = {"kind": "Eviction", "metadata": {"name": name}, "deleteOptions": options}
@@ -67,7 +67,7 @@ def _evicted(at_s: float, name: str, uid: str | None = None, **parts: Any) -> di
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Where the log is."""
+    """Path of the log."""
     return tmp_path / "audit.log"
 
 
@@ -77,75 +77,75 @@ def _read(log: Path, *events: dict[str, Any]) -> AuditLog:
 
 
 def test_a_pod_has_the_bindings_evictions_and_deletions_of_its_life(log: Path) -> None:
-    found = _read(
+    log_summary = _read(
         log,
-        _created(1, "web", "u1"),
-        _bound(2, "web"),
-        _evicted(3, "web", "u1"),
+        _creation(1, "web", "u1"),
+        _binding(2, "web"),
+        _eviction(3, "web", "u1"),
         _event(4, "delete", "web", user="kwok", status=200),
     )
-    (pod,) = found.pods
+    (pod,) = log_summary.pods
     assert (pod.namespace, pod.name, pod.uid) == ("shop", "web", "u1")
     assert [(act.user, act.node) for act in pod.bindings] == [("loadstream-bind", "n1")]
     assert pod.bindings[0].annotations == {"loadstream/decision": "d1"}
     assert [act.user for act in pod.evictions] == ["loadstream-evict"]
     assert [act.user for act in pod.deletions] == ["kwok"]
-    assert found.by_user("evictions") == {"loadstream-evict": 1}
-    assert judge(found.pods) == []
+    assert log_summary.by_user("evictions") == {"loadstream-evict": 1}
+    assert judge(log_summary.pods) == []
 
 
-def test_a_name_that_is_used_again_is_another_pod(log: Path) -> None:
-    found = _read(
+def test_a_reused_name_is_another_pod(log: Path) -> None:
+    log_summary = _read(
         log,
-        _created(1, "db-0", "u1", generated=True),
-        _bound(2, "db-0"),
-        _evicted(3, "db-0"),
-        _created(4, "db-0", "u2", generated=True),
-        _bound(5, "db-0", "n2"),
-        _evicted(6, "db-0"),
+        _creation(1, "db-0", "u1", generated=True),
+        _binding(2, "db-0"),
+        _eviction(3, "db-0"),
+        _creation(4, "db-0", "u2", generated=True),
+        _binding(5, "db-0", "n2"),
+        _eviction(6, "db-0"),
     )
-    assert [(pod.uid, len(pod.bindings), len(pod.evictions)) for pod in found.pods] == [
+    assert [(pod.uid, len(pod.bindings), len(pod.evictions)) for pod in log_summary.pods] == [
         ("u1", 1, 1),
         ("u2", 1, 1),
     ]
-    assert judge(found.pods) == []
+    assert judge(log_summary.pods) == []
 
 
 @pytest.mark.parametrize(
-    ("twice", "said"),
+    ("twice", "message"),
     [
-        ([_bound(2, "web"), _bound(3, "web", "n2")], "was bound 2 times"),
-        ([_evicted(2, "web"), _evicted(3, "web", "u1")], "was evicted 2 times"),
+        ([_binding(2, "web"), _binding(3, "web", "n2")], "was bound 2 times"),
+        ([_eviction(2, "web"), _eviction(3, "web", "u1")], "was evicted 2 times"),
     ],
 )
-def test_what_was_done_twice_is_a_fault(log: Path, twice: list[Any], said: str) -> None:
-    (fault,) = judge(_read(log, _created(1, "web", "u1"), *twice).pods)
-    assert said in fault
+def test_a_repeated_action_is_a_fault(log: Path, twice: list[Any], message: str) -> None:
+    (fault,) = judge(_read(log, _creation(1, "web", "u1"), *twice).pods)
+    assert message in fault
     assert "shop/web (u1)" in fault
 
 
-def test_refused_requests_and_dry_runs_are_nothing_that_was_done(log: Path) -> None:
-    found = _read(
+def test_refused_requests_and_dry_runs_are_not_actions(log: Path) -> None:
+    log_summary = _read(
         log,
-        _created(1, "web", "u1"),
-        _bound(2, "web", status=409),
-        _bound(3, "web", status=409),
-        _evicted(4, "web", status=429),
-        _evicted(5, "web", dry=True),
-        _evicted(6, "web", requestURI="/api/v1/namespaces/shop/pods/web/eviction?dryRun=All"),
+        _creation(1, "web", "u1"),
+        _binding(2, "web", status=409),
+        _binding(3, "web", status=409),
+        _eviction(4, "web", status=429),
+        _eviction(5, "web", dry=True),
+        _eviction(6, "web", requestURI="/api/v1/namespaces/shop/pods/web/eviction?dryRun=All"),
     )
-    (pod,) = found.pods
+    (pod,) = log_summary.pods
     assert (pod.bindings, pod.evictions) == ([], [])
-    assert found.refused == {
+    assert log_summary.refused == {
         ("loadstream-bind", "bindings", 409): 2,
         ("loadstream-evict", "evictions", 429): 1,
     }
 
 
-def test_a_line_that_is_not_complete_yet_waits_and_one_that_broke_off_is_counted(log: Path) -> None:
-    whole = orjson.dumps(_created(1, "web", "u1"))
+def test_an_incomplete_last_line_is_kept_and_a_truncated_line_is_counted(log: Path) -> None:
+    whole = orjson.dumps(_creation(1, "web", "u1"))
     log.write_bytes(whole[:50] + b"\n" + whole + b"\n" + whole[:70])
-    found = read(log)
-    assert [pod.uid for pod in found.pods] == ["u1"]
-    assert found.unreadable == 1
+    log_summary = read(log)
+    assert [pod.uid for pod in log_summary.pods] == ["u1"]
+    assert log_summary.unreadable == 1
     assert read(log.with_name("none")) == AuditLog((), {}, {}, 0)

@@ -1,7 +1,6 @@
-"""The program of the control plane: built once, and anew when what it is made of changes.
+"""The control plane is built once, and again after a change of its sources.
 
-Go itself is played by a script, which notes each build: the real one takes minutes and builds the
-program of every other test here.
+A script that records each build replaces Go, whose real build takes minutes.
 """
 
 import shutil
@@ -37,7 +36,7 @@ def module(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Go that notes its builds; the only one on the PATH."""
+    """A fake Go that records its builds, the only Go on the PATH."""
     directory = tmp_path / "bin"
     directory.mkdir()
     script = directory / "go"
@@ -53,7 +52,7 @@ def _builds(go: Path) -> int:
     return len(notes.read_text().splitlines()) if notes.exists() else 0
 
 
-def test_it_is_built_into_the_cache_once(module: Path, go: Path, cache: Path) -> None:
+def test_the_program_is_built_into_the_cache_once(module: Path, go: Path, cache: Path) -> None:
     binary = build(module)
     assert binary.parent == cache
     assert binary.read_text() == "program\n"
@@ -61,15 +60,15 @@ def test_it_is_built_into_the_cache_once(module: Path, go: Path, cache: Path) ->
     assert _builds(go) == 1
 
 
-def test_two_that_build_at_once_build_once(module: Path, go: Path, cache: Path) -> None:
+def test_concurrent_builds_build_once(module: Path, go: Path, cache: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        found = set(threads.map(build, [module] * 8))
-    assert len(found) == 1
+        paths = set(threads.map(build, [module] * 8))
+    assert len(paths) == 1
     assert _builds(go) == 1
 
 
 @pytest.mark.parametrize("changed", ["go.mod", "go.sum", "main.go"])
-def test_a_changed_source_is_built_anew(changed: str, module: Path, go: Path, cache: Path) -> None:
+def test_a_changed_source_is_built_again(changed: str, module: Path, go: Path, cache: Path) -> None:
     before = build(module)
     with (module / changed).open("a") as source:
         source.write("\n")
@@ -77,12 +76,12 @@ def test_a_changed_source_is_built_anew(changed: str, module: Path, go: Path, ca
     assert _builds(go) == 2
 
 
-def test_a_build_that_fails_says_why_and_leaves_nothing(
+def test_a_failed_build_gives_the_reason_and_leaves_no_files(
     module: Path, go: Path, cache: Path
 ) -> None:
     go.with_name("go.fails").touch()
     with pytest.raises(ControlPlaneUnavailable, match=r"go build(.|\n)*undefined: nonsense"):
         build(module)
-    assert [each.name for each in cache.iterdir() if each.suffix != ".lock"] == []
+    assert [entry.name for entry in cache.iterdir() if entry.suffix != ".lock"] == []
     go.with_name("go.fails").unlink()
     assert build(module).read_text() == "program\n"

@@ -1,4 +1,4 @@
-"""A cluster whose kubelets kwok plays: what nodes and pods do, and what is written down of it."""
+"""A cluster with kwok kubelets, and its audit log."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,10 +14,10 @@ async def _until(holds: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) 
             await asyncio.sleep(0.05)
 
 
-async def test_the_audit_log_knows_what_was_done_to_each_pod(
+async def test_the_audit_log_has_the_actions_on_each_pod(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    """Of the pods of a deployment, whose names the server makes; across an API server's restart."""
+    """The pods belong to a deployment, and the API server restarts in between."""
     budget = {
         "metadata": {"name": "shop"},
         "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "shop"}}},
@@ -33,7 +33,7 @@ async def test_the_audit_log_knows_what_was_done_to_each_pod(
         },
     }
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    # A test before this one may have killed the server in the middle of a line.
+    # An earlier test may have killed the server in the middle of a line.
     unreadable = read(control_plane.audit_log).unreadable
     async with control_plane.api() as server, control_plane.api("loadstream-evict") as evictor:
         await cluster.create_nodes(server, [cluster.node("n1")])
@@ -44,16 +44,16 @@ async def test_the_audit_log_knows_what_was_done_to_each_pod(
             server, f"/apis/apps/v1/namespaces/{namespace}/deployments", [deployment]
         )
 
-        there: set[str] = set()
+        uids: set[str] = set()
 
         async def bind_all() -> bool:
-            found = (await server.get(pods))["items"]
-            there.clear()
-            there.update(each["metadata"]["uid"] for each in found)
-            for each in found:
-                if not each["spec"].get("nodeName"):
-                    await cluster.bind(server, namespace, each["metadata"]["name"], "n1")
-            return [each["status"]["phase"] for each in found] == ["Running"] * 3
+            items = (await server.get(pods))["items"]
+            uids.clear()
+            uids.update(item["metadata"]["uid"] for item in items)
+            for item in items:
+                if not item["spec"].get("nodeName"):
+                    await cluster.bind(server, namespace, item["metadata"]["name"], "n1")
+            return [item["status"]["phase"] for item in items] == ["Running"] * 3
 
         await _until(bind_all)
         first = (await server.get(pods))["items"][0]["metadata"]
@@ -72,19 +72,19 @@ async def test_the_audit_log_knows_what_was_done_to_each_pod(
         await asyncio.to_thread(control_plane.api_server.stop)
         await asyncio.to_thread(control_plane.api_server.start)
 
-        async def replaced() -> bool:
-            """Until it is gone the evicted one runs, too."""
-            return await bind_all() and uid not in there
+        async def is_replaced() -> bool:
+            """Two pods run; the evicted pod also runs until its deletion."""
+            return await bind_all() and uid not in uids
 
-        await _until(replaced)
+        await _until(is_replaced)
 
     log = read(control_plane.audit_log)
-    records = [each for each in log.pods if each.namespace == namespace]
-    assert {each.uid for each in records} == there | {uid}
-    assert [len(each.bindings) for each in records] == [1] * 4
+    records = [record for record in log.pods if record.namespace == namespace]
+    assert {record.uid for record in records} == uids | {uid}
+    assert [len(record.bindings) for record in records] == [1] * 4
     assert {
-        each.uid: [act.user for act in each.evictions] for each in records if each.evictions
+        record.uid: [act.user for act in record.evictions] for record in records if record.evictions
     } == {uid: ["loadstream-evict"]}
-    assert {act.user for each in records for act in each.bindings} == {"admin"}
+    assert {act.user for record in records for act in record.bindings} == {"admin"}
     assert judge(records) == []
     assert log.unreadable == unreadable

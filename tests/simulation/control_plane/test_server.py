@@ -1,4 +1,4 @@
-"""The control plane as a whole: its parts, its users, and that nothing of it stays behind."""
+"""The control plane as a whole: its parts, its users and its cleanup."""
 
 import asyncio
 import os
@@ -21,12 +21,12 @@ _PODS = "/api/v1/pods"
 
 async def _uids(control_plane: ControlPlane, namespace: str) -> set[str]:
     async with control_plane.api() as server:
-        found = await server.get(f"/api/v1/namespaces/{namespace}/pods")
-        return {each["metadata"]["uid"] for each in found["items"]}
+        listed = await server.get(f"/api/v1/namespaces/{namespace}/pods")
+        return {item["metadata"]["uid"] for item in listed["items"]}
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-async def test_an_api_server_comes_back_on_its_port_with_its_data(
+async def test_a_restarted_api_server_has_its_port_and_its_data(
     control_plane: ControlPlane, namespace: str, end: str
 ) -> None:
     async with control_plane.api() as server:
@@ -42,20 +42,18 @@ async def test_an_api_server_comes_back_on_its_port_with_its_data(
         assert await _uids(control_plane, namespace) == before
 
 
-async def test_a_store_that_was_killed_has_what_was_written(
-    control_plane: ControlPlane, namespace: str
-) -> None:
+async def test_a_killed_store_keeps_its_data(control_plane: ControlPlane, namespace: str) -> None:
     async with control_plane.api() as server:
         await cluster.create_pods(server, namespace, [cluster.pod(f"p{n}") for n in range(20)])
     before = await _uids(control_plane, namespace)
     await asyncio.to_thread(control_plane.etcd.kill)
     await asyncio.to_thread(control_plane.etcd.start)
-    assert await _found_again(control_plane, namespace) == before
+    assert await _read_uids(control_plane, namespace) == before
     assert len(before) == 20
 
 
-async def _found_again(control_plane: ControlPlane, namespace: str) -> set[str]:
-    """Uids of the pods, once the API server has found its store again: it looks less and less often."""
+async def _read_uids(control_plane: ControlPlane, namespace: str) -> set[str]:
+    """Return the uids of the pods once the API server is connected to etcd again."""
     async with asyncio.timeout(200):
         while True:
             with suppress(ApiError, ApiUnreachable):
@@ -63,14 +61,14 @@ async def _found_again(control_plane: ControlPlane, namespace: str) -> set[str]:
             await asyncio.sleep(0.2)
 
 
-async def test_a_user_of_a_duty_may_do_its_duty_and_nothing_else(
+async def test_the_user_of_a_duty_has_only_the_rights_of_the_duty(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     async with control_plane.api() as admin:
         await cluster.create_pods(admin, namespace, [cluster.pod("one")])
     one = f"/api/v1/namespaces/{namespace}/pods/one"
     binding = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "none"}}
-    asked = {
+    requests = {
         "list pods": ("GET", "/api/v1/pods", None),
         "read a pod": ("GET", one, None),
         "read secrets": ("GET", "/api/v1/secrets", None),
@@ -81,11 +79,11 @@ async def test_a_user_of_a_duty_may_do_its_duty_and_nothing_else(
     for user in DUTIES:
         async with control_plane.api(user) as server:
             answers = {
-                what: await server.send(method, path, body=body, query={"dryRun": "All"} if body else None)
-                for what, (method, path, body) in asked.items()
+                action: await server.send(method, path, body=body, query={"dryRun": "All"} if body else None)
+                for action, (method, path, body) in requests.items()
             }  # fmt: skip
-        assert {each.status for each in answers.values()} <= {200, 201, 403}, answers
-        allowed[user] = {what for what, answer in answers.items() if answer.ok}
+        assert {answer.status for answer in answers.values()} <= {200, 201, 403}, answers
+        allowed[user] = {action for action, answer in answers.items() if answer.ok}
     assert allowed == {
         "loadstream-watch": {"list pods"},
         "loadstream-collect": {"list pods"},
@@ -105,10 +103,10 @@ time.sleep(600)
 """
 
 
-async def test_nothing_is_left_when_its_starter_is_killed(
+async def test_no_process_is_left_when_the_parent_process_is_killed(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """A second control plane beside the first one, too: they share nothing."""
+    """A second, independent control plane runs next to the first one."""
     starter = subprocess.Popen(  # noqa: S603 - our own script
         [sys.executable, "-c", _STARTS, str(control_plane.binary), str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -121,7 +119,7 @@ async def test_nothing_is_left_when_its_starter_is_killed(
     starter.send_signal(signal.SIGKILL)
     starter.wait()
     starter.stdout.close()
-    assert eventually(lambda: not any(_alive(each) for each in parts))
+    assert eventually(lambda: not any(_alive(part) for part in parts))
     assert all(part.pid for part in control_plane.parts)
 
 

@@ -1,4 +1,4 @@
-"""What the demo shows at its end says what happened."""
+"""The evidence that the demo shows at its end."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ _MINUTE = 100
 
 
 def evidence(demand: np.ndarray, pod_share: float = 0.0, life_minutes: int = 1000) -> Evidence:
-    """An eviction from the first node at minute 100, of a pod that wants this share of it."""
+    """Return an eviction from the first node at minute 100 of a pod with this share of its demand."""
     drawn = scenario(hours=2.5)
     size = drawn.machines[0].millicores
     flat = replace(
@@ -45,8 +45,8 @@ def test_an_eviction_is_in_time_if_its_node_was_hot_shortly_before(
 ) -> None:
     demand = flat()
     demand[_MINUTE - minutes_before, 0] = 0.76
-    found = evidence(demand)
-    assert found.is_in_time(found.evictions[0]) is is_in_time
+    shown = evidence(demand)
+    assert shown.is_in_time(shown.evictions[0]) is is_in_time
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,19 @@ def test_an_eviction_is_in_time_if_its_node_would_have_become_hot_with_the_pod(
     demand = flat()
     if hot_minute > _MINUTE:
         demand[hot_minute, 0] = 0.62
-    found = evidence(demand, pod_share, life_minutes)
-    assert found.is_in_time(found.evictions[0]) is is_in_time
+    shown = evidence(demand, pod_share, life_minutes)
+    assert shown.is_in_time(shown.evictions[0]) is is_in_time
 
 
 @pytest.mark.parametrize(("pod_share", "mark"), [(0.2, "▼"), (0.0, "?")])
-def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: str) -> None:
+def test_the_picture_marks_each_eviction_at_its_time_and_node(pod_share: float, mark: str) -> None:
     demand = flat()
     demand[_MINUTE + 5 : _MINUTE + 20, 3] = 0.9
-    found = evidence(demand, pod_share)
-    head, *rows, in_time, others = draw_picture(found)
+    shown = evidence(demand, pod_share)
+    head, *rows, in_time, others = draw_picture(shown)
     assert "of 8 nodes" in head
-    first = next(row for row in rows if found.scenario.machines[0].name in row)
-    fourth = next(row for row in rows if found.scenario.machines[3].name in row)
+    first = next(row for row in rows if shown.scenario.machines[0].name in row)
+    fourth = next(row for row in rows if shown.scenario.machines[3].name in row)
     assert first.count(mark) == "".join(rows).count("▼") + "".join(rows).count("?") == 1
     assert "█" in fourth
     assert "█" not in first
@@ -86,7 +86,7 @@ def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: st
     assert "12% of all nodes were hot" in others
 
 
-def test_without_evictions_there_is_nothing_to_tell() -> None:
-    found = replace(evidence(flat()), evictions=())
-    assert list(explain_move(found, [], [])) == []
-    assert "0 of 0 evictions" in list(draw_picture(found))[-2]
+def test_without_evictions_there_is_no_explanation() -> None:
+    shown = replace(evidence(flat()), evictions=())
+    assert list(explain_move(shown, [], [])) == []
+    assert "0 of 0 evictions" in list(draw_picture(shown))[-2]

@@ -1,4 +1,4 @@
-"""The command itself, end to end: broker, worker, Kafka and all."""
+"""The demo command end to end, with broker, worker and Kafka."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from schemas.topics.codec import decode
 from simulation.closed_loop.traces import CPU_COLUMNS, POD_COLUMNS, STEPS
 
 ROOT = Path(__file__).parents[3]
-#: The demo promises to end within two minutes; a machine under load may need longer to start it.
+#: The demo should end within two minutes; a busy machine may need longer to start it.
 PATIENCE_S = 180
 
 
@@ -46,7 +46,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in listed.read_text().split()] if listed.exists() else []
 
 
-def _gone(pids: list[int]) -> bool:
+def _have_ended(pids: list[int]) -> bool:
     deadline = time.monotonic() + 30
     while any(Path(f"/proc/{pid}/exe").exists() for pid in pids):
         if time.monotonic() > deadline:
@@ -56,7 +56,7 @@ def _gone(pids: list[int]) -> bool:
 
 
 def _until(process: "subprocess.Popen[str]", words: str) -> str:
-    """What it printed up to the line with these words."""
+    """Return the output up to the line with these words."""
     assert process.stdout is not None
     printed = ""
     for line in process.stdout:
@@ -67,7 +67,7 @@ def _until(process: "subprocess.Popen[str]", words: str) -> str:
 
 
 @pytest.mark.broker
-def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_happened(
+def test_the_demo_places_and_moves_pods_through_a_real_worker_and_explains_the_result(
     tmp_path: Path,
 ) -> None:
     options = ("--scenario", "own-load", "--nodes", "8", "--hours", "4", "--seed", "1")
@@ -81,12 +81,12 @@ def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_hap
     kept = read_policy((output / "policy.yaml").read_text())
     assert (kept.mode, kept.plugins) == ("enforce", Policy().plugins)
     document = json.loads((output / "summary.json").read_text())
-    found = {each["name"]: each["runs"][0] for each in document["contenders"]}
-    assert list(found) == ["loadstream", "least-allocated", "koordinator-lownodeload-75"]
-    ours = found["loadstream"]
+    runs = {contender["name"]: contender["runs"][0] for contender in document["contenders"]}
+    assert list(runs) == ["loadstream", "least-allocated", "koordinator-lownodeload-75"]
+    ours = runs["loadstream"]
     assert ours["figures"]["placed_pods"] > 30
     assert ours["figures"]["evictions"] >= 1
-    hot = {name: each["figures"]["hot_cpu_minutes"] for name, each in found.items()}
+    hot = {name: result["figures"]["hot_cpu_minutes"] for name, result in runs.items()}
     assert hot["loadstream"] < hot["least-allocated"]
     decisions = (output / "decisions.jsonl").read_bytes().splitlines()
     assert len(decisions) >= ours["counts"]["bind_done"]
@@ -135,11 +135,11 @@ def test_an_interrupt_ends_everything(tmp_path: Path, number: signal.Signals) ->
         process.send_signal(number)
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, "Traceback" in printed) == (130, False), printed
-    assert _gone(children)
+    assert _have_ended(children)
 
 
 @pytest.mark.broker
-def test_a_worker_that_dies_ends_the_demo_with_its_last_words(tmp_path: Path) -> None:
+def test_a_worker_that_dies_ends_the_demo_with_its_last_log_lines(tmp_path: Path) -> None:
     with _demo(tmp_path, "--plain", "--nodes", "4", "--hours", "24") as process:
         _until(process, "day 1, ")
         children = _children(process.pid)
@@ -149,4 +149,4 @@ def test_a_worker_that_dies_ends_the_demo_with_its_last_words(tmp_path: Path) ->
     assert process.returncode == 1, printed
     assert "worker has ended by itself" in printed
     assert "log ends with" in printed
-    assert _gone(children)
+    assert _have_ended(children)

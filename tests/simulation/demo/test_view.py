@@ -1,4 +1,4 @@
-"""What the demo shows while it runs."""
+"""The live view of the demo."""
 
 from io import StringIO
 
@@ -16,7 +16,7 @@ from tests.simulation.closed_loop.days import FirstWithRoom, scenario
 
 @pytest.fixture(scope="module")
 def moment() -> RunState:
-    """A cluster whose first nodes are full, at its end."""
+    """A cluster at its end whose first nodes are full."""
     world, rule = World(scenario(nodes=12, load=0.6)), RuleContender("first", FirstWithRoom())
     rule.begin(world)
     now_ms = world.scenario.begin_ms
@@ -47,7 +47,7 @@ def test_the_view_fits_the_terminal_and_has_nodes_figures_and_decisions(
         assert words in drawn
 
 
-def test_text_of_others_is_neither_markup_nor_moves_the_cursor(moment: RunState) -> None:
+def test_foreign_text_is_not_markup_and_does_not_move_the_cursor(moment: RunState) -> None:
     drawn = _draw(moment, 200, 60)
     assert "[red]" in drawn
     assert "\x1b" not in drawn

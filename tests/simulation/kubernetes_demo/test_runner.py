@@ -6,7 +6,7 @@ from simulation.kubernetes_demo.runner import run
 from simulation.kubernetes_demo.steps import Size
 
 
-def test_files_of_others_in_the_directory_of_the_output_stay(tmp_path: Path) -> None:
+def test_other_files_in_the_output_directory_stay(tmp_path: Path) -> None:
     mine, theirs = ("control-plane/etcd/member", "worker/log"), ("notes.txt", "worker/main.py")
     for name in (*mine, *theirs):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Messages out and in, through an embedded broker."""
+"""Messages are sent and received through an embedded broker."""
 
 import time
 from typing import Any
@@ -12,14 +12,14 @@ from tests.conftest import RunningBroker
 
 
 def _received(client: TopicClient, count: int) -> list[Any]:
-    found: list[Any] = []
+    messages: list[Any] = []
     deadline = time.monotonic() + 60
-    while len(found) < count and time.monotonic() < deadline:
-        found += client.receive(0.1)
-    return found
+    while len(messages) < count and time.monotonic() < deadline:
+        messages += client.receive(0.1)
+    return messages
 
 
-def test_what_is_sent_is_received(embedded: RunningBroker) -> None:
+def test_sent_messages_are_received(embedded: RunningBroker) -> None:
     with TopicClient(embedded.settings, ("node-state", "clock")) as client:
         sent = [ListBegin(cluster="c", list_id=str(number)) for number in range(5)]
         for message in sent:

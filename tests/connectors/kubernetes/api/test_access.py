@@ -1,4 +1,4 @@
-"""Credentials that change while a process runs, and credentials that are wrong: on a real server."""
+"""Credentials that change while a process runs, and wrong credentials, on a real server."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ def _kubeconfig(control_plane: ControlPlane, path: Path, token: str) -> Path:
     return path
 
 
-async def test_a_wrong_token_is_refused_in_the_servers_words(
+async def test_a_wrong_token_is_an_error_with_the_message_of_the_server(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     kubeconfig = _kubeconfig(control_plane, tmp_path / "kubeconfig", "wrong")
@@ -33,7 +33,7 @@ async def test_a_wrong_token_is_refused_in_the_servers_words(
                 pass
 
 
-async def test_a_token_that_was_replaced_on_disk_is_read_when_the_old_one_is_refused(
+async def test_a_replaced_token_file_is_read_when_the_old_token_is_refused(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     kubeconfig = _kubeconfig(control_plane, tmp_path / "kubeconfig", "worn out")
@@ -45,7 +45,7 @@ async def test_a_token_that_was_replaced_on_disk_is_read_when_the_old_one_is_ref
         assert nodes["kind"] == "NodeList"
 
 
-async def test_a_watch_is_opened_with_a_token_that_was_replaced_on_disk(
+async def test_a_watch_is_opened_with_a_replaced_token(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     kubeconfig = _kubeconfig(control_plane, tmp_path / "kubeconfig", "worn out")
@@ -57,7 +57,7 @@ async def test_a_watch_is_opened_with_a_token_that_was_replaced_on_disk(
         assert any(b'"name":"default"' in line for line in lines)
 
 
-async def test_a_certificate_that_does_not_vouch_for_the_server_is_not_accepted(
+async def test_a_certificate_that_does_not_match_the_server_is_refused(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     certificate = control_plane.certificate.read_text()
@@ -81,8 +81,8 @@ async def test_an_unreadable_kubeconfig_is_an_error(tmp_path: Path) -> None:
         assert "codec" not in str(caught.value)
 
 
-def _written(path: Path, name: str, current: bool) -> Path:
-    """A kubeconfig with one context, cluster and user of this name."""
+def _write_kubeconfig(path: Path, name: str, current: bool) -> Path:
+    """Write a kubeconfig with a context, cluster and user of this name."""
     config = {
         "clusters": [{"name": name, "cluster": {"server": f"https://{name}.example:6443"}}],
         "users": [{"name": name, "user": {"token": name}}],
@@ -109,7 +109,7 @@ async def test_several_kubeconfigs_are_merged_and_the_first_wins(
 ) -> None:
     names = ("one", "two", "three")
     files = [
-        str(_written(tmp_path / name, name, set_there))
+        str(_write_kubeconfig(tmp_path / name, name, set_there))
         for name, set_there in zip(names, current, strict=True)
     ]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "none"), *files]))
@@ -139,7 +139,7 @@ _CLUSTERS = "clusters: [{name: a, cluster: {server: 'https://a.example'}}]\ncurr
         ),
     ],
 )
-async def test_missing_parts_of_a_kubeconfig_are_named(
+async def test_an_error_names_missing_parts_of_a_kubeconfig(
     text: str, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "kubeconfig"
@@ -158,8 +158,8 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 """
 
 
-def _with_plugin(plugin: dict[str, Any]) -> str:
-    """A kubeconfig whose credentials a plugin gives."""
+def _plugin_kubeconfig(plugin: dict[str, Any]) -> str:
+    """Return a kubeconfig with the credentials of a plugin."""
     kubeconfig = {
         "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
@@ -177,7 +177,7 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
         "apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
         "args": ["-c", _PLUGIN.format(runs=runs, may_answer=may_answer, broken=broken)],
     }  # fmt: skip
-    kubeconfig.write_text(_with_plugin(plugin))
+    kubeconfig.write_text(_plugin_kubeconfig(plugin))
     by_plugin = access(kubeconfig)
     for renewed in (False, True):
         configurations = [by_plugin.configuration(renewed=renewed) for _ in range(20)]
@@ -193,7 +193,9 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
         while runs.read_text() != 3 * "run\n":
             await asyncio.sleep(0.01)
     impatient.cancel()
-    another = asyncio.create_task(by_plugin.configuration(renewed=True))  # waits for the same run
+    another = asyncio.create_task(
+        by_plugin.configuration(renewed=True)
+    )  # waits for the same run of the plugin
     await asyncio.sleep(0)
     may_answer.touch()
     await another

@@ -1,4 +1,4 @@
-"""A collection of a real API server, followed through all that happens to the server."""
+"""List and watch of a real API server through restarts and errors."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ from tests.connectors.kubernetes.sinks.fake_server import Answer, FakeServer, fa
 
 
 class Reader:
-    """What a reader of the events knows: each object's version, by uid."""
+    """Folds events to the version of each object, by uid."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -36,7 +36,6 @@ class Reader:
         self._listed: dict[str, str] = {}
 
     def read(self, event: Event) -> None:
-        """Fold one event."""
         self.events.append(event)
         if isinstance(event, Begun):
             self._listed = {}
@@ -57,13 +56,13 @@ class Reader:
                 self.known[meta["uid"]] = meta["resourceVersion"]
 
     def present(self) -> set[str]:
-        """Names of what there is."""
+        """Names of the present objects."""
         return {self.names[uid] for uid in self.known}
 
 
 @asynccontextmanager
-async def _following(watch: ListWatch) -> AsyncIterator[Reader]:
-    """Its events are read while the block runs."""
+async def _follow(watch: ListWatch) -> AsyncIterator[Reader]:
+    """Read the events while the block runs."""
     reader = Reader()
 
     async def follow() -> None:
@@ -86,7 +85,7 @@ async def _until(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
 
 
 async def _versions(server: ApiServer, path: str) -> dict[str, str]:
-    """What there is, as the server says."""
+    """Return the version of each object on the server."""
     items = (await server.get(path))["items"]
     return {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in items}
 
@@ -98,13 +97,13 @@ def _pods(namespace: str) -> str:
 async def test_restarted_watches_lose_and_repeat_nothing(
     control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_watch, "WATCH_S", 11)  # a watch is up to 10 s shorter
+    monkeypatch.setattr(list_watch, "WATCH_S", 11)  # the server shortens a watch by up to 10 s
     monkeypatch.setattr(random, "randrange", lambda most: most)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     written: set[tuple[str, str, str]] = set()
     async with control_plane.api() as server:
         watch = ListWatch(server, path)
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             await _until(lambda: watch.lists == 1)
             for number in range(60):  # for three seconds, in which watches of one second end
                 name = f"c{number}"
@@ -128,7 +127,7 @@ async def test_a_restart_of_the_server_loses_and_adds_nothing(
     path = _pods(namespace)
     async with control_plane.api() as server:
         watch = ListWatch(server, path, page_objects=7)
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             for number in range(3):
                 names = [f"p{number}-{index}" for index in range(10)]
                 await cluster.create_pods(server, namespace, [cluster.pod(n) for n in names])
@@ -156,7 +155,7 @@ async def test_a_version_that_is_too_old_is_followed_by_a_list(
         await asyncio.to_thread(control_plane.api_server.start)
         watch = ListWatch(server, path)
         watch._version = "1"
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             await _until(lambda: reader.present() == {"one"})
             assert [type(event) for event in reader.events] == [Begun, Listed, Ended]
             await cluster.create_pods(server, namespace, [cluster.pod("two")])
@@ -167,14 +166,14 @@ async def test_a_version_that_is_too_old_is_followed_by_a_list(
 async def test_a_version_that_the_server_has_not_reached_is_followed_by_a_list(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    """A store was put back: the server would accept a watch from there, and be silent."""
+    """After etcd was restored, the server would accept a watch from this version and send nothing."""
     path = _pods(namespace)
     async with control_plane.api() as server:
         await cluster.create_pods(server, namespace, [cluster.pod("one")])
         watch = ListWatch(server, path)
         version = (await server.get(path))["metadata"]["resourceVersion"]
         watch._version = str(int(version) + 100_000)
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             await _until(lambda: reader.present() == {"one"})
             await cluster.create_pods(server, namespace, [cluster.pod("two")])
             await _until(lambda: reader.present() == {"one", "two"})
@@ -191,13 +190,13 @@ async def test_retry_after_is_respected_up_to_a_limit(
     async with fake_server.serve() as server:
         watch = ListWatch(server, path)
         began_s = time.monotonic()
-        async with _following(watch):
+        async with _follow(watch):
             await _until(lambda: watch.lists == 1)
         assert time.monotonic() - began_s > 0.6, "both are longer than its own pauses at first"
 
 
 async def test_a_throttled_page_is_requested_again_without_earlier_pages() -> None:
-    """A server that is busy must not be asked for a whole cluster anew for one page of 300."""
+    """A busy server must not list a whole cluster again for one page of 300."""
     fake_server, path = FakeServer(), _pods("shop")
 
     def page(name: str, rest: str) -> Answer:
@@ -213,7 +212,7 @@ async def test_a_throttled_page_is_requested_again_without_earlier_pages() -> No
     )
     async with fake_server.serve() as server:
         watch = ListWatch(server, path)
-        async with _following(watch) as reader:
+        async with _follow(watch) as reader:
             await _until(lambda: watch.lists == 1)
             assert reader.present() == {"a", "b", "c"}
     tokens = [

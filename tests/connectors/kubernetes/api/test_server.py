@@ -9,7 +9,7 @@ from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
 
 
-async def test_an_object_that_is_not_there_is_an_error_in_the_servers_words(
+async def test_a_missing_object_is_an_error_with_the_message_of_the_server(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     async with control_plane.api() as server:
@@ -59,7 +59,7 @@ async def test_an_unavailable_server_is_unreachable_until_it_returns(
         assert (await server.get("/version"))["gitVersion"] == "v1.36.3"
 
 
-async def test_a_watch_of_a_server_that_is_killed_breaks_off(
+async def test_a_watch_ends_when_the_server_is_killed(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     async with control_plane.api() as server:

@@ -1,4 +1,4 @@
-"""What requests take from the environment and from files: proxies, tokens, certificates."""
+"""Requests use proxies, tokens and certificates from the environment and from files."""
 
 import base64
 import shutil
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("environment")
 
 
 class Played:
-    """A server that keeps what it was asked: path as it was written, credentials."""
+    """A server that records paths and credentials of its requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str | None]] = []
@@ -44,7 +44,7 @@ class Played:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No proxy, and a password for everything on this machine."""
+    """No proxy, and a password for every host in netrc."""
     for name in ("http_proxy", "https_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -77,7 +77,7 @@ async def test_passwords_of_netrc_are_not_sent(played: Played) -> None:
     assert played.asked == [("/a", None)]
 
 
-async def test_the_environments_proxy_is_used(
+async def test_the_proxy_of_the_environment_is_used(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", played.url)
@@ -108,7 +108,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def kubeconfig(path: Path, server: str, user: Mapping[str, object], **cluster: object) -> Path:
-    """A kubeconfig of one cluster and one user."""
+    """Write a kubeconfig with one cluster and one user."""
     kubeconfig = {
         "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
@@ -125,7 +125,7 @@ async def test_a_temporarily_missing_certificate_fails_the_request_only(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As while certificates are rotated: watches, binders and evictors try again."""
+    """For example during a rotation: watches, binders and evictors retry."""
     monkeypatch.setattr(session_module, "CHECK_S", 0.0)
     cert = tmp_path / "ca.crt"
     shutil.copy(certificate[0], cert)
@@ -153,7 +153,7 @@ async def test_certificates_of_a_kubeconfig_are_restored_after_the_temporary_fol
         written.unlink()
         with pytest.raises(ApiUnreachable, match="No such file"):
             await api.send("GET", "/a")
-        with pytest.raises(ApiUnreachable, match="Cannot connect"):  # nobody listens there
+        with pytest.raises(ApiUnreachable, match="Cannot connect"):  # no server listens there
             await api.send("GET", "/a")
         again = Path(str((await api.access.configuration()).ssl_ca_cert))
         assert again.read_bytes() == certificate[0].read_bytes()
@@ -162,7 +162,7 @@ async def test_certificates_of_a_kubeconfig_are_restored_after_the_temporary_fol
 async def test_certificates_that_a_plugin_has_replaced_are_removed(
     certificate: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Plugins may give another one each time, which is every minute."""
+    """A plugin may return another certificate each time, for example every minute."""
     plugin = (
         "import datetime,json,pathlib;"
         "c,k=(pathlib.Path(p).read_text() for p in ({!r},{!r}));"
@@ -204,7 +204,7 @@ async def test_a_token_file_may_end_with_a_line_break(
 async def test_no_request_is_sent_while_the_token_file_is_empty(
     played: Played, tmp_path: Path, text: str
 ) -> None:
-    """As a user without a name a request would be refused for good, not for the moment."""
+    """An anonymous request would be refused permanently instead of temporarily."""
     file = tmp_path / "token"
     file.write_text(text)
     config = kubeconfig(tmp_path / "kubeconfig", played.url, {"tokenFile": str(file)})

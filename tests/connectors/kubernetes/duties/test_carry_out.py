@@ -1,4 +1,4 @@
-"""Commands are carried out once each, in a term, and reported before they count as done."""
+"""Commands are carried out once, during a term, and reported before their offset is committed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -34,7 +34,7 @@ _TOPIC = "placement-decisions"
 
 
 class _Cluster(Sink):
-    """Binds whatever it is asked to, while it is open."""
+    """A sink that binds pods while it is open."""
 
     name = "of the test"
 
@@ -55,8 +55,8 @@ class _Cluster(Sink):
         raise AssertionError("a binder evicts nothing")
 
 
-def placed(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecision:
-    """The decision of a pod of its own."""
+def placement(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecision:
+    """Return the decision of a separate pod."""
     pod = PodRef(namespace="shop", name=f"web-{number}", uid=f"uid-{number}")
     return decision(
         pod,
@@ -69,7 +69,7 @@ def placed(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecisi
 
 @asynccontextmanager
 async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Leadership]:
-    """A binder while it runs."""
+    """Run a binder."""
     async with Producer(broker.settings) as producer:
         work = CommandExecutor(broker.settings, CLUSTER, _TOPIC, cluster, producer)
         member = Leadership(
@@ -85,7 +85,7 @@ async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Lead
 
 
 async def outcomes(broker: RunningBroker) -> list[tuple[str, str]]:
-    """Id and result of all that was reported."""
+    """Return id and result of all outcomes."""
     partition = partition_for(CLUSTER.encode(), broker.settings.partitions)
     results: list[tuple[str, str]] = []
     async for record in read_since(broker.settings, OUTCOMES, partition, 0):
@@ -95,8 +95,8 @@ async def outcomes(broker: RunningBroker) -> list[tuple[str, str]]:
     return results
 
 
-async def reported(broker: RunningBroker, count: int) -> list[tuple[str, str]]:
-    """So many outcomes, once they are there."""
+async def wait_for_results(broker: RunningBroker, count: int) -> list[tuple[str, str]]:
+    """Wait for this number of outcomes and return them."""
     async with asyncio.timeout(120):
         while len(results := await outcomes(broker)) < count:
             await asyncio.sleep(0.2)
@@ -125,12 +125,12 @@ async def test_each_placement_is_bound_and_reported_once_over_restarts(
     """The log's clock stops while no worker runs, and each host has its own clock."""
     cluster, at_ms = _Cluster(), now_ms() - behind_ms
     await tick(broker, at_ms)
-    await send(broker, [placed(number, at_ms) for number in range(200)])
+    await send(broker, [placement(number, at_ms) for number in range(200)])
     async with binder(broker, cluster):
-        await reported(broker, 200)
-    await send(broker, [placed(number, at_ms) for number in range(150, 220)])
+        await wait_for_results(broker, 200)
+    await send(broker, [placement(number, at_ms) for number in range(150, 220)])
     async with binder(broker, cluster):
-        results = await reported(broker, 220)
+        results = await wait_for_results(broker, 220)
     assert sorted(cluster.bound) == ids(0, 220)
     assert sorted(results) == [(command_id, "done") for command_id in ids(0, 220)]
 
@@ -138,7 +138,7 @@ async def test_each_placement_is_bound_and_reported_once_over_restarts(
 async def test_commands_that_expire_while_the_cluster_is_silent_are_not_executed(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time goes on for those that wait, also where more wait than may be under way."""
+    """Time advances for waiting commands, even if more wait than may run at once."""
     times: list[int] = []
 
     class Rules(CommandRules):
@@ -152,7 +152,7 @@ async def test_commands_that_expire_while_the_cluster_is_silent_are_not_executed
     cluster.open.clear()
     count = 1_200
     await tick(broker, at_ms)
-    await send(broker, [placed(number, at_ms) for number in range(count)])
+    await send(broker, [placement(number, at_ms) for number in range(count)])
     async with binder(broker, cluster):
         async with asyncio.timeout(60):
             while cluster.under_way < 64:
@@ -162,7 +162,7 @@ async def test_commands_that_expire_while_the_cluster_is_silent_are_not_executed
             while late_ms not in times:
                 await asyncio.sleep(0.05)
         cluster.open.set()
-        results = await reported(broker, count)
+        results = await wait_for_results(broker, count)
     assert len(cluster.bound) == 64
     assert sum(result == "expired" for _, result in results) == count - 64
 
@@ -173,18 +173,18 @@ async def test_a_killed_binder_leaves_unfinished_commands_to_the_next(
     cluster, at_ms = _Cluster(), now_ms()
     cluster.open.clear()
     await tick(broker, at_ms)
-    await send(broker, [placed(number, at_ms) for number in range(3)])
+    await send(broker, [placement(number, at_ms) for number in range(3)])
     async with binder(broker, cluster) as member:
         async with asyncio.timeout(60):
             while cluster.under_way < 3:
                 await asyncio.sleep(0.05)
-        term, member.term = member.term, None  # nobody waits for it: as if the process were gone
+        term, member.term = member.term, None  # not awaited, as if the process were killed
         assert term is not None
         term.over.set()
     assert await outcomes(broker) == []
     later = _Cluster()
     async with binder(broker, later):
-        await reported(broker, 3)
+        await wait_for_results(broker, 3)
     assert sorted(later.bound) == ids(0, 3)
 
 
@@ -198,7 +198,7 @@ def test_progress_stops_before_an_unfinished_record() -> None:
 
 
 async def test_the_end_of_a_term_does_not_wait_for_another_attempt(broker: RunningBroker) -> None:
-    """More commands wait for another attempt than may be under way; the next active one has them."""
+    """More commands wait for a retry than may run at once; the next active member carries them out."""
 
     class Full(_Cluster):
         async def bind(self, decision: PlacementDecision) -> Attempt:
@@ -207,7 +207,7 @@ async def test_the_end_of_a_term_does_not_wait_for_another_attempt(broker: Runni
 
     cluster, at_ms = Full(), now_ms()
     await tick(broker, at_ms)
-    await send(broker, [placed(n, at_ms, 2 * 3_600_000) for n in range(UNDER_WAY_MAX + 10)])
+    await send(broker, [placement(n, at_ms, 2 * 3_600_000) for n in range(UNDER_WAY_MAX + 10)])
     async with binder(broker, cluster):
         async with asyncio.timeout(60):
             while cluster.under_way < UNDER_WAY_MAX:
@@ -217,5 +217,5 @@ async def test_the_end_of_a_term_does_not_wait_for_another_attempt(broker: Runni
     assert await outcomes(broker) == []
     later = _Cluster()
     async with binder(broker, later):
-        await reported(broker, UNDER_WAY_MAX + 10)
+        await wait_for_results(broker, UNDER_WAY_MAX + 10)
     assert sorted(later.bound) == ids(0, UNDER_WAY_MAX + 10)

@@ -1,4 +1,4 @@
-"""What came of a PodMigrationJob is written to it: refusals of its request, statuses of its migration."""
+"""The status of a PodMigrationJob has refusals of its request and the states of its migration."""
 
 import asyncio
 from contextlib import suppress
@@ -29,13 +29,15 @@ from tests.connectors.kubernetes.sinks.test_migration_job import job_object, sta
 from tests.connectors.kubernetes.sinks.test_migration_jobs import (
     JOB,
     JOB_STATUS,
+    edit,
     pod_ref,
-    with_,
 )
 from tests.connectors.ports.sink_contract import CLUSTER
 
 
-def refused(request: MigrationRequest, why: str, topic: str = "migration-requests") -> DeadLetter:
+def dead_letter(
+    request: MigrationRequest, why: str, topic: str = "migration-requests"
+) -> DeadLetter:
     return build_dead_letter(
         topic, 0, 0, None, request.cluster.encode(), encode(request), Refusal("limit", why)
     )
@@ -52,7 +54,7 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
         (request,) = await jobs._handle_event(Changed(job_object()))
         refusals = JobRefusals(broker.settings, CLUSTER, jobs)
         connection = connect(broker.settings)
-        before = refused(request, "of a term before")
+        before = dead_letter(request, "of a term before")
         assert not produce_messages(connection, "dead-letters", [before])[1]
         await refusals.begin()
 
@@ -61,11 +63,11 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
 
         running = asyncio.create_task(Leadership(broker.settings, CLUSTER, "evict").run(work))
         letters = [
-            refused(request, "of another topic", "scheduling-requests"),
-            refused(request.model_copy(update={"cluster": "another"}), "of another cluster"),
-            refused(request, "10 migrations are under way"),
+            dead_letter(request, "of another topic", "scheduling-requests"),
+            dead_letter(request.model_copy(update={"cluster": "another"}), "of another cluster"),
+            dead_letter(request, "10 migrations are under way"),
         ]
-        # All letters of one topic are in its partition, whatever the cluster's is.
+        # All dead letters of a topic are in one partition, which does not depend on the cluster.
         assert not produce_messages(connection, "dead-letters", letters)[1]
         await until(lambda: fake_server.list_requests("PATCH", JOB_STATUS))
         running.cancel()
@@ -79,11 +81,11 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
 async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_beginning(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last status of a migration would come too early otherwise, and its job run for ever."""
+    """Otherwise the last state of a migration would be lost, and its job would run forever."""
     monkeypatch.setattr(migration_jobs, "LIST_S", 0.1)
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
     fake_server = FakeServer()
-    job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
+    job = edit(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
     fake_server.set_answers("GET", COLLECTION, UNAVAILABLE)
     fake_server.set_answers("PATCH", JOB_STATUS, Answer())
     listed = {"metadata": {"resourceVersion": "1"}, "items": [job]}

@@ -1,4 +1,4 @@
-"""The watch lists its cluster again when the worker's state of it was lost."""
+"""The watch lists its cluster again when a worker has lost its state."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,8 +24,8 @@ _CLUSTER = "c1"
 
 
 @asynccontextmanager
-async def _served() -> AsyncIterator[Served]:
-    """A node, and a pod that waits."""
+async def _serve() -> AsyncIterator[Served]:
+    """Serve a node and a waiting pod."""
     api = FakeApi()
     for path, document in OTHERS.items():
         api.put(path, document)
@@ -40,7 +40,7 @@ async def _served() -> AsyncIterator[Served]:
 
 
 async def _count(broker: RunningBroker, topic: str, kind: type) -> int:
-    """How many messages of a kind there are."""
+    """Return the number of messages of a kind."""
     home = partition_for(_CLUSTER.encode(), broker.settings.partitions)
     records = read_since(broker.settings, topic, home, 0)
     return sum([isinstance(decode(topic, record.value), kind) async for record in records])
@@ -51,7 +51,7 @@ async def test_a_tick_after_lost_state_makes_the_watch_list_again(
 ) -> None:
     kafka, home = embedded.settings, partition_for(_CLUSTER.encode(), embedded.settings.partitions)
 
-    async def sent(times: int) -> None:
+    async def wait_for_lists(times: int) -> None:
         async with asyncio.timeout(60):
             while (
                 await _count(embedded, "pod-lifecycle", ListEnd) < times
@@ -59,7 +59,7 @@ async def test_a_tick_after_lost_state_makes_the_watch_list_again(
             ):
                 await asyncio.sleep(0.2)
 
-    async with _served() as served, AsyncExitStack() as stack:
+    async with _serve() as served, AsyncExitStack() as stack:
         producer = await stack.enter_async_context(Producer(kafka))
         around = DutyContext(
             kafka, _CLUSTER, served.access, producer, producer, DutyTelemetry(_CLUSTER), stack
@@ -69,10 +69,10 @@ async def test_a_tick_after_lost_state_makes_the_watch_list_again(
         running = asyncio.create_task(member.run(duty.work))
         tick = ClockTick(partition=home, now_ms=now_ms())
         try:
-            await sent(1)
+            await wait_for_lists(1)
             lost = tick.model_copy(update={"state_lost": True})
             await producer.deliver("clock", [tick, lost])
-            await sent(2)
+            await wait_for_lists(2)
             await producer.deliver("clock", [tick])
             await asyncio.sleep(1)
         finally:

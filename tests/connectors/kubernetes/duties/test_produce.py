@@ -16,7 +16,7 @@ _TOPIC = "command-outcomes"
 
 
 class _Source:
-    """Says some things, then nothing more; counts how often it was opened and closed."""
+    """Yields some messages and counts how often it was opened and closed."""
 
     def __init__(self, *, error: Exception | None = None) -> None:
         self.opened = self.closed = 0

@@ -26,7 +26,7 @@ def _source() -> SourceHealth:
 
 
 def _telemetry() -> DutyTelemetry:
-    """Of an active process of both duties that look at a cluster."""
+    """Return the telemetry of an active process of both duties that watch a cluster."""
     telemetry = DutyTelemetry("c")
     for duty in ("watch", "collect"):
         telemetry.add_duty(duty)
@@ -69,7 +69,7 @@ def test_the_leader_exports_its_collections_and_sources() -> None:
 def test_a_standby_exports_nothing_of_its_last_term(
     duty: str, series: tuple[str, dict[str, str]]
 ) -> None:
-    """It would fail for ever where it failed last, while the active one is well."""
+    """Otherwise it would report the failures of its last term forever."""
     telemetry = _telemetry()
     telemetry.set_active(duty, active=False)
     telemetry.take_snapshot(3)

@@ -1,4 +1,4 @@
-"""Commands and objects as Kubernetes writes them, for tests of sinks."""
+"""Commands and objects as Kubernetes writes them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What tests of sinks share."""
+"""Fixtures for tests of sinks."""
 
 from collections.abc import AsyncIterator
 

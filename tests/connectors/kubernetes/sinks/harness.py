@@ -1,4 +1,4 @@
-"""How writes in the background are waited for."""
+"""Waits for background writes."""
 
 import asyncio
 
@@ -6,6 +6,6 @@ from connectors.kubernetes.sinks.background import Background
 
 
 async def written(*backgrounds: Background) -> None:
-    """Nothing waits to be written any more, and nothing is under way."""
+    """Wait until no write waits or runs."""
     while any(background._waiting or background._workers for background in backgrounds):
         await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""A namespace of a real cluster, as tests of sinks need it."""
+"""A namespace of a real cluster for tests of sinks."""
 
 import asyncio
 import itertools
@@ -15,7 +15,7 @@ _numbers = itertools.count(1)
 
 
 class Environment:
-    """A namespace with a node that kwok plays."""
+    """A namespace with a node of kwok."""
 
     def __init__(self, server: ApiServer, namespace: str) -> None:
         self.server = server
@@ -23,17 +23,17 @@ class Environment:
         self.node = f"node-of-{namespace}"
 
     async def prepared(self) -> "Environment":
-        """With its node."""
+        """Create the node."""
         allocatable = {"cpu": "1000", "memory": "4000Gi", "pods": "1000"}
         await cluster.create_nodes(self.server, [cluster.node(self.node, allocatable=allocatable)])
         return self
 
     async def waiting_pod(self, **more: Any) -> PodRef:
-        """A new pod that wants a node."""
+        """Create a pod without a node."""
         return await self._created(cluster.pod(f"pod-{next(_numbers)}", **more))
 
     async def running_pod(self, *, labels: dict[str, str] | None = None) -> PodRef:
-        """A pod that runs on the node."""
+        """Create a pod that runs on the node."""
         body = cluster.pod(f"pod-{next(_numbers)}", node_name=self.node, labels=labels)
         pod = await self._created(body)
 
@@ -44,7 +44,7 @@ class Environment:
         return pod
 
     async def budget(self, name: str, app: str, *, at_least: int = 1) -> None:
-        """A disruption budget of the pods with this label, and its status."""
+        """Create a disruption budget of the pods with this label, and wait for its status."""
         path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets"
         spec = {"minAvailable": at_least, "selector": {"matchLabels": {"app": app}}}
         body = {"metadata": {"name": name}, "spec": spec}
@@ -54,18 +54,18 @@ class Environment:
             status = (await self.server.get(f"{path}/{name}")).get("status") or {}
             if status.get("observedGeneration") != 1:
                 return False
-            # Its controller may hear of a pod before it hears that the pod is ready.
+            # The controller may see a pod before the pod is ready.
             return bool(0 < status.get("expectedPods", 0) == status.get("currentHealthy"))
 
         await until(counted)
 
     async def allowed(self, name: str) -> int:
-        """Disruptions that a budget allows now."""
+        """Return the disruptions that a budget allows now."""
         path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets/{name}"
         return int((await self.server.get(path))["status"]["disruptionsAllowed"])
 
     async def get(self, pod: PodRef) -> Any:
-        """The pod; none: it is gone."""
+        """Return the pod, or None if it was deleted."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         response = await self.server.send("GET", path)
         if response.status == 404:
@@ -74,7 +74,7 @@ class Environment:
         return response.json()
 
     async def events(self, uid: str) -> list[tuple[str, str]]:
-        """Reason and message of the events about an object."""
+        """Return reason and message of the events about an object."""
         path = f"/api/v1/namespaces/{self.namespace}/events"
         items = (await self.server.get(path))["items"]
         return sorted(
@@ -91,7 +91,7 @@ class Environment:
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something holds; fails after `WAIT_S`."""
+    """Wait until the condition is true; fails after `WAIT_S`."""
     async with asyncio.timeout(WAIT_S):
         while not await holds():
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Writes that may wait."""
+"""Background writes."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from connectors.kubernetes.sinks.background import AT_ONCE, BURST, Background
 
 
 class _Writer:
-    """Keeps what is written; `open` lets it be written."""
+    """Records writes; writes wait until `open` is set."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -30,7 +30,7 @@ class _Writer:
         return background.put(key, write)
 
 
-async def _written(background: Background, writer: _Writer) -> list[str]:
+async def _wait_for_writes(background: Background, writer: _Writer) -> list[str]:
     writer.open.set()
     while len(background) or writer.under_way:
         await asyncio.sleep(0)
@@ -41,7 +41,7 @@ async def test_a_newer_write_replaces_a_waiting_one() -> None:
     background, writer = Background(1000, 10), _Writer()
     for text in ("old", "newer", "newest"):
         writer.put(background, "key", text)
-    assert await _written(background, writer) == ["newest"]
+    assert await _wait_for_writes(background, writer) == ["newest"]
 
 
 async def test_the_newest_write_of_a_key_follows_the_running_one() -> None:
@@ -54,14 +54,14 @@ async def test_the_newest_write_of_a_key_follows_the_running_one() -> None:
         writer.put(background, "key", text)
     writer.put(background, "other")
     await asyncio.sleep(0)
-    assert sorted(await _written(background, writer)) == ["first", "newest", "other"]
+    assert sorted(await _wait_for_writes(background, writer)) == ["first", "newest", "other"]
 
 
 async def test_beyond_the_limit_writes_are_dropped_and_counted() -> None:
     background, writer = Background(1000, 3), _Writer()
     assert [writer.put(background, str(n)) for n in range(5)] == [True, True, True, False, False]
     assert background.dropped == 2
-    assert await _written(background, writer) == ["0", "1", "2"]
+    assert await _wait_for_writes(background, writer) == ["0", "1", "2"]
     assert background.written == 3
 
 
@@ -84,7 +84,7 @@ async def test_a_failure_is_counted_and_the_next_one_is_written() -> None:
 
     background.put("a", fails)
     writer.put(background, "b")
-    assert await _written(background, writer) == ["b"]
+    assert await _wait_for_writes(background, writer) == ["b"]
     assert (background.failed, background.written) == (1, 1)
 
 

@@ -172,7 +172,7 @@ async def test_a_missing_node_is_checked_again(fake_server: FakeServer, client: 
         OVERLOADED_FOR_NO_TIME,
         UNAVAILABLE,
         failure(500, "InternalError", "etcd"),
-        Answer(404, "no backend"),  # of a proxy
+        Answer(404, "no backend"),  # from a proxy
     ],
 )
 async def test_a_node_is_checked_again_after_an_error(

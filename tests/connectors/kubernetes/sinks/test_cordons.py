@@ -1,4 +1,4 @@
-"""Cordons of a real API server's nodes, by the rights of the evictor."""
+"""Cordons on a real API server with the rights of the evictor."""
 
 from typing import Any
 

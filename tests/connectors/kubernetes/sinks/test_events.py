@@ -22,7 +22,9 @@ def events(client: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Events:
     return Events(client)
 
 
-async def test_the_first_time_an_event_is_created(fake_server: FakeServer, events: Events) -> None:
+async def test_an_event_is_created_at_its_first_occurrence(
+    fake_server: FakeServer, events: Events
+) -> None:
     fake_server.set_answers("POST", EVENTS, CREATED)
     events.record(ABOUT, "Evicted", "it was hot", type="Warning")
     await written(events.background)
@@ -51,7 +53,7 @@ async def test_the_first_time_an_event_is_created(fake_server: FakeServer, event
     }
 
 
-async def test_the_same_reason_on_the_same_object_counts_up(
+async def test_a_repeated_reason_increments_the_count(
     fake_server: FakeServer, events: Events
 ) -> None:
     fake_server.set_answers("POST", EVENTS, CREATED)
@@ -81,7 +83,7 @@ async def test_counts_of_events_continue_after_a_restart(
     assert len(fake_server.list_requests("GET")) == 1
 
 
-async def test_an_event_that_kubernetes_has_forgotten_is_created_anew(
+async def test_an_event_that_has_expired_is_created_again(
     fake_server: FakeServer, events: Events
 ) -> None:
     fake_server.set_answers("POST", EVENTS, CREATED)
@@ -91,7 +93,7 @@ async def test_an_event_that_kubernetes_has_forgotten_is_created_anew(
     assert [request.body["count"] for request in fake_server.list_requests("POST")] == [1, 1]
 
 
-async def test_beyond_the_limit_events_are_dropped_and_minor_ones_earlier(
+async def test_events_beyond_the_limit_are_dropped_and_minor_ones_earlier(
     fake_server: FakeServer, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MINOR_MAX", 2)
@@ -107,9 +109,7 @@ async def test_beyond_the_limit_events_are_dropped_and_minor_ones_earlier(
     assert events.background.dropped == 5
 
 
-async def test_an_event_that_is_refused_is_counted_and_nothing_else(
-    fake_server: FakeServer, events: Events
-) -> None:
+async def test_a_refused_event_is_only_counted(fake_server: FakeServer, events: Events) -> None:
     fake_server.set_answers(
         "POST", EVENTS, failure(403, "Forbidden", "the namespace terminates"), CREATED
     )

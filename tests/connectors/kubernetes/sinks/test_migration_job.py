@@ -1,4 +1,4 @@
-"""A PodMigrationJob, read and worded."""
+"""Reading a PodMigrationJob and writing its status."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ POD = PodRef(namespace="shop", name="web-1", uid="uid-1")
 
 
 def job_object(name: str = "move-web", **spec: Any) -> dict[str, Any]:
-    """As Kubernetes gives it."""
+    """Return a job as Kubernetes returns it."""
     return {
         "apiVersion": "scheduling.koordinator.sh/v1alpha1",
         "kind": "PodMigrationJob",
@@ -29,7 +29,7 @@ def job_object(name: str = "move-web", **spec: Any) -> dict[str, Any]:
 
 
 def status(**more: Any) -> MigrationStatus:
-    """A migration of the pod."""
+    """Return a state of the migration of the pod."""
     values: dict[str, Any] = {
         "cluster": CLUSTER, "migration_id": "migration-1", "pod": POD, "source_node": "node-1",
         "mode": "ReservationFirst", "phase": "Running", "reason": "Evicting",

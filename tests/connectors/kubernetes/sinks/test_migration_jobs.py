@@ -45,21 +45,21 @@ def jobs(fake_server: FakeServer, client: ApiServer) -> MigrationJobs:
 
 
 async def handle(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
-    """Actions and ids of the requests that events cause."""
+    """Return actions and ids of the requests for these events."""
     requests = [request for event in events for request in await jobs._handle_event(event)]
     return [(request.action, request.request_id) for request in requests]
 
 
-def with_(job: dict[str, Any], phase: str = "", generation: int = 1, **spec: Any) -> Any:
+def edit(job: dict[str, Any], phase: str = "", generation: int = 1, **spec: Any) -> Any:
     more = {**job, "metadata": {**job["metadata"], "generation": generation}}
     return {**more, "spec": {**job["spec"], **spec}, "status": {"phase": phase}}
 
 
 @asynccontextmanager
-async def _followed(
+async def _follow(
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
 ) -> AsyncIterator[tuple[MigrationJobs, AsyncGenerator[MigrationRequest, None]]]:
-    """Jobs of a server that answers so, and the requests that they cause."""
+    """Follow the jobs of a server with these answers."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(app) as server, FakeServer().serve() as client:
@@ -91,10 +91,10 @@ async def test_a_job_is_paused_resumed_and_aborted(jobs: MigrationJobs) -> None:
     job = job_object()
     events = (
         Changed(job),
-        Changed(with_(job, "Running", 2, paused=True)),
-        Changed(with_(job, "Running", 2, paused=True)),
-        Changed(with_(job, "Running", 3, paused=False)),
-        Deleted(with_(job, "Running", 3)),
+        Changed(edit(job, "Running", 2, paused=True)),
+        Changed(edit(job, "Running", 2, paused=True)),
+        Changed(edit(job, "Running", 3, paused=False)),
+        Deleted(edit(job, "Running", 3)),
     )
     assert await handle(jobs, *events) == [
         MIGRATE,
@@ -109,7 +109,7 @@ async def test_a_job_created_paused_starts_when_resumed(
 ) -> None:
     job = job_object(paused=True)
     assert await handle(jobs, Present(job)) == []
-    assert await handle(jobs, Changed(with_(job, "", 2, paused=False))) == [MIGRATE]
+    assert await handle(jobs, Changed(edit(job, "", 2, paused=False))) == [MIGRATE]
 
 
 async def test_a_job_missing_from_a_later_list_is_aborted(jobs: MigrationJobs) -> None:
@@ -121,7 +121,7 @@ async def test_a_requested_job_is_only_followed_after_a_restart(
     fake_server: FakeServer, jobs: MigrationJobs
 ) -> None:
     fake_server.set_answers("GET", POD_PATH, GONE)
-    job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
+    job = edit(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
     assert await handle(jobs, Begun(), Present(job), Ended()) == []
     assert await jobs.report(status(phase="Succeeded"))
     assert fake_server.list_requests("PATCH", JOB_STATUS)[0].body["status"]["phase"] == "Succeeded"
@@ -186,7 +186,7 @@ async def test_a_report_waits_for_the_first_list_of_jobs(
     jobs._list_done.clear()
     report = asyncio.create_task(jobs.report(status()))
     await asyncio.sleep(0)
-    pending = with_(job_object(), "Pending", podRef={**pod_ref(), "uid": "uid-1"})
+    pending = edit(job_object(), "Pending", podRef={**pod_ref(), "uid": "uid-1"})
     await handle(jobs, Begun(), Present(pending))
     assert not report.done()
     await handle(jobs, Ended())
@@ -208,7 +208,7 @@ async def test_a_refused_request_fails_its_job_unless_it_is_running(
     assert (failed["phase"], failed["message"]) == ("Failed", "the pod is protected")
 
 
-async def test_a_status_is_written_again_after_a_failure_and_not_where_the_job_is_gone(
+async def test_a_status_is_retried_after_a_failure_unless_the_job_is_deleted(
     fake_server: FakeServer, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_S", 0.0)
@@ -244,7 +244,7 @@ async def test_a_missing_crd_is_no_error_and_is_checked_again(
             return web.Response(body=orjson.dumps(items))
         return web.Response(body=orjson.dumps(pod(NODE).body))
 
-    async with _followed(answer) as (_, requests):
+    async with _follow(answer) as (_, requests):
         request = await asyncio.wait_for(anext(requests), 60)
     assert (request.action, looks) == ("migrate", 3)
     assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
@@ -266,7 +266,7 @@ async def test_jobs_are_found_once_readable_and_do_not_block_reports(
         status_code = 500 if request.path == COLLECTION else 200
         return web.Response(status=status_code, body=orjson.dumps(pod(NODE).body))
 
-    async with _followed(answer) as (jobs, requests):
+    async with _follow(answer) as (jobs, requests):
         first = asyncio.create_task(anext(requests))
         async with asyncio.timeout(60):
             assert not await jobs.report(status())

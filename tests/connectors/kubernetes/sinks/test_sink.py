@@ -1,6 +1,6 @@
-"""The sink on a real API server: the contract of all sinks, and the server's own answers.
+"""The sink on a real API server: the contract of all sinks, and real answers.
 
-Tests of the single modules have answers that a real server does not give on demand.
+Tests of single modules cover answers that a real server does not give on demand.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ async def sink(env: Environment) -> AsyncIterator[KubernetesSink]:
     await sink.close()
 
 
-async def carried_out(sink: KubernetesSink, command: Command) -> CommandOutcome:
+async def carry_out(sink: KubernetesSink, command: Command) -> CommandOutcome:
     outcome = await CommandRules(CLUSTER, sink, NOW_MS).carry_out(command)
     assert outcome is not None
     return outcome
@@ -105,7 +105,7 @@ async def test_a_bound_pod_carries_the_id_of_its_decision_and_an_event(
     env: Environment, sink: KubernetesSink
 ) -> None:
     pod = await env.waiting_pod()
-    assert (await carried_out(sink, decision(pod, env.node))).result == "done"
+    assert (await carry_out(sink, decision(pod, env.node))).result == "done"
     document = await env.get(pod)
     assert document["metadata"]["annotations"][DECISION_ANNOTATION] == f"bind-{pod.uid}"
     text = f"Successfully assigned {env.namespace}/{pod.name} to {env.node}"
@@ -116,14 +116,14 @@ async def test_a_bound_pod_carries_the_id_of_its_decision_and_an_event(
     await until(has_event)
 
 
-async def test_copies_of_one_decision_bind_once_and_each_says_done(
+async def test_copies_of_one_decision_bind_once_and_all_are_reported_as_done(
     env: Environment, control_plane: ControlPlane
 ) -> None:
-    """Two processes that both believe to be the active one, and one that starts again."""
+    """Like two processes that both believe to be active, or a process that restarts."""
     pod = await env.waiting_pod()
     sinks = [KubernetesSink(env.server) for _ in range(8)]
     command = decision(pod, env.node)
-    outcomes = await asyncio.gather(*(carried_out(sink, command) for sink in sinks))
+    outcomes = await asyncio.gather(*(carry_out(sink, command) for sink in sinks))
     assert {(outcome.result, outcome.reason) for outcome in outcomes} == {("done", "")}
     log = read(control_plane.audit_log)
     (record,) = [entry for entry in log.pods if entry.uid == pod.uid]
@@ -133,13 +133,13 @@ async def test_copies_of_one_decision_bind_once_and_each_says_done(
         await sink.close()
 
 
-async def test_of_two_competing_decisions_one_binds_and_the_other_names_it(
+async def test_one_of_two_competing_decisions_binds_and_the_other_names_its_node(
     env: Environment,
 ) -> None:
     pod = await env.waiting_pod()
     sinks = [KubernetesSink(env.server) for _ in range(2)]
     commands = [decision(pod, env.node, decision_id=f"decision-{n}") for n in range(2)]
-    outcomes = await asyncio.gather(*map(carried_out, sinks, commands))
+    outcomes = await asyncio.gather(*map(carry_out, sinks, commands))
     done, failed = sorted(outcomes, key=lambda outcome: outcome.result)
     assert (done.result, failed.result) == ("done", "failed")
     assert failed.reason.endswith(f", bound by decision {done.command_id}")
@@ -150,11 +150,11 @@ async def test_of_two_competing_decisions_one_binds_and_the_other_names_it(
 async def test_a_throttled_binder_binds_each_pod_once(
     env: Environment, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has few seats for the binder, and refuses what it has no seat for."""
+    """The server has few seats for the binder and refuses requests without a seat."""
     pods = [await env.waiting_pod() for _ in range(20)]
     async with control_plane.api("loadstream-bind") as server:
 
-        async def served() -> bool:
+        async def is_served() -> bool:
             answers = (server.send("GET", f"{_API_GROUPS}/v1") for _ in range(32))
             return 429 not in {answer.status for answer in await asyncio.gather(*answers)}
 
@@ -172,14 +172,14 @@ async def test_a_throttled_binder_binds_each_pod_once(
             return refused > 0
 
         monkeypatch.setattr(server, "send", count_refusals)
-        async with few_seats(env.server, "loadstream-bind"):
+        async with limit_seats(env.server, "loadstream-bind"):
             commands = [decision(pod, env.node) for pod in pods]
-            async with no_seat_left(server, f"/api/v1/namespaces/{env.namespace}/events"):
-                binding = asyncio.gather(*(carried_out(sink, command) for command in commands))
+            async with occupy_seats(server, f"/api/v1/namespaces/{env.namespace}/events"):
+                binding = asyncio.gather(*(carry_out(sink, command) for command in commands))
                 await until(throttled)
             outcomes = await binding
             await sink.close()
-        await until(served)  # as other tests expect
+        await until(is_served)  # restores the limits for other tests
     assert {(outcome.result, outcome.reason) for outcome in outcomes} == {("done", "")}
     bound = {pod.uid for pod in pods}
     records = [record for record in read(control_plane.audit_log).pods if record.uid in bound]
@@ -188,8 +188,8 @@ async def test_a_throttled_binder_binds_each_pod_once(
 
 
 @asynccontextmanager
-async def few_seats(server: ApiServer, user: str) -> AsyncIterator[None]:
-    """As few of a user's requests as can be are served at once, and no other waits for its turn."""
+async def limit_seats(server: ApiServer, user: str) -> AsyncIterator[None]:
+    """Limit the concurrent requests of a user to the minimum, without a queue."""
     level = {"nominalConcurrencyShares": 1, "lendablePercent": 0, "borrowingLimitPercent": 0}
     everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
     objects = {
@@ -219,10 +219,10 @@ async def few_seats(server: ApiServer, user: str) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def no_seat_left(server: ApiServer, path: str) -> AsyncIterator[None]:
-    """All seats of the user are taken by requests to create something, whose bodies do not end.
+async def occupy_seats(server: ApiServer, path: str) -> AsyncIterator[None]:
+    """Occupy all seats of the user with requests whose bodies do not end.
 
-    Requests that are answered at once might never meet, where this process is slow.
+    Concurrent short requests might not overlap if this process is slow.
     """
     configuration = await server.access.configuration()
     url = urlsplit(str(configuration.host))
@@ -234,7 +234,7 @@ async def no_seat_left(server: ApiServer, path: str) -> AsyncIterator[None]:
     )  # fmt: skip
     async with AsyncExitStack() as stack:
 
-        async def refused() -> bool:
+        async def is_refused() -> bool:
             if (await server.send("GET", f"{_API_GROUPS}/v1")).status == 429:
                 return True
             _, writer = await asyncio.open_connection(url.hostname, url.port, ssl=trusted)
@@ -243,7 +243,7 @@ async def no_seat_left(server: ApiServer, path: str) -> AsyncIterator[None]:
             await writer.drain()
             return False
 
-        await until(refused)
+        await until(is_refused)
         yield
 
 
@@ -320,7 +320,7 @@ async def test_an_eviction_creates_events_on_the_pod_and_its_controller(
 
     await until(runs)
     (pod,) = await pods()
-    assert (await carried_out(sink, eviction(pod, env.node))).result == "done"
+    assert (await carry_out(sink, eviction(pod, env.node))).result == "done"
     text = f"Evicted by loadstream from node {env.node}: hot"
 
     async def has_events() -> bool:
@@ -338,7 +338,7 @@ async def test_a_refusal_by_a_budget_creates_an_event_with_its_reason(
     pod = await env.running_pod(labels={"app": "budgeted"})
     await env.budget(BUDGET_NAME, "budgeted")
     command = eviction(pod, env.node, retry_until_ms=NOW_MS + MINUTE_MS)
-    outcome = await carried_out(sink, command)
+    outcome = await carry_out(sink, command)
     assert outcome.result == "refused"
     assert outcome.reason == (
         "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget "
@@ -359,7 +359,7 @@ async def test_a_restarted_process_does_not_repeat_evictions(
     outcomes = []
     for _ in range(3):
         sink = KubernetesSink(env.server)
-        outcomes.append(await carried_out(sink, eviction(pod, env.node)))
+        outcomes.append(await carry_out(sink, eviction(pod, env.node)))
         await sink.close()
     assert [outcome.result for outcome in outcomes] == ["done", "refused", "refused"]
     (record,) = [entry for entry in read(control_plane.audit_log).pods if entry.uid == pod.uid]
@@ -375,10 +375,10 @@ async def test_the_rights_of_each_duty_suffice_for_its_sink(
     waiting, unplaced = [await env.waiting_pod() for _ in range(2)]
     running = [await env.running_pod() for _ in range(3)]
     reasons = (ReasonCount(reason="Insufficient cpu", nodes=1),)
-    for attempt in range(2):  # the second one counts up the Events of the first
+    for attempt in range(2):  # the second one increments the count of the event
         async with control_plane.api("loadstream-bind") as server:
             sink = KubernetesSink(server)
-            assert (await carried_out(sink, decision(waiting, env.node))).result == "done"
+            assert (await carry_out(sink, decision(waiting, env.node))).result == "done"
             more = {"outcome": "waiting", "nodes": attempt + 1, "reasons": reasons}
             await sink.explain(decision(unplaced, env.node, **more))
             await until(lambda sink=sink: _idle(sink))  # type: ignore[misc]
@@ -388,7 +388,7 @@ async def test_the_rights_of_each_duty_suffice_for_its_sink(
         sink = KubernetesSink(server)
         for pod, policy in zip(running, ("SoftEviction", "Eviction", "Delete"), strict=True):
             command = eviction(pod, env.node, policy=policy, annotations={"a/b": "c"})
-            assert (await carried_out(sink, command)).result == "done"
+            assert (await carry_out(sink, command)).result == "done"
         await until(lambda: _idle(sink))
         assert (sink.events.background.failed, sink.events.background.written) == (0, 3)
 
@@ -403,7 +403,7 @@ async def test_a_throttled_binding_is_retried_until_it_succeeds(
     fake_server.set_answers("GET", POD_PATH, pod())
     fake_server.set_answers("POST", f"{POD_PATH}/binding", OVERLOADED, OVERLOADED, CREATED)
     sink = KubernetesSink(client)
-    assert (await carried_out(sink, decision(POD, NODE))).result == "done"
+    assert (await carry_out(sink, decision(POD, NODE))).result == "done"
     assert len(fake_server.list_requests("POST", f"{POD_PATH}/binding")) == 3
     await sink.close()
 
@@ -418,12 +418,12 @@ async def test_a_job_created_with_kubectl_is_requested_and_gets_a_status(env: En
     await cluster.create(env.server, definitions, [crd])
     jobs = MigrationJobs(env.server, CLUSTER)
 
-    async def served() -> bool:
-        """The collection, and soon after it the list of all that its group has."""
+    async def is_served() -> bool:
+        """Whether the collection and its group are served."""
         group = await env.server.send("GET", GROUP)
         return b"podmigrationjobs" in group.body and (await env.server.send("GET", COLLECTION)).ok
 
-    await until(served)
+    await until(is_served)
     body = {
         "apiVersion": "scheduling.koordinator.sh/v1alpha1",
         "kind": "PodMigrationJob",

@@ -26,17 +26,17 @@ _HELP = {
     "resource_scrape_error": ("gauge", "[STABLE] 1 if there was an error while getting container metrics, 0 otherwise"),
 }  # fmt: skip
 
-#: Name, labels, number, time in ms.
+#: Name, labels, value, time in ms.
 Line = tuple[str, Mapping[str, str], float, int | None]
 
 
 def document(name: str) -> Any:
-    """What upstream's types marshal."""
+    """Return a document marshalled by upstream's types."""
     return orjson.loads((DOCUMENTS / f"{name}.json").read_bytes())
 
 
 def exposition(lines: Iterable[Line]) -> bytes:
-    """The text of an answer."""
+    """Return the text of an answer."""
     families: dict[str, list[str]] = {}
     for name, labels, value, at_ms in lines:
         pairs = ",".join(f'{name}="{labels[name]}"' for name in sorted(labels))
@@ -51,14 +51,14 @@ def exposition(lines: Iterable[Line]) -> bytes:
 
 
 def _number(value: float) -> str:
-    """As Go writes it: shortest, with an exponent from a million on."""
+    """Format as Go does: shortest, with an exponent from a million on."""
     if value and not 1e-4 <= abs(value) < 1e6:
         return np.format_float_scientific(float(value), trim="-", exp_digits=2)
     return np.format_float_positional(float(value), trim="-")
 
 
 def node_lines(cpu_s: float, memory: int, at_ms: int | None) -> list[Line]:
-    """The node's own lines."""
+    """Return the lines of the node."""
     return [
         ("node_cpu_usage_seconds_total", {}, cpu_s, at_ms),
         ("node_memory_working_set_bytes", {}, memory, at_ms),
@@ -69,7 +69,7 @@ def node_lines(cpu_s: float, memory: int, at_ms: int | None) -> list[Line]:
 def pod_lines(
     name: str, cpu_s: float, memory: int, at_ms: int | None, namespace: str = "shop"
 ) -> list[Line]:
-    """A pod's own lines."""
+    """Return the lines of a pod."""
     labels = {"namespace": namespace, "pod": name}
     return [
         ("pod_cpu_usage_seconds_total", labels, cpu_s, at_ms),
@@ -80,7 +80,7 @@ def pod_lines(
 def container_lines(
     pod: str, container: str, cpu_s: float, memory: int, at_ms: int | None
 ) -> list[Line]:
-    """A container's lines."""
+    """Return the lines of a container."""
     labels = {"namespace": "shop", "pod": pod, "container": container}
     return [
         ("container_cpu_usage_seconds_total", labels, cpu_s, at_ms),
@@ -90,7 +90,7 @@ def container_lines(
 
 
 def busy_node(pods: int, containers: int, cpu_s: float, at_ms: int) -> bytes:
-    """A node of many pods, all lines of a kubelet."""
+    """Return all lines of a kubelet with many pods."""
     lines = node_lines(cpu_s, 2**34, at_ms)
     for number in range(pods):
         pod = f"shop-frontend-7d9c6b5f4-{number:05d}"

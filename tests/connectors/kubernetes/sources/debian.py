@@ -1,4 +1,4 @@
-"""Debian's package of Prometheus, unpacked into the cache: nothing is installed, no service started."""
+"""Debian's package of Prometheus, unpacked into the cache without installing it."""
 
 import os
 import shutil
@@ -15,20 +15,20 @@ _FETCH_S = 300
 
 
 class Unavailable(RuntimeError):
-    """The package cannot be had on this machine; the message says why."""
+    """The package is not available on this machine; the message has the reason."""
 
 
 def prometheus() -> Path:
-    """The server's binary; the test is skipped without it, unless everything is required."""
+    """Return the path of the server; the test is skipped without it, unless everything is required."""
     try:
-        return _unpacked("prometheus", "usr/bin/prometheus")
+        return _unpack("prometheus", "usr/bin/prometheus")
     except Unavailable as error:
         if os.environ.get("LOADSTREAM_REQUIRE_ALL") == "1":
             raise
         pytest.skip(f"no real Prometheus: {error}")
 
 
-def _unpacked(package: str, binary: str) -> Path:
+def _unpack(package: str, binary: str) -> Path:
     def unpack(directory: Path) -> None:
         with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
             _fetch(package, Path(scratch))
@@ -44,7 +44,7 @@ def _fetch(package: str, scratch: Path) -> None:
     try:
         _run(["apt-get", "download", package], scratch)
     except Unavailable:
-        _run(["apt-get", "update"], scratch)  # a new machine knows no packages yet
+        _run(["apt-get", "update"], scratch)  # a new machine has no package lists yet
         _run(["apt-get", "download", package], scratch)
     (archive,) = scratch.glob("*.deb")
     _run(["dpkg", "-x", str(archive), "root"], scratch)

@@ -1,5 +1,4 @@
-"""The other sides of usage sources, played by a server of the test: kubelets, API servers,
-Prometheus."""
+"""Fake servers for usage sources: kubelets, API servers and Prometheus."""
 
 import asyncio
 import ssl
@@ -24,7 +23,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def playing(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server whose every path is answered by `handler`; its URL."""
+    """Run a server that passes every path to `handler`; returns its URL."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return await handler(request)
@@ -43,7 +42,7 @@ async def playing(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
 
 
 def api_server(url: str, *, loads: list[str] | None = None) -> ApiServer:
-    """An API server at a URL; `loads` takes note of each time that credentials were read."""
+    """Return an API server at a URL; `loads` records each time credentials are read."""
 
     async def load(configuration: Configuration) -> None:
         configuration.host = url
@@ -57,12 +56,12 @@ def api_server(url: str, *, loads: list[str] | None = None) -> ApiServer:
 def context(
     server: ApiServer, directory: Directory, clock: Callable[[], int] = now_ms
 ) -> SourceContext:
-    """What a source of the test is given."""
+    """Return the context of a source."""
     return SourceContext(CLUSTER, server, directory, clock)
 
 
 def directory_of(nodes: dict[str, dict[str, str]], address: str = "127.0.0.1") -> Directory:
-    """A directory that knows these nodes, and by node the uids of pods in namespace `shop`."""
+    """Return a directory with these nodes, and by node the uids of pods in namespace `shop`."""
     directory = Directory()
     directory.set_nodes(
         KnownNode(
@@ -77,32 +76,32 @@ def directory_of(nodes: dict[str, dict[str, str]], address: str = "127.0.0.1") -
 
 
 def set_pods(directory: Directory, node: str, pods: dict[str, str], created_at_ms: int = 0) -> None:
-    """The uids by name of all pods on a node."""
+    """Set the uids by name of all pods on a node."""
     node_pods = directory._pods.setdefault(node, NodePods())
     node_pods.pods = {("shop", name): PodIdentity(uid, created_at_ms) for name, uid in pods.items()}
     node_pods.version += 1
 
 
 async def until(true: Callable[[], object], limit_s: float = 60.0) -> None:
-    """Wait until something holds; fails after a time that no test should need."""
+    """Wait until the condition is true, or fail after a long time."""
     async with asyncio.timeout(limit_s):
         while not true():
             await asyncio.sleep(0.01)
 
 
 def text(body: bytes, **headers: str) -> web.Response:
-    """An answer as kubelets give it."""
+    """Return an answer of a kubelet."""
     return web.Response(body=body, content_type="text/plain", headers=headers)
 
 
 async def read_all(source: KubernetesSource[Any]) -> list[Any]:
-    """The messages of one reading."""
+    """Return the messages of one reading."""
     return [message async for message in source.read()]
 
 
 @asynccontextmanager
 async def at_work(source: KubernetesSource[Any]) -> AsyncIterator[None]:
-    """A source whose task has begun, and is ended with the block."""
+    """Run the task of a source during the block."""
     task = asyncio.create_task(source.run())
     await asyncio.sleep(0)
     try:

@@ -29,7 +29,7 @@ from tests.connectors.kubernetes.sources.harness import (
 
 
 class _Settings(SourceSettings):
-    """Of a source of the test."""
+    """Settings of the test source."""
 
 
 class _Source(KubernetesSource[_Settings]):
@@ -133,7 +133,7 @@ async def test_samples_carry_capacity_and_impossible_ones_are_rejected() -> None
 
 @pytest.mark.parametrize("source", ["kubelet_resource", "metrics_api"])
 async def test_a_source_reports_why_it_knows_no_nodes(source: str) -> None:
-    """With a role that lacks nodes or pods everything was well, and nothing was measured."""
+    """Without rights for nodes or pods a source would measure nothing and look healthy."""
 
     async def refuse(request: web.Request) -> web.Response:
         message = f"{request.path.rpartition('/')[2]} is forbidden"
@@ -174,11 +174,11 @@ async def test_a_slow_reader_slows_the_sources() -> None:
 
 
 async def test_configured_sources_measure_a_cluster() -> None:
-    """An API server with two nodes and their proxies, and a Prometheus with GPUs."""
+    """A fake API server with two nodes and their proxies, and a fake Prometheus with GPUs."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         path, at_ms = request.path, now_ms()
-        seconds = at_ms / 1_000  # so each node uses one core, however late its answer is
+        seconds = at_ms / 1_000  # so each node uses one core, regardless of delays
         if "watch" in request.query:
             await asyncio.sleep(60)
         if path == "/api/v1/nodes":

@@ -1,4 +1,4 @@
-"""Figures from the text that kubelets answer."""
+"""Figures are read from the text format of kubelets."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from connectors.kubernetes.sources.kubelet.counters import (
 from tests.connectors.kubernetes.sources.builders import busy_node
 
 _NAMES = ("pod_cpu_usage_seconds_total", "pod_cpu_usage_seconds_total_more", "up")
-#: Labels, number, time in ms.
+#: Labels, value, time in ms.
 _Line = tuple[dict[str, str], float, int | None]
 
 _values = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=12)
@@ -30,7 +30,7 @@ _lines = st.lists(
 )
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
@@ -40,7 +40,7 @@ def test_the_parser_agrees_with_the_general_one(families: list[tuple[str, list[_
     for name, lines in families:
         text += f'# HELP {name} Some {name}{{x="y"}} 1\n# TYPE {name} gauge\n'
         for labels, value, at_ms in lines:
-            pairs = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+            pairs = ",".join(f'{key}="{_escape(value)}"' for key, value in labels.items())
             stamp = "" if at_ms is None else f" {at_ms}"
             text += f"{name}{{{pairs}}} {value!r}{stamp}\n"
     for name in _NAMES:

@@ -30,7 +30,7 @@ from tests.connectors.ports.usage_source_contract import UsageSourceContract, Us
 
 
 class _ApiServer:
-    """Lists these objects, and sends what is put into `changes` as watch events."""
+    """Lists these objects and sends the content of `changes` as watch events."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -65,7 +65,7 @@ class _ApiServer:
 
 
 @asynccontextmanager
-async def _running(server: _ApiServer, *nodes: str) -> AsyncIterator[Koordinator]:
+async def _run(server: _ApiServer, *nodes: str) -> AsyncIterator[Koordinator]:
     async with playing(server) as url, api_server(url) as api:
         settings = KoordinatorSettings(source="koordinator")
         directory = directory_of({name: {} for name in nodes})
@@ -85,7 +85,7 @@ async def _next(source: Koordinator, count: int = 1) -> list[NodeMetric]:
 async def test_present_changed_and_removed_objects_are_reported() -> None:
     server = _ApiServer()
     server.objects = {"n1": server.object("n1"), "n2": server.object("n2")}
-    async with _running(server, "n1", "n2") as source:
+    async with _run(server, "n1", "n2") as source:
         assert {message.node for message in await _next(source, 2)} == {"n1", "n2"}
         server.change("MODIFIED", server.object("n1"))
         (changed,) = await _next(source)
@@ -98,7 +98,7 @@ async def test_present_changed_and_removed_objects_are_reported() -> None:
 async def test_objects_missing_from_a_later_list_are_reported_as_removed() -> None:
     server = _ApiServer()
     server.objects = {"n1": server.object("n1"), "n2": server.object("n2")}
-    async with _running(server, "n1", "n2") as source:
+    async with _run(server, "n1", "n2") as source:
         await _next(source, 2)
         del server.objects["n2"]
         server.change("ERROR", {"kind": "Status", "code": 410, "message": "too old"})
@@ -109,7 +109,7 @@ async def test_objects_missing_from_a_later_list_are_reported_as_removed() -> No
 async def test_a_missing_crd_is_reported_and_checked_again() -> None:
     server = _ApiServer()
     server.installed = False
-    async with _running(server, "n1") as source:
+    async with _run(server, "n1") as source:
         await until(lambda: source._metrics.failing_since_s is not None)
         with pytest.raises(SourceFailed, match="is not installed in this cluster") as failed:
             await _next(source)
@@ -127,7 +127,7 @@ async def test_objects_that_can_no_longer_be_read_are_a_failure_after_a_while(
     monkeypatch.setattr("connectors.kubernetes.sources.koordinator.FAILING_S", 0.3)
     server = _ApiServer()
     server.objects = {"n1": server.object("n1")}
-    async with _running(server, "n1") as source:
+    async with _run(server, "n1") as source:
         assert [message.node for message in await _next(source)] == ["n1"]
         server.installed = False
         server.changes.put_nowait(None)  # the watch ends
@@ -141,7 +141,7 @@ async def test_an_object_that_cannot_be_read_is_a_failure_of_its_node() -> None:
     bad = server.object("bad")
     bad["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "many"
     server.objects = {"bad": bad, "good": server.object("good")}
-    async with _running(server, "bad", "good") as source:
+    async with _run(server, "bad", "good") as source:
         assert [message.node for message in await _next(source)] == ["good"]
         failures = {node.node: node.failure for node in source.health.report().nodes}
     assert failures["good"] is None
@@ -155,7 +155,7 @@ async def test_a_metric_ahead_of_our_clock_is_reported_until_it_changes(way: str
     ahead, other = server.object("n1"), server.object("n2")
     ahead["status"]["updateTime"] = other["status"]["updateTime"] = "2099-01-01T00:00:00Z"
     server.objects = {"n1": ahead, "n2": other}
-    async with _running(server, "n1", "n2") as source:
+    async with _run(server, "n1", "n2") as source:
         await _next(source, 2)
         for ahead_nodes in (["n1", "n2"], ["n2"]):
             nodes = source.health.report().nodes
@@ -185,12 +185,12 @@ class TestKoordinator(UsageSourceContract):
     @pytest.fixture
     async def world(self) -> AsyncIterator[UsageSourceWorld]:
         server = _ApiServer()
-        async with _running(server, "n1", "n2") as source:
+        async with _run(server, "n1", "n2") as source:
             yield _World(source, server)
 
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-#: Names and scope as in Koordinator's own; what is not looked at may be anything.
+#: Names and scope of Koordinator's CRD; unread fields may have any value.
 _CRD = {
     "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
     "spec": {
@@ -215,7 +215,7 @@ _CRD = {
 
 
 async def _create_served(server: ApiServer, node_metric: dict[str, Any]) -> None:
-    """Create an object whose kind was defined a moment ago."""
+    """Create an object whose CRD was created a moment ago."""
     while True:
         try:
             await cluster.create(server, NODE_METRICS, [node_metric])
@@ -230,7 +230,7 @@ async def _create_served(server: ApiServer, node_metric: dict[str, Any]) -> None
 async def test_the_crd_can_be_installed_and_removed_on_a_real_server(
     control_plane: ControlPlane,
 ) -> None:
-    """From no such kind to objects and a deletion, with the rights of the duty."""
+    """From a missing CRD to objects and their deletion, with the rights of the duty."""
     async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
         settings = KoordinatorSettings(source="koordinator")
         source = Koordinator(settings, context(server, directory_of({"n1": {}, "n2": {}})))

@@ -1,4 +1,4 @@
-"""How kubelets are asked: addresses, TLS, credentials, the API server's proxy."""
+"""Requests to kubelets: addresses, TLS, credentials, and the proxy of the API server."""
 
 import ssl
 import subprocess
@@ -47,7 +47,7 @@ async def _kubelets(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that is its own CA, and its key."""
+    """A self-signed certificate for 127.0.0.1 and its key."""
     folder = tmp_path_factory.mktemp("tls")
     cert, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(  # noqa: S603
@@ -59,7 +59,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @asynccontextmanager
-async def _encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[tuple[int, list[str]]]:
+async def _serve_tls(certificate: tuple[Path, Path]) -> AsyncIterator[tuple[int, list[str]]]:
     tokens: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -76,14 +76,14 @@ async def _encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[tuple[int,
 async def test_a_kubelet_is_queried_at_its_address_with_the_token(
     certificate: tuple[Path, Path],
 ) -> None:
-    async with _encrypted(certificate) as (port, tokens):
+    async with _serve_tls(certificate) as (port, tokens):
         directory = _directory(port, Hostname="nowhere.invalid", InternalIP="127.0.0.1")
         async with _kubelets(directory, caFile=str(certificate[0])) as kubelets:
             answer = await kubelets.get("n1")
     assert answer.body == b"up 1\n"
     times = answer.times
     assert times.date_ms is not None
-    # It is in whole seconds.
+    # The date is in whole seconds.
     assert times.requested_at_ms - 1_000 <= times.date_ms <= times.answered_at_ms
     assert tokens == [TOKEN]
 
@@ -91,7 +91,7 @@ async def test_a_kubelet_is_queried_at_its_address_with_the_token(
 async def test_an_untrusted_certificate_is_an_error_with_advice(
     certificate: tuple[Path, Path],
 ) -> None:
-    async with _encrypted(certificate) as (port, tokens):
+    async with _serve_tls(certificate) as (port, tokens):
         directory = _directory(port, InternalIP="127.0.0.1")
         async with _kubelets(directory) as kubelets:
             with pytest.raises(
@@ -123,7 +123,7 @@ async def test_without_tls_no_credentials_are_sent() -> None:
 async def test_refused_credentials_are_read_again_once(
     certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubelet, "RENEW_MIN_MS", 600_000)  # longer than this test may take
+    monkeypatch.setattr(kubelet, "RENEW_MIN_MS", 600_000)  # longer than the test runs
     requests = 0
 
     async def answer(request: web.Request) -> web.Response:
@@ -189,7 +189,7 @@ async def test_urls_are_built_from_addresses(
         assert kubelets._url(directory.nodes["n1"]) == expected
 
 
-async def test_a_node_without_the_address_lists_those_that_it_has() -> None:
+async def test_an_error_lists_the_addresses_of_a_node_without_the_configured_one() -> None:
     async with _kubelets(_directory(InternalDNS="n1.internal")) as kubelets:
         with pytest.raises(SourceFailed, match="has addresses of type InternalDNS") as failed:
             await kubelets.get("n1")
@@ -208,6 +208,6 @@ async def test_a_node_without_the_address_lists_those_that_it_has() -> None:
         ({"timeout": 5}, "timeout: found 5; allowed is a duration"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(fields: dict[str, object], complaint: str) -> None:
+def test_invalid_settings_are_refused(fields: dict[str, object], complaint: str) -> None:
     with pytest.raises(PolicyError, match=complaint):
         _settings(**fields)

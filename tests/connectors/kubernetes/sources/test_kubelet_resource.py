@@ -1,4 +1,4 @@
-"""Samples from kubelets' `/metrics/resource`."""
+"""Samples from `/metrics/resource` of kubelets."""
 
 import asyncio
 import time
@@ -86,7 +86,7 @@ def test_a_pod_with_an_old_name_inherits_no_usage() -> None:
     for seconds in (50.0, 60.0):
         kubelet.scrape(pod_lines("a", seconds, GIB, kubelet.at_ms + 10_000))
     set_pods(kubelet.directory, "n1", {"a": "new"})
-    # The kubelet still answers with the old one's figures, under the same name.
+    # The kubelet still returns the figures of the old pod under the same name.
     sample = kubelet.scrape(pod_lines("a", 70.0, GIB, kubelet.at_ms + 10_000))
     assert sample is not None
     assert sample.pods == ()
@@ -242,7 +242,7 @@ async def test_a_failing_kubelet_does_not_affect_others() -> None:
         async with at_work(source):
 
             async def read() -> bool:
-                """Where this process stood still every node may have been given up once."""
+                """Read once; a pause of this process may make every node fail once."""
                 names.update([message.node async for message in source.read()])
                 nodes = {node.node: node for node in source.health.report().nodes}
                 failed = {name: node.failure.cause for name, node in nodes.items() if node.failure}
@@ -253,7 +253,7 @@ async def test_a_failing_kubelet_does_not_affect_others() -> None:
     assert names <= {"good"}
 
 
-def _using(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
+def _pod(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
     usage = {cluster.CPU_USAGE: cpu, cluster.MEMORY_USAGE: memory}
     return cluster.pod(name, node_name="n1", annotations=usage)
 
@@ -261,14 +261,14 @@ def _using(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
 async def test_usage_of_real_nodes_equals_that_of_kwok(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    """From list and watch to messages, with the rights of the duty and nothing else."""
+    """From list and watch to messages, with only the rights of the duty."""
     url = f"{control_plane.kwok_url}/metrics/nodes/{{node}}/metrics/resource"
     kubelet = KubeletSettings.model_validate(
         {"source": "kubelet_resource", "url": url, "interval": "500ms"}
     )
     async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
         await cluster.create_nodes(admin, [cluster.node(name) for name in ("n1", "n2")])
-        both = await cluster.create_pods(admin, namespace, [_using("a", "1500m"), _using("b", "2")])
+        both = await cluster.create_pods(admin, namespace, [_pod("a", "1500m"), _pod("b", "2")])
         uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in both}
         shared = context(server, Directory())
         async with Collector(shared, create_sources([kubelet], shared)) as collector:
@@ -302,17 +302,17 @@ async def test_usage_of_real_nodes_equals_that_of_kwok(
             await until_n1(lambda message, _: _near({"n1": message.usage["cpu"]}, {"n1": 3_500}))
             await cluster.annotate_pod(admin, namespace, "a", {cluster.CPU_USAGE: "5"})
             await until_n1(lambda _, pods: _near(pods, {"a": 5_000, "b": 2_000}))
-            # A pod of the same name on the same node, as of a StatefulSet, inherits nothing.
+            # A pod with the same name on the same node, as in a StatefulSet, inherits no usage.
             path = f"/api/v1/namespaces/{namespace}/pods/a"
             await cluster.delete_all(admin, path)
             is_served = False
             while not is_served:
-                (again,) = await cluster.create_pods(admin, namespace, [_using("a", "250m")])
-                # kwok deletes by name what it is done with, and then it may be the new one.
+                (again,) = await cluster.create_pods(admin, namespace, [_pod("a", "250m")])
+                # kwok deletes finished pods by name, which may delete the new pod.
                 await asyncio.sleep(1)
                 is_served = (await admin.send("GET", path)).ok
             uid = again["metadata"]["uid"]
-            # kwok says no times: where an answer is late, two rates are wrong, one of them too large.
+            # kwok sends no times, so a late answer makes two rates wrong, one of them too large.
             await until_n1(
                 lambda message, _: any(
                     pod.uid == uid and pod.usage.get("cpu") == pytest.approx(250, rel=0.2)

@@ -1,4 +1,4 @@
-"""Samples from `metrics.k8s.io`, as upstream's own types marshal it."""
+"""Samples from `metrics.k8s.io`, marshalled by upstream's types."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,12 +22,12 @@ from tests.connectors.kubernetes.sources.harness import (
 )
 from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
 
-#: 2026-03-01T12:00:00Z, when the documents' figures were measured.
+#: 2026-03-01T12:00:00Z, the time of the figures in the documents.
 AT_MS = 1_772_366_400_000
 
 
 class _MetricsServer:
-    """Answers with these two lists."""
+    """Returns these two lists."""
 
     def __init__(self) -> None:
         self.nodes, self.pods = document("node_metrics"), document("pod_metrics")
@@ -48,7 +48,7 @@ async def _source(server: _MetricsServer, directory: Directory) -> AsyncIterator
         yield MetricsApi(MetricsApiSettings(source="metrics_api"), context(api, directory))
 
 
-async def test_upstreams_lists_are_a_sample() -> None:
+async def test_lists_of_upstream_are_converted_to_samples() -> None:
     directory = directory_of({"node-1": {"web-0": "uid-1", "unmeasured": "uid-2"}})
     async with _source(_MetricsServer(), directory) as source:
         (sample,) = await read_all(source)
@@ -57,10 +57,10 @@ async def test_upstreams_lists_are_a_sample() -> None:
         (pod,) = sample.pods
         assert (pod.name, pod.uid) == ("web-0", "uid-1")
         assert pod.usage == {"cpu": 102, "memory": 65 << 20}  # 100m and 1234567n, rounded up once
-        assert await read_all(source) == []  # nothing was measured anew
+        assert await read_all(source) == []  # no new measurement
 
 
-async def test_a_pod_does_not_inherit_the_figures_of_another_of_its_name() -> None:
+async def test_a_pod_does_not_inherit_the_figures_of_another_pod_with_its_name() -> None:
     directory = directory_of({"node-1": {"web-0": "old"}})
     # The window began 17 s before the node's time; this pod is younger.
     set_pods(directory, "node-1", {"web-0": "new"}, created_at_ms=AT_MS - 16_000)
@@ -69,7 +69,7 @@ async def test_a_pod_does_not_inherit_the_figures_of_another_of_its_name() -> No
     assert sample.pods == ()
 
 
-async def test_an_entry_that_cannot_be_read_leaves_the_others_alone() -> None:
+async def test_an_unreadable_entry_does_not_affect_other_entries() -> None:
     server = _MetricsServer()
     server.nodes["items"].insert(
         0, {"metadata": {"name": "bad"}, "timestamp": "never", "usage": {}}
@@ -86,8 +86,8 @@ async def test_an_entry_that_cannot_be_read_leaves_the_others_alone() -> None:
     assert "shop/web-0" in report.notes[0]
 
 
-async def test_a_node_that_the_list_lacks_is_a_failure_of_that_node() -> None:
-    """As where metrics-server cannot read its kubelet: it leaves the node out."""
+async def test_a_node_missing_from_the_list_is_a_failure_of_that_node() -> None:
+    """metrics-server omits a node if it cannot read the kubelet."""
     async with _source(_MetricsServer(), directory_of({"node-1": {}, "lost": {}})) as source:
         assert [sample.node for sample in await read_all(source)] == ["node-1"]
         lost, present = source.health.report().nodes
@@ -96,8 +96,8 @@ async def test_a_node_that_the_list_lacks_is_a_failure_of_that_node() -> None:
     assert (lost.node, lost.failure.cause) == ("lost", "incomplete")
 
 
-async def test_an_entry_without_any_figure_leaves_the_others_alone() -> None:
-    """Upstream's types write a list of resources that was never filled as null."""
+async def test_an_entry_without_figures_does_not_affect_other_entries() -> None:
+    """Upstream's types write an empty list of resources as null."""
     server = _MetricsServer()
     (whole,) = server.nodes["items"]
     empty = {**whole, "metadata": {"name": "empty"}, "usage": None}
@@ -114,7 +114,7 @@ async def test_an_entry_without_any_figure_leaves_the_others_alone() -> None:
 @pytest.mark.parametrize(
     ("status", "cause"), [(404, "not_installed"), (403, "forbidden"), (503, "server_error")]
 )
-async def test_an_api_that_is_not_there_is_a_failure(status: int, cause: str) -> None:
+async def test_a_missing_api_is_a_failure(status: int, cause: str) -> None:
     server = _MetricsServer()
     server.status = status
     async with _source(server, directory_of({"node-1": {}})) as source:

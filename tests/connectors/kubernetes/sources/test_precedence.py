@@ -22,7 +22,7 @@ def _sample(at_ms: int, pods: dict[str, dict[str, int]] | None = None, **usage: 
 
 
 class _Three:
-    """Three sources, each fresh for 30 s."""
+    """Three sources, each of which is fresh for 30 s."""
 
     def __init__(self) -> None:
         self.counts: list[Counter[str]] = [Counter(), Counter(), Counter()]
@@ -38,7 +38,7 @@ class _Three:
 
 def test_only_the_first_source_of_a_node_is_used() -> None:
     three = _Three()
-    assert three.offer(1, 0) is not None  # nobody else has said anything yet
+    assert three.offer(1, 0) is not None  # no other source has sent anything yet
     assert three.offer(2, 1_000) is None
     assert three.offer(0, 2_000) is not None
     assert three.offer(1, 3_000) is None
@@ -92,7 +92,7 @@ def test_other_sources_add_only_missing_resources() -> None:
     assert three.counts[0]["filled_in"] == 1
 
 
-def test_a_pod_that_two_sources_know_by_other_uids_counts_once() -> None:
+def test_a_pod_with_different_uids_in_two_sources_counts_once() -> None:
     three = _Three()
     three.offer(0, 0)
     mirrored = PodUsage(namespace="s", name="etcd", uid="of-the-mirror", usage={"cpu": 3})
@@ -119,7 +119,7 @@ def test_a_sample_without_cpu_or_memory_is_never_the_main_source() -> None:
     assert three.offer(0, 0, _sample(0, cpu=3)) is None
     filled = three.offer(1, 1_000)
     assert isinstance(filled, NodeUsage)
-    assert filled.usage == {"cpu": 1, "memory": 1}  # that of the same source was replaced
+    assert filled.usage == {"cpu": 1, "memory": 1}  # the sample of the same source was replaced
 
 
 def test_samples_of_a_node_with_aggregates_are_not_sent() -> None:
@@ -127,7 +127,7 @@ def test_samples_of_a_node_with_aggregates_are_not_sent() -> None:
     aggregate = NodeMetric(cluster="c", node="n", updated_at_ms=T0, usage={"cpu": 1})
     assert three.offer(0, 0, aggregate) is aggregate
     assert three.offer(1, 1_000) is None
-    # No aggregate any more: the samples speak at once.
+    # Without aggregates, samples are sent at once.
     gone = NodeMetric(cluster="c", node="n", removed=True)
     assert three.offer(0, 2_000, gone) is gone
     assert three.offer(1, 3_000) is not None
@@ -142,7 +142,7 @@ def test_samples_of_a_node_with_aggregates_are_not_sent() -> None:
     ],
 )
 def test_an_old_aggregate_does_not_block_samples(left_behind: NodeMetric) -> None:
-    """Koordinator's manager makes one for each node; its agent may not run there, or no more."""
+    """Koordinator's manager creates an aggregate for each node, even if no agent runs there."""
     three = _Three()
     assert three.offer(0, 0, left_behind) is None
     assert three.offer(1, 1) is not None

@@ -1,4 +1,4 @@
-"""Samples from Prometheus: a server played by the test, and a real one."""
+"""Samples from a fake and a real Prometheus."""
 
 import asyncio
 import socket
@@ -40,7 +40,7 @@ def _settings(**fields: object) -> PrometheusSettings:
 
 
 class Played:
-    """Answers each query with series, in the words of Prometheus' HTTP API."""
+    """Returns series for each query in the format of Prometheus' HTTP API."""
 
     def __init__(self, **series: Series) -> None:
         self.series = series
@@ -96,7 +96,7 @@ async def test_values_are_assigned_to_nodes_and_pods_by_labels() -> None:
     assert {path for path, _ in server.asked} == {"/api/v1/query"}
 
 
-async def test_a_node_that_one_query_lacks_is_left_out_and_reported() -> None:
+async def test_a_node_missing_from_one_query_is_left_out_and_reported() -> None:
     server = Played(cpu=[({"instance": "n1"}, 1), ({"instance": "n2"}, "NaN")],
                      memory=[({"instance": "n1"}, 1), ({"instance": "n2"}, 1)])  # fmt: skip
     async with _source(
@@ -124,7 +124,7 @@ async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
     assert failures == [None, None]
 
 
-async def test_scrape_times_are_used_where_a_query_gives_them() -> None:
+async def test_scrape_times_of_a_query_are_used() -> None:
     at_s = now_ms() // 1_000 - 40
     server = Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
                      times=[({"instance": "n1"}, at_s)])  # fmt: skip
@@ -133,7 +133,7 @@ async def test_scrape_times_are_used_where_a_query_gives_them() -> None:
     ) as source:
         (sample,) = await read_all(source)
         assert (sample.sampled_at_ms, sample.interval_ms) == (at_s * 1_000, 60_000)
-        assert await read_all(source) == []  # a rate goes on, though nothing was scraped
+        assert await read_all(source) == []  # a rate continues without scrapes
         server.series["times"] = []
         assert await read_all(source) == []
         (node,) = source.health.report().nodes
@@ -198,7 +198,7 @@ async def test_a_server_that_does_not_answer_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "127.0.0.1:{port}/prom", "host:port"])
-async def test_a_password_in_the_url_is_in_no_failure(address: str) -> None:
+async def test_no_failure_contains_the_password_of_the_url(address: str) -> None:
     url = f"http://reader:hush@{address.format(port=find_free_port(set()))}"
     async with api_server("http://nowhere.invalid") as api:
         settings = _settings(url=url, nodes=_NODES)
@@ -305,7 +305,7 @@ class _Exporters:
 
 
 def _configuration(target: str) -> str:
-    """Two nodes, each scraped by three jobs, and node_exporter by a fourth once more."""
+    """Two nodes, each scraped by three jobs, and node_exporter by a fourth job again."""
     jobs = ""
     for job, kind in (
         ("node", "machine"),
@@ -323,10 +323,10 @@ def _configuration(target: str) -> str:
 
 @asynccontextmanager
 async def _real_prometheus(target: str, folder: Path) -> AsyncIterator[str]:
-    """A server that scrapes the target; its URL."""
+    """Run a server that scrapes the target; returns its URL."""
     binary = prometheus()
     (folder / "prometheus.yml").write_text(_configuration(target))
-    for _ in range(5):  # another process may take the port meanwhile
+    for _ in range(5):  # another process may use the port in the meantime
         port = _free_port()
         with (folder / "log").open("w") as log:
             server = subprocess.Popen(  # noqa: S603 - the binary is Debian's
@@ -381,7 +381,7 @@ async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path
                     await _until_silent(source, at_ms, exporters)
     for samples in figures.values():
         for sample in samples.values():
-            # Counted twice it would be 4,000; a scrape on a busy machine is late by some of 2 s.
+            # Counted twice it would be 4,000. On a busy machine a scrape may be late by a part of 2 s.
             assert sample.usage["cpu"] == pytest.approx(2_000, rel=0.3)
             assert sample.usage["memory"] == 6_144
             assert sample.interval_ms == 2_000
@@ -391,9 +391,9 @@ async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path
 
 
 async def _figures_of_a_window(source: Prometheus, at_ms: list[int]) -> dict[str, NodeUsage]:
-    """By node, of a moment before which each target was scraped for a whole window.
+    """Return figures by node once each target was scraped for a whole window.
 
-    Prometheus takes up its targets some seconds after its start, not all at once, and one whose last
+    Prometheus starts to scrape targets some seconds after its start, at different times. A target whose last
     scrape has failed has no figures.
     """
     scrapes: list[float] = []
@@ -407,9 +407,9 @@ async def _figures_of_a_window(source: Prometheus, at_ms: list[int]) -> dict[str
 
 
 async def _until_silent(source: Prometheus, at_ms: list[int], exporters: _Exporters) -> None:
-    """A node whose exporter is gone has no more samples, though its rates go on for a while.
+    """Wait until a node without an exporter has no more samples, though its rates continue for a while.
 
-    Between two scrapes it has none either; that is no failure, and not what is waited for.
+    Missing samples between two scrapes are no failure.
     """
     exporters.gone.add("n2")
     causes: dict[str, Cause | None] = {}

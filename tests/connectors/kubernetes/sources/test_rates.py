@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from connectors.kubernetes.sources.kubelet.counters import RATE_MAX_MS, CpuCounter
 
-#: Readings: ms since the last one, CPU seconds used since, whether the counter began anew before.
+#: Readings: ms and used CPU seconds since the last reading, whether the counter was reset before.
 _histories = st.lists(
     st.tuples(st.integers(0, 20_000), st.floats(0, 64, allow_subnormal=False), st.booleans()),
     max_size=30,
@@ -14,7 +14,7 @@ _histories = st.lists(
 
 
 @given(st.floats(0.001, 1e6), _histories)
-def test_rates_are_never_negative_and_add_up_to_at_most_what_was_used(
+def test_rates_are_never_negative_and_add_up_to_at_most_the_used_time(
     start: float, history: list[tuple[int, float, bool]]
 ) -> None:
     counter, at_ms, value, used, reported = CpuCounter(start, 0), 0, start, 0.0, 0.0
@@ -35,7 +35,7 @@ def test_rates_are_never_negative_and_add_up_to_at_most_what_was_used(
 
 
 @given(st.floats(10.0, 1e6), st.lists(st.floats(0, 64), min_size=1, max_size=20))
-def test_without_a_reset_rates_add_up_to_all_that_was_used(start: float, used: list[float]) -> None:
+def test_without_a_reset_rates_add_up_to_the_used_time(start: float, used: list[float]) -> None:
     counter, value, reported = CpuCounter(start, 0), start, 0.0
     for index, seconds in enumerate(used):
         value += seconds
@@ -51,7 +51,7 @@ def test_a_rate_is_the_mean_between_two_readings() -> None:
     assert (counter.millicores, counter.span_ms) == (1_500, 10_000)
 
 
-def test_a_counter_that_leaves_0_may_have_begun_long_before() -> None:
+def test_the_first_increase_of_a_counter_from_0_gives_no_rate() -> None:
     counter = CpuCounter(0.0, 0)
     counter.take(0.0, 10_000)
     assert counter.millicores == 0
@@ -69,7 +69,7 @@ def test_a_reading_with_the_same_time_is_ignored() -> None:
     assert (counter.millicores, counter.at_ms) == (500, 10_000)
 
 
-def test_a_reading_that_is_too_old_is_only_a_beginning() -> None:
+def test_a_rate_is_not_measured_from_a_reading_that_is_too_old() -> None:
     counter = CpuCounter(100.0, 0)
     counter.take(200.0, RATE_MAX_MS + 1)
     assert counter.millicores is None

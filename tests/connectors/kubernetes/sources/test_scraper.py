@@ -1,4 +1,4 @@
-"""Many nodes asked in turn."""
+"""Scraping of many nodes in turn."""
 
 import asyncio
 import time
@@ -47,7 +47,7 @@ def test_nodes_are_spread_over_the_interval() -> None:
 
 
 class _AtWork:
-    """A scraper that asks the nodes of `changes`, as long as the block runs."""
+    """Runs a scraper of the nodes in `changes` during the block."""
 
     scraper: Scraper
     changes: list[list[str]]
@@ -66,7 +66,7 @@ class _AtWork:
 
 
 class _Run(_AtWork):
-    """A scraper at work, of nodes that answer at once or never, and of silent ones: when they may."""
+    """A running scraper of nodes that answer at once or never."""
 
     def __init__(self, nodes: list[str], **limits: int) -> None:
         self.asked: Counter[str] = Counter()
@@ -94,7 +94,7 @@ class _Run(_AtWork):
             self.now -= 1
 
 
-async def test_dead_nodes_wait_for_each_other_and_delay_nobody() -> None:
+async def test_dead_nodes_share_slots_and_do_not_delay_other_nodes() -> None:
     dead = [f"dead-{index}" for index in range(50)]
     async with _Run(["a", "b", *dead], failing_max=2) as run:
         await until(lambda: len(run.failed) == 50)
@@ -102,7 +102,7 @@ async def test_dead_nodes_wait_for_each_other_and_delay_nobody() -> None:
         began = time.monotonic()
         await until(lambda: run.asked["a"] >= before["a"] + 10)
         intervals = (time.monotonic() - began) / 0.1
-    # Two at once, each for three intervals; a few began before they were known to be dead.
+    # Two at once, each for three intervals; a few started before they were known to be dead.
     asked_dead = sum(run.asked[node] - before[node] for node in dead)
     assert asked_dead <= 2 * (intervals / 3 + 2) + 50
     assert run.asked["b"] >= before["b"] + 8
@@ -124,7 +124,7 @@ async def test_when_no_slot_is_free_a_node_is_skipped() -> None:
 
 
 class _Beyond(_AtWork):
-    """A scraper of more nodes than it can ask; `ask` raises TimeoutError if its answer is late."""
+    """A scraper with more nodes than slots; `ask` raises TimeoutError if its answer is late."""
 
     def __init__(self, count: int, ask: Callable[[], Awaitable[None]], **limits: int) -> None:
         self.ask = ask
@@ -152,8 +152,9 @@ class _Beyond(_AtWork):
 
 
 class _OwnTime(asyncio.SelectorEventLoop):
-    """An event loop whose time goes on only where it would wait, however long this process stands
-    still."""
+    """An event loop whose time advances only when the loop would wait, independent of pauses of
+    this process.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,7 +173,7 @@ class _OwnTime(asyncio.SelectorEventLoop):
 def test_more_nodes_than_slots_are_scraped_in_rotation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Kubelets that are slow: 100 nodes, of which 5 can be asked within 20 ms."""
+    """Slow kubelets: 100 nodes, of which 5 can be scraped within 20 ms."""
     slow_s = 0.02
 
     async def ask() -> None:
@@ -200,7 +201,7 @@ def test_more_nodes_than_slots_are_scraped_in_rotation(
         runner.run(scrape())
 
 
-async def test_nodes_that_come_and_go_are_followed() -> None:
+async def test_added_and_removed_nodes_are_followed() -> None:
     async with _Run(["a"]) as run:
         await until(lambda: run.asked["a"])
         run.changes.append(["b"])

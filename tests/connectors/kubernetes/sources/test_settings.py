@@ -10,7 +10,7 @@ from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, r
 _KNOWN = list_settings_classes()
 
 
-def test_a_file_is_settings_in_its_order() -> None:
+def test_settings_are_in_the_order_of_the_file() -> None:
     kubelet, prometheus = read_sources(
         """
         sources:
@@ -31,7 +31,7 @@ def test_a_file_is_settings_in_its_order() -> None:
     assert (prometheus.label, prometheus.fresh_ms) == ("gpus", 90_000)
 
 
-def test_without_a_file_kubelets_are_asked() -> None:
+def test_without_a_file_kubelets_are_the_source() -> None:
     (only,) = read_sources(DEFAULT_TEXT, _KNOWN)
     assert only == KubeletSettings(source="kubelet_resource")
 
@@ -65,7 +65,7 @@ def test_without_a_file_kubelets_are_asked() -> None:
         ("sources: [", r"not readable as YAML"),
     ],
 )  # fmt: skip
-def test_errors_name_their_place(text: str, complaint: str) -> None:
+def test_errors_name_line_and_field(text: str, complaint: str) -> None:
     with pytest.raises(SourcesError, match=complaint):
         read_sources(text, _KNOWN, "file")
 

@@ -1,4 +1,4 @@
-"""A played API server, and a watch of it."""
+"""A fake API server and a watch of it."""
 
 from collections.abc import AsyncIterator
 
@@ -14,14 +14,14 @@ from tests.connectors.kubernetes.watch.fake_api import FakeApi, Served
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failures are tried again at once."""
+    """Retry failures at once."""
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
     monkeypatch.setattr(list_watch, "PAUSE_MAX_S", 0.1)
 
 
 @pytest.fixture
 async def api() -> FakeApi:
-    """Two nodes, three pods, one of everything else."""
+    """Two nodes, three pods, and one object of every other kind."""
     api = FakeApi()
     for name in ("node-1", "node-2"):
         api.put("/api/v1/nodes", node(name))
@@ -36,7 +36,7 @@ async def api() -> FakeApi:
 
 @pytest.fixture
 async def served(api: FakeApi) -> AsyncIterator[Served]:
-    """The server, listening."""
+    """The server with an open port."""
     served = Served(api)
     await served.start()
     yield served
@@ -45,14 +45,14 @@ async def served(api: FakeApi) -> AsyncIterator[Served]:
 
 @pytest.fixture
 async def server(served: Served) -> AsyncIterator[ApiServer]:
-    """What asks it."""
+    """A client of the server."""
     async with ApiServer(served.access) as server:
         yield server
 
 
 @pytest.fixture
 async def watch(server: ApiServer) -> AsyncIterator[KubernetesWatch]:
-    """A watch that has not begun."""
+    """A watch that has not started."""
     watch = KubernetesWatch("east", server, now_ms=lambda: 1_793_181_600_000)
     yield watch
     await watch.close()

@@ -5,7 +5,7 @@ from typing import Any
 
 Object = dict[str, Any]
 
-#: What every object has and no record needs.
+#: Metadata that every object has and no record needs.
 MANAGED: list[Object] = [
     {
         "manager": "kube-controller-manager",
@@ -204,7 +204,7 @@ OTHERS: dict[str, Object] = {
 
 
 def changed(document: Object, *changes: tuple[str, Any]) -> Object:
-    """A copy with values at paths as `spec/nodeName`; None takes a value away."""
+    """Return a copy with values at paths like `spec/nodeName`; None removes a value."""
     copy = deepcopy(document)
     for path, value in changes:
         *folders, last = path.split("/")
@@ -219,10 +219,9 @@ def changed(document: Object, *changes: tuple[str, Any]) -> Object:
 
 
 def pod(name: str, *changes: tuple[str, Any]) -> Object:
-    """A pod that waits for a node, under loadstream's name."""
+    """Return a waiting pod of loadstream."""
     return changed(POD, ("metadata/name", name), ("metadata/uid", f"uid-{name}"), *changes)
 
 
 def node(name: str, *changes: tuple[str, Any]) -> Object:
-    """A node."""
     return changed(NODE, ("metadata/name", name), ("metadata/uid", f"uid-{name}"), *changes)

@@ -1,4 +1,4 @@
-"""The other side: an API server's lists and watches, with the faults that a real one has rarely."""
+"""A fake API server with lists and watches, and with rare faults of a real server."""
 
 import asyncio
 from copy import deepcopy
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 
 class FakeApi:
-    """Answers as an API server does, from objects that tests put there."""
+    """Serves the objects that tests put into it."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Object]] = {
@@ -45,7 +45,7 @@ class FakeApi:
     # --- what is there --------------------------------------------------------------------------
 
     def put(self, path: str, document: Object) -> None:
-        """An object is there, new or other than before."""
+        """Add or change an object."""
         document = deepcopy(document)
         meta = document["metadata"]
         meta.setdefault("uid", f"uid-{meta.get('namespace', '')}-{meta['name']}")
@@ -57,20 +57,20 @@ class FakeApi:
         self._say(path, kind, document)
 
     def delete(self, path: str, key: str) -> None:
-        """An object is there no more; `key` is namespace and name where it has one."""
+        """Delete an object; `key` is its namespace, if any, and its name."""
         document = deepcopy(self.objects[path].pop(key))
         self.version += 1
         document["metadata"]["resourceVersion"] = str(self.version)
         self._say(path, "DELETED", document)
 
     def compact(self) -> None:
-        """Forget what happened: watches from before are too old."""
+        """Forget past events: earlier versions are too old for watches."""
         self.version += 1
         self.compacted = self.version
         self._log.clear()
 
     def drop_watches(self, *, in_a_line: bool = False) -> None:
-        """Break all watches off, perhaps in the middle of a line."""
+        """Disconnect all watches, optionally in the middle of a line."""
         for request in self._watching:
             if request.transport is not None:
                 if in_a_line:
@@ -80,7 +80,7 @@ class FakeApi:
         self._move()
 
     def send_error(self, path: str, message: str) -> None:
-        """The watches of a path get an ERROR event."""
+        """Send an ERROR event to the watches of a path."""
         self.version += 1
         self._say(path, "ERROR", _status(500, "InternalError", message))
 
@@ -108,7 +108,7 @@ class FakeApi:
         return self._list(request, path)
 
     def _has_come_to(self, version: int) -> web.Response:
-        """A list that must not be older than a version; only its status is looked at."""
+        """Answer a list that must not be older than a version; clients only use its status."""
         if version > self.version:
             return _refusal(504, "Timeout", "Too large resource version", "ResourceVersionTooLarge")
         return web.json_response({"kind": "List", "metadata": {}, "items": []})
@@ -116,7 +116,7 @@ class FakeApi:
     def _list(self, request: web.Request, path: str) -> web.Response:
         token, limit = request.query.get("continue"), int(request.query["limit"])
         if token is None:
-            # Objects of a list name neither their kind nor the version of the API.
+            # Objects of a list have neither kind nor apiVersion.
             items = [
                 {k: v for k, v in item.items() if k not in ("kind", "apiVersion")}
                 for item in self.objects[path].values()
@@ -182,16 +182,16 @@ def _refusal(code: int, reason: str, message: str, cause: str = "") -> web.Respo
 
 
 class Served:
-    """A played API server at a port; it can be stopped and started there again."""
+    """A fake API server at a port that can be stopped and restarted."""
 
     def __init__(self, api: FakeApi) -> None:
         self.api = api
         self._server: TestServer | None = None
-        # Of those that nobody else is given while it is stopped.
+        # The port stays reserved while the server is stopped.
         self._port = find_free_port(set())
 
     async def start(self) -> None:
-        """Listen, at the same port as before."""
+        """Listen at the same port as before."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self.api.answer)
         self._server = TestServer(app, port=self._port)
@@ -206,7 +206,7 @@ class Served:
 
     @property
     def access(self) -> Access:
-        """Credentials, which are not looked at."""
+        """Return credentials, which are not checked."""
 
         async def load(configuration: Configuration) -> None:
             configuration.host = f"http://127.0.0.1:{self._port}"

@@ -1,4 +1,4 @@
-"""What a reader of all messages knows at their end, and what it should know of an API server."""
+"""Folds the messages of a watch, and compares the result with an API server."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from schemas.topics.codec import decode, encode
 
 
 class Fold:
-    """Nodes, pods on nodes, requests that wait, and objects of all other kinds."""
+    """Nodes, pods on nodes, waiting requests, and objects of all other kinds."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeState] = {}
@@ -28,7 +28,7 @@ class Fold:
         self._listed: dict[str, set[Any]] = {}
 
     def apply(self, topic: str, message: Any) -> None:
-        """Take a message in, as the cluster stage does."""
+        """Apply a message like the cluster stage does."""
         self.messages.append((topic, message))
         assert not isinstance(decode(topic, encode(message)), Refusal)
         match message:
@@ -80,7 +80,7 @@ class Fold:
         }
 
     def summary(self) -> dict[str, Any]:
-        """What there is, to be compared with `expected`."""
+        """Return a summary to compare with `expected`."""
         return {
             "nodes": {name: (node.labels, node.allocatable) for name, node in self.nodes.items()},
             "pods": {uid: (pod.pod.node, pod.pod.labels) for uid, pod in self.pods.items()},
@@ -89,11 +89,11 @@ class Fold:
         }
 
     def of(self, topic: str) -> list[Any]:
-        """The messages of a topic."""
+        """Return the messages of a topic."""
         return [message for name, message in self.messages if name == topic]
 
     def events(self, name: str) -> list[str]:
-        """What was said of a pod: events of its lifecycle, `asked` and `withdrawn`."""
+        """Return the events of a pod: lifecycle events, `asked` and `withdrawn`."""
         events = []
         for topic, message in self.messages:
             if getattr(getattr(message, "pod", None), "name", None) != name:
@@ -112,7 +112,7 @@ def _key(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def expected(objects: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """The summary of everything that an API server lists, by the path of each collection."""
+    """Return the summary of the objects of an API server, given by the path of each collection."""
     pods, waiting = {}, {}
     for pod in objects[PODS]:
         meta, spec = pod["metadata"], pod["spec"]
@@ -143,7 +143,7 @@ def expected(objects: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 
 class Reader:
-    """Takes what a watch says, as a process of ours does; an asynchronous context manager."""
+    """Reads the messages of a watch like a process with duties; an asynchronous context manager."""
 
     def __init__(self, watch: KubernetesWatch, fold: Fold | None = None) -> None:
         self.watch = watch
@@ -171,7 +171,7 @@ class Reader:
             await self.may_read.wait()
 
     async def until(self, holds: Callable[[], bool], most_s: float = 60.0) -> None:
-        """Read until something holds."""
+        """Read until the condition is true."""
         assert self._task is not None
         async with asyncio.timeout(most_s):
             while not holds():

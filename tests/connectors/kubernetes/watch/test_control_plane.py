@@ -1,4 +1,4 @@
-"""A watch of a real API server: nothing is lost, nothing is invented, whatever stops meanwhile."""
+"""A watch of a real API server reports exactly the objects of the server, through restarts."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ _MERGE = "application/merge-patch+json"
 
 
 async def agrees(reader: Reader, server: ApiServer) -> None:
-    """Wait until what was reported is what the server lists, and stays so."""
+    """Wait until the reported objects equal those of the server, and stay equal."""
     async with asyncio.timeout(90):
         while True:
             listed = {path: (await server.get(path))["items"] for path in (*KINDS, PODS)}
@@ -29,8 +29,8 @@ async def delete(server: ApiServer, path: str) -> None:
     assert answer.ok, answer.body
 
 
-async def meddle(server: ApiServer, namespace: str, letter: str) -> None:
-    """Pods come, go and are bound; a budget and a claim come; a node goes."""
+async def change_objects(server: ApiServer, namespace: str, letter: str) -> None:
+    """Create, bind and delete pods, create a budget and a claim, and delete a node."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     await cluster.create_pods(
         server, namespace, [cluster.pod(f"{letter}-{n}", labels={"app": letter}) for n in range(6)]
@@ -72,16 +72,16 @@ async def test_reported_objects_equal_those_of_the_server(
     budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     async with control_plane.api() as server, control_plane.api("loadstream-watch") as watched:
         await cluster.create_nodes(server, [cluster.node(f"n{n}") for n in range(3)])
-        await meddle(server, namespace, "a")
+        await change_objects(server, namespace, "a")
         watch = KubernetesWatch("east", watched)
         async with Reader(watch) as reader:
             await agrees(reader, server)
-            await meddle(server, namespace, "b")
+            await change_objects(server, namespace, "b")
             await agrees(reader, server)
-            # kwok takes its time to run it.
+            # kwok needs a moment to run the pod.
             await reader.until(lambda: reader.fold.events("b-0")[-1:] == ["running"])
             assert reader.fold.full_lists == 1
-            # Bound by another; a pod that was deleted was asked for and withdrawn.
+            # Another scheduler bound a pod; the request of a deleted pod is withdrawn.
             assert reader.fold.events("b-0")[:3] == ["asked", "bound", "withdrawn"]
             assert reader.fold.events("b-1")[0] == "asked"
             assert reader.fold.events("b-1")[-1] == "withdrawn"
@@ -91,13 +91,13 @@ async def test_reported_objects_equal_those_of_the_server(
             await asyncio.to_thread(control_plane.api_server.stop)
             await reader.until(lambda: all(health.failing_s for health in watch.health()))
             await asyncio.to_thread(control_plane.api_server.start)
-            await meddle(server, namespace, "c")
+            await change_objects(server, namespace, "c")
             await agrees(reader, server)
             assert reader.fold.full_lists == 1
             assert reader.fold.events("b-2") == ["asked"]
         await watch.close()
 
-        # Nobody watches: what goes meanwhile is missing in the next full list.
+        # Without a watch: objects deleted in this time are missing from the next full list.
         await delete(server, f"{pods}/a-2")
         await delete(server, f"{pods}/a-theirs")
         await cluster.bind(server, namespace, "a-3", "n1")
@@ -107,7 +107,10 @@ async def test_reported_objects_equal_those_of_the_server(
         async with Reader(watch, reader.fold) as again:
             await again.until(lambda: again.fold.full_lists == 2)
             await agrees(again, server)
-            budget = ("disruption-budget", namespace)  # the namespace of a test before may go late
+            budget = (
+                "disruption-budget",
+                namespace,
+            )  # the namespace of an earlier test may be deleted late
             assert not [key for key in again.fold.others if key[:2] == budget]
             assert all(health.failing_s is None for health in watch.health())
         await watch.close()

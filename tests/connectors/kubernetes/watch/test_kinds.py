@@ -1,4 +1,4 @@
-"""Objects of all kinds but pods as Kubernetes writes them, and their records."""
+"""Objects of all kinds except pods, and their records."""
 
 from typing import Any
 
@@ -173,8 +173,8 @@ def test_a_job_record_has_the_number_of_tolerated_evictions(
     assert record.evictions_allowed == allowed
 
 
-def test_a_node_with_more_resources_than_a_record_takes_has_the_first_of_them() -> None:
-    """Kubernetes' own come first, and devices that are gone last."""
+def test_a_node_with_too_many_resources_for_a_record_has_the_first_ones() -> None:
+    """Resources of Kubernetes come first, devices with amount 0 last."""
     devices = {f"example.com/{number:03}": str(number % 2) for number in range(80)}
     usual = {"pods": "110", "memory": "1Gi", "hugepages-2Mi": "0", "cpu": "8"}
     objects = Objects("c", KINDS["/api/v1/nodes"])

@@ -1,4 +1,4 @@
-"""Pods as Kubernetes writes them, and what decisions see of them."""
+"""Pods as Kubernetes writes them, and their records."""
 
 from typing import Any
 
@@ -214,7 +214,7 @@ def test_pod_level_requests_replace_the_sum_of_containers() -> None:
     ("conditions", "cpu"),
     [([], 4_000), ([{"type": "PodResizePending", "reason": "Infeasible"}], 3_500)],
 )
-def test_a_pod_that_is_resized_as_a_whole_counts_with_the_largest_of_asked_given_and_used(
+def test_a_pod_resized_as_a_whole_counts_with_the_largest_of_its_amounts(
     conditions: list[Object], cpu: int
 ) -> None:
     pod = build_pod(
@@ -232,7 +232,7 @@ def test_a_pod_that_is_resized_as_a_whole_counts_with_the_largest_of_asked_given
 @pytest.mark.parametrize(
     ("conditions", "cpu"), [([], 900), ([{"type": "PodResizePending", "reason": "Infeasible"}], 700)]
 )  # fmt: skip
-def test_a_container_that_is_resized_counts_with_the_largest_of_asked_given_and_used(
+def test_a_resized_container_counts_with_the_largest_of_its_amounts(
     conditions: list[Object], cpu: int
 ) -> None:
     statuses = [
@@ -256,10 +256,10 @@ def test_a_container_that_is_resized_counts_with_the_largest_of_asked_given_and_
     ("written_time", "nearest_ms"),
     [("1970-01-01T00:00:09Z", EPOCH_MS_MIN), ("2218-05-01T00:00:00Z", EPOCH_MS_MAX)],
 )
-def test_a_time_that_no_record_takes_is_the_nearest_that_records_take(
+def test_a_time_out_of_range_is_replaced_by_the_nearest_valid_time(
     written_time: str, nearest_ms: int
 ) -> None:
-    """A node that boots without a clock; a grace period that nobody lives to see the end of."""
+    """For example of a node without a clock at boot, or of a very long grace period."""
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": written_time}
         for kind in ("PodScheduled", "Initialized")
@@ -269,8 +269,8 @@ def test_a_time_that_no_record_takes_is_the_nearest_that_records_take(
     assert times == (nearest_ms, nearest_ms, nearest_ms)
 
 
-def test_the_room_of_a_pod_that_takes_a_thousand_ports_of_its_node_is_counted() -> None:
-    """As media servers do, which list every port on which they may be called."""
+def test_the_requests_of_a_pod_with_a_thousand_host_ports_are_counted() -> None:
+    """Media servers list every port that they may use."""
     ports = [{"containerPort": number, "hostPort": number} for number in range(10_000, 11_000)]
     one = {"name": "calls", "resources": {"requests": {"cpu": "7"}}, "ports": ports}
     record = values(changed(POD, ("spec/containers", [one])), Claims())

@@ -1,4 +1,4 @@
-"""A watch of a working API server, and of one with every known failure."""
+"""A watch of a fake API server, without and with every known fault."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ class _World(StateWatchWorld):
         return "node-1"
 
     async def changes(self) -> list[tuple[str, Any]]:
-        """All up to the record of another scheduler's pod, which comes after them."""
+        """Read all changes up to the record of a marker pod of another scheduler."""
         self._pods += 1
         name = f"last-{self._pods}"
         self.api.put(PODS, pod(name, ("spec/schedulerName", "x"), ("spec/nodeName", "node-2")))
@@ -88,7 +88,7 @@ async def test_changes_come_after_a_full_list(watch: KubernetesWatch) -> None:
         await anext(watch.changes())
 
 
-async def test_the_life_of_a_pod_that_we_bind(api: FakeApi, reader: Reader) -> None:
+async def test_the_lifecycle_of_a_pod_that_loadstream_binds(api: FakeApi, reader: Reader) -> None:
     initialised = {
         "type": "Initialized",
         "status": "True",
@@ -127,7 +127,7 @@ async def test_the_life_of_a_pod_that_we_bind(api: FakeApi, reader: Reader) -> N
         ([pod("a", ("status/phase", "Failed"))], ["asked", "finished", "withdrawn"]),
     ],
 )  # fmt: skip
-async def test_a_request_ends_or_is_made_again(
+async def test_a_request_is_withdrawn_or_repeated(
     api: FakeApi, reader: Reader, steps: list[Any], events: list[str]
 ) -> None:
     api.put(PODS, pod("a"))
@@ -153,7 +153,7 @@ async def test_no_requests_are_made_for_gated_pods_and_other_schedulers(
     assert reader.fold.events("theirs-2") == ["bound"]
 
 
-async def test_room_that_another_scheduler_has_nominated_is_reported_until_it_is_given_up(
+async def test_a_node_nominated_by_another_scheduler_is_reported_until_it_is_cleared(
     api: FakeApi, reader: Reader
 ) -> None:
     theirs = ("spec/schedulerName", "default-scheduler")
@@ -175,7 +175,7 @@ async def test_room_that_another_scheduler_has_nominated_is_reported_until_it_is
     assert nodes == ["node-1", None]
 
 
-async def test_a_claim_that_is_bound_opens_a_pod_that_waits_for_it(
+async def test_a_bound_claim_makes_its_waiting_pod_schedulable(
     api: FakeApi, reader: Reader
 ) -> None:
     claims = "/api/v1/persistentvolumeclaims"
@@ -207,7 +207,7 @@ async def test_irrelevant_changes_are_not_reported(api: FakeApi, reader: Reader)
     ]  # fmt: skip
 
 
-async def test_an_object_that_fits_no_record_is_skipped_and_named(
+async def test_an_object_too_large_for_a_record_is_skipped_and_reported(
     api: FakeApi, reader: Reader, watch: KubernetesWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.put(NODES, node("node-2", ("status/allocatable", {"cpu": "a lot"})))
@@ -253,8 +253,8 @@ async def test_a_waiting_pod_too_large_for_a_record_is_refused_by_a_decision(
 # --- faults -------------------------------------------------------------------------------------
 
 
-async def meddle(api: FakeApi) -> None:
-    """Everything that can happen while nobody watches."""
+async def change_objects(api: FakeApi) -> None:
+    """Change objects in all ways while no watch runs."""
     api.delete(PODS, "shop/waiting")
     api.delete(PODS, "shop/running")
     api.put(PODS, pod("running", ("metadata/uid", "another"), ("spec/nodeName", "node-2")))
@@ -267,12 +267,12 @@ async def meddle(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("in_stream", [True, False])
-async def test_a_watch_that_is_too_old_is_listed_and_compared(
+async def test_a_watch_with_an_expired_version_is_followed_by_a_list(
     api: FakeApi, reader: Reader, in_stream: bool
 ) -> None:
     api.gone_in_stream = in_stream
     api.silent = True
-    await meddle(api)
+    await change_objects(api)
     api.compact()
     api.silent = False
     api.drop_watches()
@@ -293,7 +293,7 @@ async def test_a_half_open_connection_is_closed(
     async with Reader(watch) as reader:
         await reader.until(lambda: reader.fold.full_lists == 1)
         api.silent = True
-        await meddle(api)
+        await change_objects(api)
         watches = len(api.watches)
         await reader.until(lambda: len(api.watches) > watches + 11)
         assert not agrees(api, reader.fold)
@@ -302,7 +302,7 @@ async def test_a_half_open_connection_is_closed(
     assert reader.fold.full_lists == 1
 
 
-async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
+async def test_a_server_that_refuses_every_watch_is_not_listed_repeatedly(
     api: FakeApi, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 1_000.0)
@@ -316,13 +316,13 @@ async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
     assert api.lists.count(PODS) == 1
 
 
-async def test_a_server_that_is_stopped_and_started_again_is_read_again(
+async def test_a_restarted_server_is_read_again(
     api: FakeApi, reader: Reader, served: Served, watch: KubernetesWatch
 ) -> None:
     await served.stop()
     await reader.until(lambda: all(health.failing_s is not None for health in watch.health()))
     assert all(health.why for health in watch.health())
-    await meddle(api)
+    await change_objects(api)
     await served.start()
     await reader.until(lambda: agrees(api, reader.fold))
     api.put(PODS, pod("last"))
@@ -361,7 +361,7 @@ async def test_objects_deleted_during_paging_are_not_in_the_full_list(
 
 
 @pytest.mark.parametrize("status", [403, 404])
-async def test_a_collection_that_may_not_be_read_is_reported_and_stops_no_other(
+async def test_a_forbidden_collection_is_reported_and_does_not_stop_others(
     api: FakeApi, watch: KubernetesWatch, status: int
 ) -> None:
     budget = dict(api.objects[BUDGETS])
@@ -394,7 +394,7 @@ async def test_there_is_no_full_list_without_nodes_and_pods(
         assert agrees(api, reader.fold)
 
 
-async def test_a_slow_reader_slows_the_watch_and_loses_nothing(
+async def test_a_slow_reader_slows_the_watch_without_loss(
     api: FakeApi, reader: Reader, watch: KubernetesWatch
 ) -> None:
     reader.may_read.clear()

@@ -16,7 +16,7 @@ OPENSHIFT = "apiVersion: operator.openshift.io/v1\nkind: KubeDescheduler\n"
 
 @dataclass(frozen=True)
 class Imported:
-    """What the command has printed."""
+    """The output of the command."""
 
     exit_code: int
     text: str
@@ -26,7 +26,7 @@ class Imported:
 
     @property
     def policy(self) -> Policy:
-        """The policy, read back: all of it must have an effect or a reason to be there."""
+        """The policy, read back; fields without an effect need a reason."""
         return read_policy(self.text)
 
 

@@ -22,7 +22,7 @@ def _low_node_utilization(imported: Imported) -> str:
     return imported.report["taken over"]["LowNodeUtilization"]
 
 
-def test_thresholds_by_usage_become_those_of_rebalance() -> None:
+def test_thresholds_by_usage_become_thresholds_of_rebalance() -> None:
     imported = import_text(
         _policy(
             f"{_USAGE}, numberOfNodes: 2, evictableNamespaces: {{exclude: [kube-system]}}",
@@ -54,7 +54,7 @@ def test_thresholds_by_usage_become_those_of_rebalance() -> None:
         ("my_score", None, True),
     ],
 )
-def test_a_query_of_prometheus_counts_if_it_names_a_resource(
+def test_a_prometheus_query_is_imported_if_it_names_a_resource(
     query: str, thresholds: dict[str, int] | None, lost: bool
 ) -> None:
     imported = import_text(
@@ -84,7 +84,7 @@ def test_a_query_of_prometheus_counts_if_it_names_a_resource(
          'did you mean "LowNodeUtilization"?'),
     ],
 )  # fmt: skip
-def test_unsupported_strategies_are_named_and_no_pod_is_moved(
+def test_unsupported_strategies_are_reported_and_no_pod_is_moved(
     plugins: str, lost: str, text: str
 ) -> None:
     imported = import_text(_policy(_USAGE, plugins=plugins))
@@ -104,7 +104,7 @@ def test_arguments_of_the_evictor_keep_their_names() -> None:
     assert "PodsWithLocalStorage" not in evictor.protections
 
 
-def test_a_policy_in_helm_values_is_taken_over_with_the_interval_beside_it() -> None:
+def test_a_policy_in_helm_values_is_imported_with_the_interval_next_to_it() -> None:
     policy = "".join(f"      {line}\n" for line in _policy(_USAGE).splitlines()[2:])
     imported = import_text(
         "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nspec:\n  values:\n"

@@ -1,4 +1,4 @@
-"""Configurations are found wherever people keep them, with the lines of the file."""
+"""Configurations are found in common places, with the lines of the file."""
 
 import json
 

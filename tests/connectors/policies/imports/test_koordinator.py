@@ -40,7 +40,7 @@ _DIRECT = """\
 """
 
 
-def test_a_descheduler_configuration_is_taken_over() -> None:
+def test_a_descheduler_configuration_is_imported() -> None:
     imported = import_text(
         KOORDINATOR
         + "deschedulingInterval: 10s\ndryRun: true\nmaxNoOfPodsToEvictTotal: 9\n"
@@ -96,7 +96,7 @@ def test_default_evictor_in_place_of_migration_controller_evicts_without_its_lim
         ("kind: LowNodeLoadArgs", "kind: Args", "line 9: allowed here is LowNodeLoadArgs"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_an_error_at_its_line_with_what_was_meant(
+def test_a_mistake_is_an_error_at_its_line_with_a_suggestion(
     before: str, after: str, expected: str
 ) -> None:
     imported = import_text(KOORDINATOR + _LOW_NODE_LOAD.replace(before, after) + _ENABLED)
@@ -116,7 +116,7 @@ def test_arguments_of_a_profile_that_does_not_move_pods_by_load_do_not_count() -
     assert "PodLifeTime" in imported.report["lost"]
 
 
-def test_scheduler_and_descheduler_make_one_policy_with_the_effect_of_its_own_format() -> None:
+def test_scheduler_and_descheduler_make_one_policy_with_equal_effect() -> None:
     imported = import_text(
         "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"
         "profiles: [{plugins: {filter: {enabled: [LoadAwareScheduling]}, "
@@ -140,7 +140,7 @@ def _slo(config: dict[str, object]) -> str:
     )
 
 
-def test_the_collect_policy_of_slo_controller_config_is_taken_over() -> None:
+def test_the_collect_policy_of_slo_controller_config_is_imported() -> None:
     imported = import_text(
         _slo(
             {

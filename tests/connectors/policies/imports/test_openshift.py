@@ -1,4 +1,4 @@
-"""KubeDescheduler: profiles that mean load become `rebalance`, the others are lost by name."""
+"""KubeDescheduler: profiles about load become `rebalance`, other profiles are reported as lost."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def _operator(profiles: str, rest: str = "") -> str:
 @pytest.mark.parametrize(
     ("level", "low", "high"), [("AsymmetricLow", 0, 10), ("Medium", 20, 20), (None, 10, 10)]
 )
-def test_the_profile_for_virtual_machines_moves_by_the_distance_from_the_mean(
+def test_the_profile_for_virtual_machines_uses_the_deviation_from_the_mean(
     level: str | None, low: int, high: int
 ) -> None:
     rest = f"  profileCustomizations: {{devDeviationThresholds: {level}}}\n" if level else ""
@@ -31,7 +31,7 @@ def test_the_profile_for_virtual_machines_moves_by_the_distance_from_the_mean(
     assert "protected namespaces" in imported.report["lost"]
 
 
-def test_the_profile_for_utilization_went_by_requests() -> None:
+def test_the_profile_for_utilization_uses_requests() -> None:
     custom = "  profileCustomizations: {devLowNodeUtilizationThresholds: High}\n"
     imported = import_text(_operator("LifecycleAndUtilization, EvictPodsWithPVC", custom))
     assert imported.policy.rebalance.high_thresholds == {"cpu": 70, "memory": 70, "pods": 70}
@@ -40,14 +40,14 @@ def test_the_profile_for_utilization_went_by_requests() -> None:
     assert imported.exit_code == 1
 
 
-def test_the_profile_for_utilization_went_by_usage_where_the_operator_measures_it() -> None:
+def test_the_profile_for_utilization_uses_usage_if_the_operator_measures_it() -> None:
     custom = "  profileCustomizations: {devActualUtilizationProfile: PrometheusCPUUsage}\n"
     imported = import_text(_operator("LifecycleAndUtilization", custom))
     assert "were for usage" in imported.report["taken over"]["LifecycleAndUtilization"]
 
 
 @pytest.mark.parametrize("profile", ["AffinityAndTaints", "CompactAndScale"])
-def test_other_profiles_are_lost_by_name_and_no_pod_is_moved(profile: str) -> None:
+def test_other_profiles_are_reported_as_lost_and_no_pod_is_moved(profile: str) -> None:
     imported = import_text(_operator(profile))
     assert imported.exit_code == 1
     assert profile in imported.report["lost"]

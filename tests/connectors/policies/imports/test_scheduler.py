@@ -38,7 +38,7 @@ def _import_plugins(plugins: str, args: str = "") -> Imported:
     )
 
 
-def test_koordinators_filter_and_score_are_taken_over_with_their_arguments() -> None:
+def test_filter_and_score_of_koordinator_are_imported_with_their_arguments() -> None:
     imported = import_text(_KOORDINATOR)
     policy = imported.policy
     assert policy.compat == "koordinator"
@@ -50,9 +50,7 @@ def test_koordinators_filter_and_score_are_taken_over_with_their_arguments() -> 
     assert "LoadAwareScheduling" in imported.report["taken over"]
 
 
-def test_plugins_that_are_not_there_are_lost_by_name_and_end_with_1_unless_that_is_allowed() -> (
-    None
-):
+def test_unknown_plugins_are_reported_as_lost_and_exit_with_1_unless_allowed() -> None:
     imported = import_text(_KOORDINATOR)
     assert set(imported.report["lost"]) == {"ElasticQuota", "Reservation"}
     assert "ResourceQuota" in imported.report["lost"]["ElasticQuota"]
@@ -80,7 +78,7 @@ def test_settings_of_the_process_are_handled_elsewhere() -> None:
          {"OverutilizationRisk": 4}),
     ],
 )  # fmt: skip
-def test_scores_that_the_file_names_are_on_with_their_weights(
+def test_scores_in_the_file_are_enabled_with_their_weights(
     plugins: str, scores: dict[str, int]
 ) -> None:
     imported = _import_plugins(plugins)
@@ -88,7 +86,7 @@ def test_scores_that_the_file_names_are_on_with_their_weights(
     assert _scores(imported) == scores
 
 
-def test_a_default_score_with_arguments_is_on_unless_it_is_disabled() -> None:
+def test_a_default_score_with_arguments_is_enabled_unless_it_is_disabled() -> None:
     args = (
         "{name: NodeResourcesFit, args: {scoringStrategy: {resources: [{name: cpu, weight: 5}]}}}"
     )
@@ -101,7 +99,7 @@ def test_a_default_score_with_arguments_is_on_unless_it_is_disabled() -> None:
     assert _scores(off) == {"LoadAwareScheduling": 1}
 
 
-def test_a_strategy_that_fills_nodes_is_lost_and_not_on() -> None:
+def test_a_strategy_that_fills_nodes_is_reported_as_lost_and_disabled() -> None:
     args = "{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}"
     imported = _import_plugins("score: {enabled: [NodeResourcesFit, LoadAwareScheduling]}", args)
     assert imported.exit_code == 1
@@ -117,7 +115,7 @@ def test_a_strategy_that_fills_nodes_is_lost_and_not_on() -> None:
         ("score: {enabled: [LoadAwareScheduling]}", "LoadAwareScheduling"),
     ],
 )
-def test_a_filter_that_is_disabled_or_not_enabled_upstream_is_off(plugins: str, off: str) -> None:
+def test_a_filter_that_is_not_enabled_upstream_is_disabled(plugins: str, off: str) -> None:
     assert not _import_plugins(plugins).policy.plugins.filters(off)
 
 

@@ -42,12 +42,12 @@ from tests.connectors.queries.recorded import Recorded
 
 NOW_MS = 1_795_000_000_000
 MINUTE_MS = 60_000
-#: The time on the machine of who asks: half a minute after the last round of the story.
+#: The time of the query: half a minute after the last round of the story.
 ASKED_MS = NOW_MS + 7 * MINUTE_MS + 30_000
 AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
 WEB = PodRef(namespace="shop", name="web-1", uid="u1")
 API = PodRef(namespace="shop", name="api-1", uid="u2")
-#: Gates in the words of those that stop pods.
+#: Gates with their messages.
 REPLICAS = Replicas("u9", "ReplicaSet shop/web", 9, inferred=False)
 BUDGET = describe(
     DisruptionBudgetRow(
@@ -59,7 +59,7 @@ BUDGET = describe(
     )
 )  # fmt: skip
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "why-not.md"
-#: Clusters of which the first two share a partition of four.
+#: Clusters; the first two share a partition if there are four.
 BLUE = "blue"
 NEIGHBOUR = next(
     name
@@ -68,8 +68,8 @@ NEIGHBOUR = next(
 )
 
 
-def waits(pod: PodRef = WEB) -> PlacementDecision:
-    """A pod has no node yet."""
+def waiting_decision(pod: PodRef = WEB) -> PlacementDecision:
+    """Return the decision of a pod that waits."""
     return PlacementDecision(
         decision_id="decision-1", cluster=BLUE, pod=pod, outcome="waiting", message="3 nodes full",
         decided_at_ms=NOW_MS, as_of=AS_OF,
@@ -77,7 +77,7 @@ def waits(pod: PodRef = WEB) -> PlacementDecision:
 
 
 def metric_of_web() -> NodeMetric:
-    """What web-1 uses on node n1."""
+    """Return a metric of node n1 with this usage of web-1."""
     pods = (PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),)
     return NodeMetric(cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1}, pods=pods)
 
@@ -91,7 +91,7 @@ def command(*arguments: str) -> Result:
 def evidence(
     *messages: Message, now_ms: int = ASKED_MS, policy: PolicyRecord | None = None, **question: Any
 ) -> Evidence:
-    """The evidence among messages, the oldest first."""
+    """Return the evidence from messages in order, the oldest first."""
 
     def newest(topic: str, looked: SearchProgress | None = None) -> Iterator[Message]:
         looked = looked or SearchProgress()
@@ -131,8 +131,8 @@ def ask_pod(*messages: Message) -> str:
     return read(collected, explain_pod(collected, "shop", "web-1"))
 
 
-def a_round(number: int, *hot: HotNode, cluster: str = BLUE, **more: Any) -> RebalanceRound:
-    """Round `number` minutes after the first one."""
+def round_at(number: int, *hot: HotNode, cluster: str = BLUE, **more: Any) -> RebalanceRound:
+    """Return a round `number` minutes after the first round."""
     leaving = sum(node.leaving for node in hot)
     pool = PoolRound(
         pool="web",
@@ -171,11 +171,11 @@ def stopped(pod: PodRef, gate: str) -> PodVerdict:
 
 
 def story() -> list[RebalanceRound]:
-    """n1 turns hot; first it is not hot for long enough, then a budget stops its pod."""
-    rounds = [a_round(0)]
-    rounds += [a_round(n, hot_node(n, gate=f"hot for {n} of 3 rounds in a row")) for n in (1, 2)]
+    """Node n1 becomes hot: first not for long enough, then a budget stops its pod."""
+    rounds = [round_at(0)]
+    rounds += [round_at(n, hot_node(n, gate=f"hot for {n} of 3 rounds in a row")) for n in (1, 2)]
     rounds += [
-        a_round(
+        round_at(
             n,
             hot_node(n, stopped(WEB, f"{n} migrations of {REPLICAS} are under way; 3 may be")),
         )
@@ -183,21 +183,25 @@ def story() -> list[RebalanceRound]:
     ]
     leaving = PodVerdict(pod=API, target="n7", migration_id="migration-1")
     budget = stopped(WEB, BUDGET)
-    return [*rounds, a_round(6, hot_node(6, budget, leaving)), a_round(7, hot_node(7, budget))]
+    return [
+        *rounds,
+        round_at(6, hot_node(6, budget, leaving)),
+        round_at(7, hot_node(7, budget)),
+    ]
 
 
 def test_the_same_round_published_twice_counts_once() -> None:
-    assert len(evidence(a_round(0), a_round(1), a_round(0), a_round(1)).rounds) == 2
+    assert len(evidence(round_at(0), round_at(1), round_at(0), round_at(1)).rounds) == 2
 
 
 def test_rounds_are_read_back_to_the_requested_time() -> None:
-    rounds = [a_round(number) for number in range(90)]
+    rounds = [round_at(number) for number in range(90)]
     assert len(evidence(*rounds).rounds) == 61
     assert len(evidence(*rounds, back_ms=5 * MINUTE_MS).rounds) == 6
 
 
 def test_the_answer_says_that_older_rounds_were_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds = [a_round(number) for number in range(9)]
+    rounds = [round_at(number) for number in range(9)]
     monkeypatch.setattr(reading, "ROUNDS_MAX", 4)
     (warning,) = evidence(*rounds).warnings()
     assert "newest 4 rounds" in warning
@@ -216,7 +220,7 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
         assert part in text
 
 
-def sized(cpu: str = "16", **fields: Any) -> NodeState:
+def node_state(cpu: str = "16", **fields: Any) -> NodeState:
     return NodeState(
         cluster=BLUE, node="n1", event="added", **{"allocatable": {"cpu": cpu}, **fields}
     )
@@ -227,7 +231,7 @@ def measured(cpu: int, at_ms: int = NOW_MS) -> NodeMetric:
 
 
 def test_the_answer_for_a_cooled_node_has_its_last_hot_round_and_current_usage() -> None:
-    text = ask_node(*story(), a_round(8), a_round(9), sized(), measured(4_000))
+    text = ask_node(*story(), round_at(8), round_at(9), node_state(), measured(4_000))
     for part in (
         "n1 is unknown: its metric is 7m30s old, at most 3m",
         "last hot at 2026-11-18 11:13:40.000 (30s ago), 2 rounds before the newest",
@@ -256,7 +260,7 @@ def test_the_answer_for_a_node_gives_the_source_of_its_usage_or_why_that_is_unkn
 ) -> None:
     metric = {"cluster": BLUE, "node": "n1"}
     metrics = [] if newest is None else [NodeMetric.model_validate(metric | newest)]
-    answer = ask_node(a_round(0), sized(), *metrics)
+    answer = ask_node(round_at(0), node_state(), *metrics)
     assert text in answer
     assert "n1 is unknown" in answer
 
@@ -266,7 +270,7 @@ def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations() -> N
         cluster=BLUE, node="n1", phase="Draining", pods_left=2, pods_protected=0,
         request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
     )  # fmt: skip
-    text = ask_node(a_round(0), drain, migration("Running", 1))
+    text = ask_node(round_at(0), drain, migration("Running", 1))
     assert "node n1 draining: 2 pods left, 0 protected" in text
     assert "migration migration-1 of pod shop/web-1 from n1: Running" in text
 
@@ -282,9 +286,9 @@ def test_a_pool_without_thresholds_is_left_out_where_another_strategy_judges_its
         gate="the pool has no thresholds",
     )
     by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 2})
-    alone = a_round(0).model_copy(update={"pools": (unjudged,)})
+    alone = round_at(0).model_copy(update={"pools": (unjudged,)})
     assert "__default_node_pool__" in ask(alone)
-    answer = ask(alone, a_round(1).model_copy(update={"pools": (unjudged, by_risk)}))
+    answer = ask(alone, round_at(1).model_copy(update={"pools": (unjudged, by_risk)}))
     assert "OverutilizationRisk" in answer
     assert "__default_node_pool__" not in answer
 
@@ -311,7 +315,7 @@ def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_whe
 
 def test_a_pod_moved_by_risk_is_not_reported_as_stopped() -> None:
     gate = "no target could take it without becoming hot"
-    by_thresholds = a_round(0, hot_node(3, stopped(WEB, gate), node="n1"))
+    by_thresholds = round_at(0, hot_node(3, stopped(WEB, gate), node="n1"))
     leaves = hot_node(0, PodVerdict(pod=WEB, target="n7"), cost=0.4)
     by_risk = PoolRound(pool="OverutilizationRisk", hot=(leaves,))
     both = by_thresholds.model_copy(update={"pools": (*by_thresholds.pools, by_risk)})
@@ -339,7 +343,7 @@ def test_the_answer_for_a_migrating_pod_has_its_state_and_outcome() -> None:
 
 
 def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so() -> None:
-    hot = a_round(0, hot_node(3, node="n2"))
+    hot = round_at(0, hot_node(3, node="n2"))
     assert "no record of topic pod-lifecycle names it" in ask_pod(hot, metric_of_web())
     fresh = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS - MINUTE_MS})
     answer = answer_pod(hot, fresh, seen_pod("running"))
@@ -348,18 +352,18 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so() -> None:
 
 
 def test_the_answer_for_a_pod_that_waits_for_a_node_says_so() -> None:
-    text = ask_pod(a_round(0), waits())
+    text = ask_pod(round_at(0), waiting_decision())
     assert "2026-11-18 11:06:40.000 (7m 30s ago) the decision was waiting: 3 nodes full" in text
 
 
 def test_an_unknown_pod_is_reported_as_unknown() -> None:
-    assert not answer_pod(a_round(0), name="gone-1").is_known
+    assert not answer_pod(round_at(0), name="gone-1").is_known
 
 
 def test_the_answer_for_a_paused_cluster_says_so() -> None:
     record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
     assert "paused: `loadstream cluster resume`" in ask(policy=record)
-    assert "The cluster is paused" in ask(a_round(0), policy=record)
+    assert "The cluster is paused" in ask(round_at(0), policy=record)
 
 
 def test_a_silent_worker_is_reported_first() -> None:
@@ -392,7 +396,7 @@ def test_a_pod_that_left_its_node_is_reported_in_the_past(
 
 
 def test_a_pod_that_is_gone_is_on_no_node() -> None:
-    answer = answer_pod(a_round(0), metric_of_web(), seen_pod("finished"))
+    answer = answer_pod(round_at(0), metric_of_web(), seen_pod("finished"))
     text = " ".join(answer.sentences)
     assert answer.is_known
     assert "no longer exists" in text
@@ -404,7 +408,7 @@ def test_a_waiting_pod_is_not_confused_with_an_earlier_pod_of_its_name(
     newest: PodLifecycle | None,
 ) -> None:
     events = [] if newest is None else [newest]
-    text = ask_pod(a_round(0), metric_of_web(), *events, waits())
+    text = ask_pod(round_at(0), metric_of_web(), *events, waiting_decision())
     assert "the decision was waiting: 3 nodes full" in text
     assert "It is on node n1" not in text
     assert "no longer exists" not in text
@@ -424,7 +428,7 @@ def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
     document = "rebalance: {nodeMetricExpirationSeconds: 600}"
     policy = PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS, paused=paused)
     metric = measured(12_000, NOW_MS + minutes * MINUTE_MS)
-    text = ask_node(a_round(0), sized(), metric, policy=policy)
+    text = ask_node(round_at(0), node_state(), metric, policy=policy)
     assert "of its capacity cpu 75.0 %" in text
     assert "above cpu 70 %" in text
     assert why in text
@@ -439,12 +443,12 @@ def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
     ],
 )  # fmt: skip
 def test_a_refused_metric_is_not_shown_as_usage(state: dict[str, Any], refused: str) -> None:
-    node = sized(**state)
-    text = ask_node(a_round(0), node, measured(154_000, ASKED_MS - 1))
+    node = node_state(**state)
+    text = ask_node(round_at(0), node, measured(154_000, ASKED_MS - 1))
     assert text.startswith(f"n1 is unknown: its metric was refused, {refused}")
     if "capacity" in state:
         metrics = measured(400, ASKED_MS - MINUTE_MS), measured(154_000, ASKED_MS)
-        text = ask_node(a_round(0), node, *metrics)
+        text = ask_node(round_at(0), node, *metrics)
         assert "it uses cpu 0.4" in text
         assert f"A newer metric was refused: {refused}" in text
 
@@ -470,7 +474,7 @@ def recorded(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Record
 
 
 def test_the_documentation_shows_the_real_answer_for_a_cluster(recorded: Recorded) -> None:
-    recorded.write("status", [a_round(0, cluster=NEIGHBOUR)])
+    recorded.write("status", [round_at(0, cluster=NEIGHBOUR)])
     unseen = command(BLUE)
     assert unseen.exit_code == 3
     assert "Cluster blue has never been seen" in unseen.stdout

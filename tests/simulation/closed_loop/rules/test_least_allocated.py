@@ -16,18 +16,18 @@ _NODES = st.lists(st.tuples(_AMOUNTS, st.lists(_AMOUNTS, max_size=3)), min_size=
 
 
 @given(_NODES, _AMOUNTS)
-def test_the_plugins_of_the_stages_give_the_same_integers(
-    drawn: list[tuple[tuple[int, int], list[tuple[int, int]]]], asked: tuple[int, int]
+def test_the_rules_give_the_same_integers_as_the_plugins_of_the_stages(
+    drawn: list[tuple[tuple[int, int], list[tuple[int, int]]]], pair: tuple[int, int]
 ) -> None:
     nodes = []
     for number, ((cpu, memory), held) in enumerate(drawn):
         nodes.append(inventory_node(node(f"node-{number}", cpu=f"{cpu}m", memory=str(memory))))
-        for place, (of_cpu, of_memory) in enumerate(held):
-            uid = f"{number}-{place}"
+        for index, (of_cpu, of_memory) in enumerate(held):
+            uid = f"{number}-{index}"
             hold(nodes[-1], pod(uid, cpu=f"{of_cpu}m", memory=str(of_memory)))
     sums = [(sum(cpu for cpu, _ in held), sum(memory for _, memory in held)) for _, held in drawn]
     seen = view(*(size for size, _ in drawn), requested=sums)
-    kind = kind_of(pod("asked", cpu=f"{asked[0]}m", memory=str(asked[1])))
+    kind = kind_of(pod("asked", cpu=f"{pair[0]}m", memory=str(pair[1])))
     policy = Policy()
     for name, rule in (
         ("NodeResourcesFit", least_allocated),
@@ -35,4 +35,4 @@ def test_the_plugins_of_the_stages_give_the_same_integers(
     ):
         plugin: Score = SCORES[name](policy, Estimator(policy.load_aware))
         refresh_all(plugin, nodes, at(0))
-        assert plugin.scores(plugin.prepare(kind)).tolist() == rule(request(*asked), seen).tolist()
+        assert plugin.scores(plugin.prepare(kind)).tolist() == rule(request(*pair), seen).tolist()

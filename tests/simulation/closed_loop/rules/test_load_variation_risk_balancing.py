@@ -23,17 +23,17 @@ from tests.simulation.closed_loop.rules.views import UNMEASURED, request, view
         (1, 0, 100, 40, 36, 75),
     ],
 )
-def test_scores_are_those_of_upstreams_own_vectors(
+def test_scores_equal_the_test_vectors_of_upstream(
     margin: float, sensitivity: float, capacity: float, used: float, deviation: float, score: int
 ) -> None:
-    """TestComputeScore of analysis_test.go; the pod requests 10."""
+    """Vectors of TestComputeScore in analysis_test.go; the pod requests 10."""
     one = [np.array([[value]], dtype=np.float64) for value in (used, deviation, capacity)]
-    wanted = np.array([10.0])
-    found = risk_scores(one[0], one[1], wanted, one[2], margin, sensitivity)
-    assert round(found.item()) == score
+    requested = np.array([10.0])
+    scores = risk_scores(one[0], one[1], requested, one[2], margin, sensitivity)
+    assert round(scores.item()) == score
 
 
-def test_a_node_has_the_lower_score_of_its_resources_and_the_only_one_that_is_measured() -> None:
+def test_a_node_has_the_lowest_score_of_its_measured_resources() -> None:
     size, unknown = (100.0, 100.0), UNMEASURED[0]
     nodes = view(
         size, size, size,
@@ -44,7 +44,7 @@ def test_a_node_has_the_lower_score_of_its_resources_and_the_only_one_that_is_me
     assert node_scores(request(10, 10), nodes).tolist() == [60, 80, 0]
 
 
-def test_of_two_nodes_with_one_mean_the_steadier_is_chosen() -> None:
+def test_of_two_nodes_with_equal_means_the_one_with_less_variation_is_chosen() -> None:
     nodes = view(
         (1000, 1000), (1000, 1000),
         measured=[(400, 100), (400, 100)],

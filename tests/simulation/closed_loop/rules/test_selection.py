@@ -23,7 +23,7 @@ RULES: list[Rule] = [
 ]  # fmt: skip
 
 
-def test_room_is_requests_against_allocatable_and_the_number_of_pods() -> None:
+def test_room_compares_requests_and_number_of_pods_with_allocatable() -> None:
     nodes = view(
         (1000, GI), (999, GI), (1000, GI - 1), (1000, GI),
         pods=[0, 0, 0, PODS_MAX],
@@ -31,7 +31,7 @@ def test_room_is_requests_against_allocatable_and_the_number_of_pods() -> None:
     assert find_nodes_with_room(request(1000), nodes).tolist() == [True, False, False, False]
 
 
-def test_the_best_is_drawn_among_equals_and_among_no_others() -> None:
+def test_one_of_the_nodes_with_the_best_score_is_drawn() -> None:
     scores, room = np.array([5, 9, 9, 9]), np.array([True, True, False, True])
     drawn = {choose_best(scores, room, np.random.default_rng(seed)) for seed in range(30)}
     assert drawn == {1, 3}
@@ -47,8 +47,8 @@ def _views(draw: st.DrawFn) -> NodesView:
     allocatable: list[Pair] = draw(st.lists(_PAIR, max_size=6))
     size = len(allocatable)
     lists = {
-        name: draw(st.lists(each, min_size=size, max_size=size))
-        for name, each in {
+        name: draw(st.lists(strategy, min_size=size, max_size=size))
+        for name, strategy in {
             "requested": _PAIR, "unreported": _PAIR, "measured": _MEASURED, "deviation": _MEASURED,
         }.items()
     }  # fmt: skip
@@ -61,9 +61,9 @@ def _views(draw: st.DrawFn) -> NodesView:
 def test_a_rule_chooses_a_node_that_has_room_and_the_same_one_from_the_same_seed(
     choose: Rule, nodes: NodesView, cpu: int, seed: int
 ) -> None:
-    wanted = request(cpu)
-    room = find_nodes_with_room(wanted, nodes)
-    chosen = [choose(wanted, nodes, np.random.default_rng(seed)) for _ in range(2)]
+    wanted_request = request(cpu)
+    room = find_nodes_with_room(wanted_request, nodes)
+    chosen = [choose(wanted_request, nodes, np.random.default_rng(seed)) for _ in range(2)]
     assert chosen[0] == chosen[1]
     assert (chosen[0] is None) == (not room.any())
     assert chosen[0] is None or room[chosen[0]]

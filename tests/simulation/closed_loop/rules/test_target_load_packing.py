@@ -13,27 +13,25 @@ from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, request, vi
         (0.0, 40),  # upstream's "new node"
         (20.0, 70),
         (40.0, 100),
-        (41.0, 39),  # the cliff
+        (41.0, 39),  # just above the target
         (50.0, 33),  # upstream's "hot node"
         (100.0, 0),
         (130.0, 0),  # upstream's "excess utilization returns min score"
     ],
 )
-def test_the_score_rises_to_the_target_and_falls_from_a_cliff_above_it(
-    percent: float, score: int
-) -> None:
+def test_the_score_rises_to_the_target_and_drops_above_it(percent: float, score: int) -> None:
     assert packing_score(np.array([percent])).tolist() == [score]
 
 
-def test_expected_is_what_is_measured_the_pod_and_what_is_not_measured_yet() -> None:
+def test_expected_usage_includes_measured_usage_the_pod_and_unmeasured_pods() -> None:
     nodes = view(
         (10_000, GI), (10_000, GI), (0, GI), (10_000, GI),
         measured=[(1000, 0), (1000, 0), (0, 0), UNMEASURED],
         unreported=[(0, 0), (2000, 0), (0, 0), (0, 0)],
     )  # fmt: skip
-    found = expected_percent(request(1000), nodes).tolist()
-    assert found[:3] == [25.0, 55.0, 0.0]
-    assert math.isnan(found[3])
+    percents = expected_percent(request(1000), nodes).tolist()
+    assert percents[:3] == [25.0, 55.0, 0.0]
+    assert math.isnan(percents[3])
     assert expected_percent(request(0), nodes).tolist()[0] == 20.0
 
 

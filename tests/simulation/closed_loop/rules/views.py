@@ -24,7 +24,7 @@ def view(
     unreported: Sequence[Pair] | None = None,
     pods: Sequence[float] | None = None,
 ) -> NodesView:
-    """Nodes with this allocatable; empty and not measured where nothing is said."""
+    """Return nodes with this allocatable; without further arguments they are empty and not measured."""
     nothing = [(0.0, 0.0)] * len(allocatable)
     unknown = [UNMEASURED] * len(allocatable)
     return NodesView(
