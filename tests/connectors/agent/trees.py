@@ -73,17 +73,17 @@ class NodeFiles:
             "unevictable": MIB,
         }
         if self.version == "v2":
-            folder = self._made(self.cgroup / path)
+            folder = self._make(self.cgroup / path)
             (folder / "cpu.stat").write_text(
                 f"usage_usec {cpu_ns // 1000}\nuser_usec 1\nsystem_usec 1\nnr_throttled 0\n"
             )
             (folder / "memory.current").write_text(f"{used + cached + 9 * MIB}\n")
             (folder / "memory.stat").write_text(_lines({"anon": 1, **memory, "slab": 5}))
             return
-        (self._made(self.cgroup / "cpu,cpuacct" / path) / "cpuacct.usage").write_text(f"{cpu_ns}\n")
+        (self._make(self.cgroup / "cpu,cpuacct" / path) / "cpuacct.usage").write_text(f"{cpu_ns}\n")
         own_values = dict.fromkeys(memory, 0)
         total = {f"total_{name}": value for name, value in memory.items()}
-        (self._made(self.cgroup / "memory" / path) / "memory.stat").write_text(
+        (self._make(self.cgroup / "memory" / path) / "memory.stat").write_text(
             _lines({"cache": 0, **own_values, "hierarchical_memory_limit": 2**63 - 4096, **total})
         )
 
@@ -92,7 +92,7 @@ class NodeFiles:
         (self.pod_logs / f"{namespace}_{name}_{uid}" / "main").mkdir(parents=True)
 
     @staticmethod
-    def _made(folder: Path) -> Path:
+    def _make(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
