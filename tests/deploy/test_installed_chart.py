@@ -105,10 +105,10 @@ class Installation:
         version = document["apiVersion"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if document["kind"] not in self._resources.get(version, {}):
-            document = await self.server.get(root)
+            resources = await self.server.get(root)
             self._resources[version] = {
                 resource["kind"]: (resource["name"], resource["namespaced"])
-                for resource in reversed(document["resources"])
+                for resource in reversed(resources["resources"])
                 if "/" not in resource["name"]
             }
         name, namespaced = self._resources[version][document["kind"]]

@@ -30,7 +30,7 @@ def _metrics() -> list[NodeMetric]:
             cluster=CLUSTER,
             node=f"n{number}",
             updated_at_ms=now_ms(),
-            usage={"cpu": 1000 * number, "memory": 2**30 * number},
+            usage={"cpu": 1000 * number, "memory": 2**30 * (number + 1)},
         )
         for number in range(_NODES)
     ]
