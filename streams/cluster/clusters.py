@@ -45,7 +45,7 @@ from streams.stage.records import DamagedTable, InputRecord, OutputMessage, Outp
 
 logger = logging.getLogger(__name__)
 
-#: Returns the rows of a cluster as the results of all earlier batches have left them.
+#: Returns a cluster's rows as of the end of the previous batch.
 Recall = Callable[[str], Mapping[str, bytes]]
 
 
@@ -166,7 +166,7 @@ class Clusters:
         *,
         from_rows: bool = False,
     ) -> bool:
-        """Apply records until none fails, each time without those that failed before.
+        """Apply the records. After a failure, apply them again without the failed records.
 
         Returns False if no record is to blame for a failure: then none of the records is applied.
 

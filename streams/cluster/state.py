@@ -341,7 +341,7 @@ class ClusterState:
         return outputs
 
     def _build_collect_policy(self, cause: Cause) -> OutputMessage:
-        """Build the message by which the aggregate stage, which has the cluster's samples, collects them."""
+        """Build the message that tells the aggregate stage how to collect the cluster's samples."""
         self.collect_sent_at_ms = cause.now_ms
         default, pools = self.policy.collect.as_messages
         fields = {

@@ -67,7 +67,7 @@ def last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
 
 
 def mark_written(state: ClusterState) -> None:
-    """Mark all changes as written, if rows are not kept."""
+    """Mark all changes as written. Used when rows are not stored."""
     state.policy_changed = False
     for tracked in state.tracked_rows:
         tracked.mark_written()
