@@ -35,7 +35,7 @@ RENEW_S = 60.0
 #: Longest time to read credentials, in seconds: all requests wait, and a plugin may hang.
 READ_S = 30.0
 
-#: Exceptions of reading credentials. A file that is just being written may have any content.
+#: Exceptions that reading credentials may raise; a file that is being written may have any content.
 _UNREADABLE = (
     ConfigException, OSError, ValueError, TypeError, AttributeError, AssertionError, yaml.YAMLError,
 )  # fmt: skip
@@ -148,7 +148,7 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
 
 
 def _reason(error: Exception) -> str:
-    """Return a readable reason, without numbers of errors and names of codecs."""
+    """Return a readable reason, without error numbers and codec names."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename} cannot be read: {error.strerror}"
     if isinstance(error, UnicodeDecodeError):
@@ -229,7 +229,7 @@ def _entries_by_name(
 
 
 def _token(configuration: Configuration) -> str:
-    """Return the token without its prefix; empty: none."""
+    """Return the token without its prefix, or an empty text if there is none."""
     token: str = configuration.api_key.get("BearerToken") or ""
     return token.removeprefix("Bearer").strip()
 

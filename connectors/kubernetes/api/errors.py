@@ -18,7 +18,7 @@ class ApiUnreachable(OSError):
 
 
 class ApiError(RuntimeError):
-    """The server's answer is not a success."""
+    """The server answered with an error status, or with invalid JSON."""
 
     def __init__(
         self, status: int, reason: str, message: str, retry_after_s: float | None, body: bytes

@@ -8,9 +8,9 @@
 - A watch that ends, breaks off or falls silent continues from the last resource version, so no event is
   lost or repeated.
 - If the version is too old (410), a list follows. A list also follows if the server does not know the
-  version, because its store was restored. Such a server accepts the watch and stays silent until its own
-  versions have reached that version. Therefore the version is requested before a watch continues.
-- A page that fails is requested again a few times; earlier pages are not. A list that cannot be
+  version, because its store was restored. Such a server accepts a watch, but sends no event until it
+  reaches the version. Therefore `_check_version` checks the version before a watch continues.
+- A page that fails is requested again a few times, without the earlier pages. A list that cannot be
   completed has no `Ended`; another `Begun` follows. The pauses between such lists grow.
 - Failed requests are repeated forever with growing pauses, and `failing_since_s` is set meanwhile.
 
@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 PAGE_OBJECTS = 500
 #: A watch ends after this time, in seconds, and continues, so that a dead connection is noticed soon.
 WATCH_S = 55
-#: A watch without data is given up this time after its planned end, in seconds.
+#: A watch that sends no data is given up this long after its planned end, in seconds.
 SILENCE_S = 15.0
-#: After a watch that was shorter than this, in seconds, there is a pause of this length.
+#: A watch that ends sooner than this, in seconds, is followed by a pause of the same length.
 BRIEF_S = 0.5
 #: Pauses between attempts, in seconds. The longest pause also limits pauses that the server requires.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 20.0

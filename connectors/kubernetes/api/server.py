@@ -1,7 +1,7 @@
 """Requests to one API server.
 
     send     one request and its complete answer, whatever its status
-    get      the object at a path; raises ApiError without success
+    get      the object at a path; raises ApiError unless the status is 2xx
     pages    a list in pages with one resource version
     lines    the lines of a watch, until it ends
 
@@ -125,7 +125,7 @@ class ApiServer:
         return response
 
     async def get(self, path: str, query: Query | None = None) -> Any:
-        """Return the value at a path; raises ApiError without success, and as `send`."""
+        """Return the value at a path; raises ApiError unless the status is 2xx, and as `send`."""
         response = await self.send("GET", path, query=query)
         if not response.ok:
             raise response.error()

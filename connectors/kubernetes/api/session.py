@@ -41,7 +41,7 @@ class Session:
         The library's session looks for proxies and reads ~/.netrc in another thread with every request,
         which is a third of the cost of a request. A password in ~/.netrc is not used.
         """
-        # No limit of connections: each watch has one, and the caller limits other requests.
+        # No limit of connections: each watch needs one, and `ApiServer` limits other requests.
         client = RESTClientObject(configuration, maxsize=0)
         connector = client.pool_manager.connector
         client.pool_manager.detach()
@@ -108,7 +108,7 @@ def _proxy_of_environment(host: str) -> str | None:
 
 
 def _in_ranges(host: str, no_proxy: str) -> bool:
-    """Tell whether a range in NO_PROXY has this address; Python does not support ranges."""
+    """Tell whether a range in NO_PROXY contains this address; Python does not support ranges."""
     for entry in no_proxy.split(","):
         with suppress(ValueError):  # the host or the entry is a name
             if ip_address(host) in ip_network(entry.strip(), strict=False):

@@ -6,7 +6,7 @@
 Records are read in order and executed concurrently. A record is done when its outcome is acknowledged,
 and the committed offset never passes an unfinished record. After a crash, the process therefore starts
 with the oldest unfinished record. The pod's uid makes repetitions harmless, and outcomes on the topic
-show which commands were executed. An unreadable record is logged and skipped; the worker writes none.
+show which commands were executed. Unreadable records, which a worker never writes, are skipped and logged.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ OUTCOMES = "command-outcomes"
 #: A new group starts with commands and outcomes of this age, because older commands have expired. Log time
 #: may be behind this machine's clock, because log time stops without a worker.
 LOOK_BACK_MS = 15 * 60_000
-#: Most unfinished commands; then reading waits.
+#: Most unfinished commands; reading waits while there are that many.
 UNDER_WAY_MAX = 1_000
 
 
@@ -75,10 +75,10 @@ class CommandExecutor:
         self._sink = sink
         self._producer = producer
         self._count = count
-        self._room = asyncio.Semaphore(UNDER_WAY_MAX)
+        self._free_slots = asyncio.Semaphore(UNDER_WAY_MAX)
 
     async def begin(self, topic: str, partition: int) -> int:
-        """Return the first offset for a new group: commands that may not have expired."""
+        """Return the first offset for a new group: older commands have expired."""
         record = await read_newest(self._kafka, CLOCK, partition)
         tick = None if record is None else _decode_tick(record)
         since_ms = _since_ms(wall_clock.now_ms() if tick is None else tick.now_ms)
@@ -105,10 +105,10 @@ class CommandExecutor:
         await self._remember(term, rules, _since_ms(tick.now_ms))
         progress = TopicProgress()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_follow(ticks, rules))
-            tasks.create_task(_stop(term, rules))
+            tasks.create_task(_advance_clock(ticks, rules))
+            tasks.create_task(_stop_at_end(term, rules))
             async for record in term.records(self._topic):
-                await self._room.acquire()
+                await self._free_slots.acquire()
                 progress.begin(record.offset)
                 tasks.create_task(self._carry_out(term, rules, progress, record))
 
@@ -133,7 +133,7 @@ class CommandExecutor:
         except TermOver:
             pass  # the next active process starts with this record
         finally:
-            self._room.release()
+            self._free_slots.release()
 
 
 def _since_ms(log_ms: int) -> int:
@@ -141,13 +141,13 @@ def _since_ms(log_ms: int) -> int:
     return min(log_ms, wall_clock.now_ms()) - LOOK_BACK_MS
 
 
-async def _stop(term: LeaderTerm, rules: CommandRules) -> None:
+async def _stop_at_end(term: LeaderTerm, rules: CommandRules) -> None:
     """Stop the rules when the term is over, so that no command waits for another attempt."""
     await term.over.wait()
     rules.stop()
 
 
-async def _follow(ticks: AsyncIterator[Any], rules: CommandRules) -> None:
+async def _advance_clock(ticks: AsyncIterator[Any], rules: CommandRules) -> None:
     async for record in ticks:
         tick = _decode_tick(record)
         if tick is not None:

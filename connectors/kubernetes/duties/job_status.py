@@ -1,7 +1,7 @@
 """Write statuses of migrations and refusals to PodMigrationJobs, and drains to nodes.
 
 A request that the worker refuses has no migration, only a dead letter. Dead letters are followed from
-the beginning of the term, because each term requests jobs without a status again. A status waits until
+the beginning of the term, because each term repeats requests of jobs without a status. A status waits until
 all jobs are listed. A failed write of a status is not repeated here, because the next status of the
 migration replaces it. A cordon is repeated until the API server answers. Records of other clusters are
 ignored.

@@ -196,14 +196,14 @@ async def evict(context: DutyContext, *, cordon: bool = True) -> Duty:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
                 tasks.create_task(JobStatus(context.cluster, jobs, cordons)(term))
-                tasks.create_task(MessageProducer(context.producer, lambda: _follow(jobs))(term))
+                tasks.create_task(MessageProducer(context.producer, lambda: _read_jobs(jobs))(term))
         finally:
             await sink.close()
 
     return Duty("evict", work_during, (topic, STATUS), (CLOCK,), work.begin)
 
 
-async def _follow(jobs: MigrationJobs) -> Messages:
+async def _read_jobs(jobs: MigrationJobs) -> Messages:
     async with aclosing(jobs.requests()) as requests:
         async for request in requests:
             yield "migration-requests", request

@@ -5,8 +5,8 @@ import orjson
 from connectors.kubernetes.api.errors import ApiError
 from connectors.kubernetes.api.server import Response
 
-#: Longest honoured `Retry-After`, in seconds; longer waits would delay the end of a term. Priority and
-#: fairness asks for one second.
+#: Longest honoured `Retry-After`, in seconds; longer waits would delay the end of a term. API Priority
+#: and Fairness of the API server requires one second.
 RETRY_AFTER_MAX_S = 10.0
 #: Cause in the Status of a refusal by a disruption budget (policy/v1 DisruptionBudgetCause).
 _BUDGET_CAUSE = b'"DisruptionBudget"'

@@ -11,7 +11,7 @@ A refusal by a budget is final if the migration repeats its commands; otherwise 
 until the command expires. After a lost answer the pod is read again.
 
 Two processes that execute a command at the same moment may both send a request. Both requests have the
-uid, so only this pod is evicted.
+uid as precondition, so no other pod is evicted.
 """
 
 from typing import Any
@@ -33,8 +33,8 @@ from schemas.messages.commands import EvictionCommand
 #: Annotation of a pod whose eviction continues in the background: a virtual machine that is migrated live.
 #: Its controller sets it; the descheduler of Kubernetes reads it, too.
 IN_PROGRESS_ANNOTATION = "descheduler.alpha.kubernetes.io/eviction-in-progress"
-#: Timeout of a request, in seconds; webhooks may take up to 30 s. Together with both reads and a pause of
-#: the server, the timeout is shorter than the time for the end of a term.
+#: Timeout of a request, in seconds; webhooks may take up to 30 s. This timeout, two reads and a pause
+#: that the server requires together take less than `END_S` (`connectors.kafka.term`).
 EVICT_S = 32.0
 
 

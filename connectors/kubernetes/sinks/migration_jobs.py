@@ -14,7 +14,7 @@ effect, and the job's status names them. If jobs cannot be read or are not insta
 
 A job may be requested twice if the process ends before the first status of its migration; the worker
 refuses the second request. Changes while no process follows the job may be missed: a pause takes effect
-later, a deletion or resumption does not.
+later, but a deletion or a resumption is lost.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ COLLECTION = f"{GROUP}/podmigrationjobs"
 JOBS_MAX = 10_000
 #: How long a report waits for the first list of jobs, in seconds.
 LIST_S = 5.0
-#: Most attempts to write to a job; with timeouts they take less than the time for the end of a term.
+#: Most attempts to write to a job; with their timeouts they take less than `END_S` of a term.
 WRITES_MAX = 4
 #: First pause between two attempts, in seconds; each is twice as long as the previous one.
 PAUSE_S = 0.25

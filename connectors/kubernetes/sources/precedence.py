@@ -77,7 +77,7 @@ class Precedence:
             node.sampled_at_ms = max(min(at_ms, now_ms + SKEW_MAX_MS), node.sampled_at_ms)
         if isinstance(message, NodeMetric):
             return message
-        return self._filled(source, node, message, now_ms)
+        return self._fill_gaps(source, node, message, now_ms)
 
     def keep_only(self, nodes: Iterable[str]) -> None:
         """Forget all other nodes."""
@@ -103,7 +103,7 @@ class Precedence:
             bool(message.usage) and at_ms is not None and now_ms - at_ms <= self._fresh_ms[source]
         )
 
-    def _filled(self, source: int, node: _Node, message: NodeUsage, now_ms: int) -> NodeUsage:
+    def _fill_gaps(self, source: int, node: _Node, message: NodeUsage, now_ms: int) -> NodeUsage:
         filled = message
         for other, (held, at_ms) in sorted(node.held.items()):
             if now_ms - at_ms <= self._fresh_ms[other]:

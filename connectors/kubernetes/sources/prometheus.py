@@ -50,7 +50,7 @@ _Queries = Annotated[
 _Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
 #: Most concurrent queries.
 QUERIES_AT_ONCE = 4
-#: Warnings about the query itself, whose answer is complete.
+#: Beginnings of warnings about the query itself; the answer is complete nevertheless.
 _ABOUT_QUERY = ("PromQL warning", "PromQL info")
 
 
@@ -121,12 +121,12 @@ class PrometheusSettings(SourceSettings):
             pods |= preset.pods
             times = preset.node_times
         return Preset(
-            {name: self._filled(query) for name, query in {**nodes, **self.nodes}.items()},
-            {name: self._filled(query) for name, query in {**pods, **self.pods}.items()},
-            self._filled(self.node_times or times) if self.node_times or times else None,
+            {name: self._expand(query) for name, query in {**nodes, **self.nodes}.items()},
+            {name: self._expand(query) for name, query in {**pods, **self.pods}.items()},
+            self._expand(self.node_times or times) if self.node_times or times else None,
         )
 
-    def _filled(self, query: str | None) -> str:
+    def _expand(self, query: str | None) -> str:
         text = query or ""
         for placeholder, value in (
             ("{window}", f"{self.window_ms}ms"),
@@ -182,7 +182,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         """Yield a sample of each node with a new measurement; raises SourceFailed."""
         self.require_listed()
         now_ms = self.context.now_ms()
-        answers = await self._ask(now_ms)
+        answers = await self._run_queries(now_ms)
         self.health.record_success()
         self.health.keep_only(self.directory.nodes.keys())
         required = REQUIRED & self._queries.nodes.keys() - answers.failed
@@ -224,7 +224,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             if (pod := pods.get(name)) is not None and pod.created_at_ms <= oldest_ms
         )[:PODS_PER_SAMPLE_MAX]
 
-    async def _ask(self, now_ms: int) -> _Answers:
+    async def _run_queries(self, now_ms: int) -> _Answers:
         queries = self._queries
         node_queries, pod_queries = list(queries.nodes.items()), list(queries.pods.items())
         texts = [text for _, text in (*node_queries, *pod_queries)]
@@ -257,7 +257,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             self._take_pods(answers, resource, vector)
         if queries.node_times:
             for labels, value in vectors[-1]:
-                if (node := self._node(labels)) and 0 < value < 4e9:
+                if (node := self._find_node(labels)) and 0 < value < 4e9:
                     at_ms = max(int(value * 1_000), answers.times_ms.get(node, 0))
                     answers.times_ms[node] = min(at_ms, now_ms)
         return answers
@@ -265,7 +265,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
     def _take_nodes(self, answers: _Answers, resource: str, vector: list[Any]) -> None:
         series = SeriesByKey[str](f"nodes' {resource}", resource)
         for labels, value in vector:
-            if node := self._node(labels):
+            if node := self._find_node(labels):
                 series.take(node, node, labels, value)
         for node, amount in series.amounts.items():
             answers.nodes.setdefault(node, {})[resource] = amount
@@ -276,7 +276,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         series = SeriesByKey[tuple[str, PodName]](f"pods' {resource}", resource)
         for labels, value in vector:
             name = (labels.get(settings.namespace_label, ""), labels.get(settings.pod_label, ""))
-            if node := self._node(labels):
+            if node := self._find_node(labels):
                 series.take((node, name), f"{node}/{'/'.join(name)}", labels, value)
         for (node, name), amount in series.amounts.items():
             answers.pods.setdefault(node, {}).setdefault(name, {})[resource] = amount
@@ -287,7 +287,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             self.health.set_note(about, sentence)
         self.health.counts["numbers_wrong"] += len(series.wrong)
 
-    def _node(self, labels: Mapping[str, str]) -> str | None:
+    def _find_node(self, labels: Mapping[str, str]) -> str | None:
         instance = labels.get(self.settings.node_label)
         node = self.directory.node_of(instance) if instance else None
         if node is None:
@@ -323,9 +323,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             },
         )
         self._compare_clocks(answer.times)
-        return self._vector(query, answer.body)
+        return self._parse_vector(query, answer.body)
 
-    def _vector(self, query: str, body: bytes) -> list[tuple[Mapping[str, str], float]]:
+    def _parse_vector(self, query: str, body: bytes) -> list[tuple[Mapping[str, str], float]]:
         try:
             read = orjson.loads(body)
             if read["status"] != "success":

@@ -77,7 +77,7 @@ def read_sources(
 
     Args:
         text: YAML, one document.
-        known: settings class by the name of the source (`registry.list_settings_classes`).
+        classes: settings class by the name of the source (`registry.list_settings_classes`).
         origin: where the text comes from, for messages.
 
     Raises:

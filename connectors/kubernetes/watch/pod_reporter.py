@@ -8,7 +8,7 @@
 Each transition causes records; a waiting pod that changes is requested again. Pods are watched without a
 selector, because a watch of only unbound pods would report a binding as a deletion.
 
-A request that was not ended by a decision of loadstream is withdrawn by a record on its own topic,
+If no decision of loadstream has ended a request, a record on `scheduling-requests` withdraws it,
 because topics have no order relative to each other. The annotation of a binding tells that loadstream
 has bound the pod.
 """
@@ -90,7 +90,7 @@ class PodReporter(Reporter):
         """Yield the records of a pod if it has changed."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         finished = status.get("phase") in _FINISHED
-        waits = not finished and self._waits(obj, spec)
+        waits = not finished and self._is_waiting(obj, spec)
         previous = self.reported.get(key)
         if not waits:
             self._waiting.pop(key, None)
@@ -127,7 +127,7 @@ class PodReporter(Reporter):
 
     # --- steps ----------------------------------------------------------------------------------
 
-    def _waits(self, obj: Json, spec: Json) -> bool:
+    def _is_waiting(self, obj: Json, spec: Json) -> bool:
         return (
             not spec.get("nodeName")
             and spec.get("schedulerName") in self._schedulers

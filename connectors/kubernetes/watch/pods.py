@@ -119,11 +119,11 @@ def strip_pod(values: Json) -> Json:
     kept: Json = {name: values[name] for name in _NODE_FIELDS if name in values}
     for name in ("containers", "init_containers"):
         if name in kept:
-            kept[name] = [_with_fewer_ports(container) for container in kept[name]]
+            kept[name] = [_limit_ports(container) for container in kept[name]]
     return {**kept, "unsupported": ["more than its record can hold"]}
 
 
-def _with_fewer_ports(container: Json) -> Json:
+def _limit_ports(container: Json) -> Json:
     ports = container.get("host_ports", ())
     return {**container, "host_ports": ports[:HOST_PORTS_MAX]} if ports else container
 

@@ -40,7 +40,7 @@ from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 
 #: Time between two reads of new measurements, in seconds.
 READ_S = 0.25
-#: Missing nodes are reported after an interval, or after this time, in seconds.
+#: Longest time between two reports that nodes or pods are not listed yet, in seconds.
 UNLISTED_S = 10.0
 START = b"container_start_time_seconds"
 #: Start times before 2000 are ignored: a kernel without a clock reports them, and kwok reports ages.
@@ -93,7 +93,7 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
     def read(self) -> AsyncIterator[NodeUsage]:
         """Yield the measurements since the last call.
 
-        Raises SourceFailed once per interval until nodes are listed, first after one interval.
+        Raises SourceFailed until the directory is complete, once per interval or per `UNLISTED_S`.
         """
         now_s, every_s = time.monotonic(), min(self.settings.interval_ms / 1_000, UNLISTED_S)
         if not self.is_listed() and now_s - self._missed_at_s >= every_s:

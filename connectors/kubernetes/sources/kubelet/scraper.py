@@ -89,8 +89,8 @@ class Scraper:
                 if (nodes := changed()) is not None:
                     self.set_nodes(nodes)
                 now = time.monotonic()
-                for node in self._due(last / self._interval_s, now / self._interval_s):
-                    self._queue(node, now)
+                for node in self._list_due(last / self._interval_s, now / self._interval_s):
+                    self._enqueue(node, now)
                 self._start_polls()
                 self._behind(now - next(iter(self._working.waiting.values()), now))
                 last = now
@@ -101,7 +101,7 @@ class Scraper:
                 poll.cancel()
             await asyncio.gather(*polls, return_exceptions=True)
 
-    def _due(self, last: float, now: float) -> list[str]:
+    def _list_due(self, last: float, now: float) -> list[str]:
         """Return the nodes whose moment is after `last` and not after `now`, each once."""
         moments = self._moments
         if now - last >= 1:  # the event loop was blocked for longer than an interval
@@ -112,7 +112,7 @@ class Scraper:
         due = moments[first:behind] if begin <= end else moments[first:] + moments[:behind]
         return [node for _, node in due]
 
-    def _queue(self, node: str, now_s: float) -> None:
+    def _enqueue(self, node: str, now_s: float) -> None:
         waiting = node in self._working.waiting or node in self._dead.waiting
         if waiting or node in self._polls:
             self._skipped(node)
