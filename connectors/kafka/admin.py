@@ -21,7 +21,7 @@ from connectors.kafka.topics import (
     compare_all,
 )
 
-#: How long brokers may report the old value of a changed setting.
+#: How long brokers may report the old value of a changed setting, in seconds.
 _SETTING_TIMEOUT_S = 30.0
 #: How long new topics may have no leaders, in seconds.
 _LEADERS_TIMEOUT_S = 30.0
@@ -116,7 +116,7 @@ def create_topics(
         differing = [f for fs in report.values() for f in fs if f.verdict == "differs"]
         wrong = [*(differing if mend else ()), *_compare_copies(connection, expected, created)]
         mended = [f for f in wrong if f.setting not in ("partitions", "replication")]
-        _mend(connection, mended)
+        _set_settings(connection, mended)
     return created, _report_remaining(connection, expected, mended)
 
 
@@ -142,7 +142,7 @@ def _report_remaining(
 def _compare_copies(
     connection: Connection, expected: tuple[ExpectedTopic, ...], created: list[str]
 ) -> list[Finding]:
-    """Return missing settings of new topics that depend on the brokers' default number of copies."""
+    """Return missing settings of new topics that depend on the replication that brokers chose."""
     default_copies = [
         topic for topic in expected if topic.name in created and topic.replication is None
     ]
@@ -193,7 +193,7 @@ def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[Expect
     return [topic for topic in missing if topic.name in created]
 
 
-def _mend(connection: Connection, findings: list[Finding]) -> None:
+def _set_settings(connection: Connection, findings: list[Finding]) -> None:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import (
         AlterConfigOpType,

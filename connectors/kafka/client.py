@@ -20,7 +20,7 @@ from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSetting
 
 #: Time without an answer after which the terminal shows that the command waits.
 _NOTICE_AFTER_S = 1.0
-_SLICE_S = 0.25
+_ATTEMPT_S = 0.25
 
 
 class BrokerUnavailable(RuntimeError):
@@ -99,7 +99,7 @@ def connect(settings: KafkaSettings) -> Connection:
     is_announced = False
     while True:
         try:
-            metadata = admin.list_topics(timeout=_SLICE_S)
+            metadata = admin.list_topics(timeout=_ATTEMPT_S)
             break
         except KafkaException:
             admin.poll(0)  # runs the error callback

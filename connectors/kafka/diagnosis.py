@@ -186,13 +186,13 @@ def _probe(settings: KafkaSettings, host: str, port: int) -> Diagnosis | None:
         )
     with connection:
         if settings.encrypted:
-            return _probe_trust(settings, connection, host)
+            return _probe_tls(settings, connection, host)
         if _encrypts(connection):
             return Diagnosis(f"{host}:{port} uses TLS", f"{_PROTOCOL}: expected SSL or SASL_SSL.")
     return None
 
 
-def _probe_trust(settings: KafkaSettings, connection: socket.socket, host: str) -> Diagnosis | None:
+def _probe_tls(settings: KafkaSettings, connection: socket.socket, host: str) -> Diagnosis | None:
     context = settings.ssl_context()
     if context is None:
         return None
@@ -206,7 +206,7 @@ def _probe_trust(settings: KafkaSettings, connection: socket.socket, host: str) 
 
 
 def _encrypts(connection: socket.socket) -> bool:
-    """Tell whether the other side answers a TLS handshake; no data is sent."""
+    """Tell whether the other side answers a TLS handshake; no application data is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

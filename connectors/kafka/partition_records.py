@@ -51,8 +51,8 @@ async def read_pieces(
 ) -> AsyncGenerator[list[Record], None]:
     """Yield the records with offsets from `first` up to `end` (exclusive), a few at a time.
 
-    Besides a piece of at most `PIECE_RECORDS_MAX` records, at most `PIECE_BYTES_MAX` bytes or one larger
-    record are in memory. `on_deleted` is called for deleted records, and may raise.
+    Memory holds one piece of at most `PIECE_RECORDS_MAX` records, and received data of at most
+    `PIECE_BYTES_MAX` bytes or one larger record. `on_deleted` is called for deleted records, and may raise.
     """
     from aiokafka.errors import KafkaError
 

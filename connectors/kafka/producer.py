@@ -185,7 +185,7 @@ class Producer:
         """Wait until all records are acknowledged or have failed."""
         if not self._under_way:
             return
-        # Sending a record and waiting for its answer can take the timeout each.
+        # Sending a record and waiting for its answer can each take the whole timeout.
         timeout_s = None if self._expire_s is None else 2 * self._expire_s
         _, late = await asyncio.wait(self._under_way, timeout=timeout_s)
         for acknowledged in late:

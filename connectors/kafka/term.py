@@ -31,8 +31,8 @@ LEASE_S = SESSION_S / 2
 COMMIT_S = 1.0
 #: Pause after a failed commit, in seconds.
 RETRY_S = 0.25
-#: How long a rebalance waits for writes, in seconds. The API server aborts a request after a minute, and
-#: Kafka a record.
+#: How long a rebalance waits for writes, in seconds. The API server aborts a request after a minute;
+#: a request to Kafka also times out after a minute.
 END_S = 75.0
 
 
