@@ -58,8 +58,8 @@ RECORDS_MAX = {
 _NAMING_TOPICS = frozenset({"status", "node-state", "policies"})
 #: Name of the node in an encoded metric.
 _NODE = re.compile(rb'"node": ?"([^"\\]+)"')
-#: Minimum number of metrics to read, for clusters with few nodes.
-_METRICS_MIN = 200
+#: Metrics to read besides two per node, for clusters with few nodes.
+_EXTRA_METRICS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def read_nodes(
     records = ClusterRecords(cluster, now_ms)
     records.partition = partition_for(cluster.encode(), connection.settings.partitions)
     records.unreadable = frozenset(t for t, p in kafka.leaderless if p == records.partition)
-    newest = _newest_of(connection, records)
+    newest = _create_reader(connection, records)
     records.tick_ms = next((tick.now_ms for tick in newest("clock", ClockTick)), None)
     records.policy = next(newest("policies", PolicyRecord), None)
     _read_states(records, newest)
@@ -170,7 +170,7 @@ def read_cluster(
 ) -> ClusterRecords:
     """Read everything about a cluster. Raises BrokerUnavailable."""
     records = read_nodes(connection, kafka, cluster, now_ms)
-    newest = _newest_of(connection, records)
+    newest = _create_reader(connection, records)
     _read_moves(records, newest)
     _read_decisions(records, newest)
     for outcome in newest("command-outcomes", CommandOutcome):
@@ -200,7 +200,7 @@ def list_clusters(connection: Connection, kafka: KafkaState) -> list[str]:
 _Newest = Callable[..., Iterator[Any]]
 
 
-def _newest_of(connection: Connection, records: ClusterRecords) -> _Newest:
+def _create_reader(connection: Connection, records: ClusterRecords) -> _Newest:
     def newest(
         topic: str, *classes: type[Any], progress: SearchProgress | None = None
     ) -> Iterator[Any]:
@@ -229,7 +229,7 @@ def _read_states(records: ClusterRecords, newest: _Newest) -> None:
 
 
 def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
-    """Read until every node has a metric, or twice as many metrics as nodes were read.
+    """Read until every node has a metric, or two per node and `_EXTRA_METRICS` were read.
 
     In the latter case a node without a metric has not reported for two intervals. Decoding takes most of
     the time, so only the newest metric of a node is decoded, without its pods (150,000 take seconds).
@@ -245,7 +245,7 @@ def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
             continue
         nodes = len(records.nodes) or len(records.metrics)
         count += 1
-        if len(records.metrics) == len(records.nodes) > 0 or count > 2 * nodes + _METRICS_MIN:
+        if len(records.metrics) == len(records.nodes) > 0 or count > 2 * nodes + _EXTRA_METRICS:
             break
         name = _NODE.search(value)
         if name is not None and name[1] in names:

@@ -72,12 +72,12 @@ def list_node_usage(records: ClusterRecords) -> list[NodeUsageRow]:
         node.node: "hot" if node.cost is None else "at risk" for pool in pools for node in pool.hot
     }
     names = records.nodes or records.metrics
-    rows = [_row(records, name, hot.get(name), oldest_ms) for name in names]
+    rows = [_build_row(records, name, hot.get(name), oldest_ms) for name in names]
     rows.sort(key=lambda row: (-row.highest_percent, row.node))
     return rows
 
 
-def _row(records: ClusterRecords, name: str, hot: str | None, oldest_ms: int) -> NodeUsageRow:
+def _build_row(records: ClusterRecords, name: str, hot: str | None, oldest_ms: int) -> NodeUsageRow:
     metric, node = records.metrics.get(name), records.nodes.get(name)
     capacity = (
         merge_raw_allocatable(parse_amounts(node.allocatable), node.annotations) if node else {}
@@ -122,10 +122,10 @@ def _percent(usage: Mapping[str, int], capacity: Mapping[str, int]) -> dict[str,
 
 
 def usage_table(rows: Sequence[NodeUsageRow]) -> list[tuple[str, ...]]:
-    return [_COLUMNS, *(_cells(row) for row in rows)]
+    return [_COLUMNS, *(_format_cells(row) for row in rows)]
 
 
-def _cells(row: NodeUsageRow) -> tuple[str, ...]:
+def _format_cells(row: NodeUsageRow) -> tuple[str, ...]:
     def cells_of(resource: str) -> tuple[str, str, str]:
         amount = row.usage.get(resource)
         percents = (row.percent.get(resource), row.p95_percent.get(resource))

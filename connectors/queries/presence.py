@@ -21,7 +21,7 @@ SILENT_AFTER_MS = 30_000
 #: Most records of one topic that are read.
 RECORDS_MAX = 20_000
 #: Records of each topic that are searched for a cluster with a similar name.
-_NAMES_FROM = 200
+_SIMILAR_RECORDS_MAX = 200
 #: Records that are searched for a pod.
 _PODS_MAX = 100_000
 #: Topics with records of producers; a policy or a request may itself contain a mistyped name.
@@ -37,7 +37,7 @@ def last_tick_ms(connection: Connection, cluster: str) -> int | None:
 
 
 def describe_silence(tick_ms: int | None, now_ms: int) -> str | None:
-    """Return a sentence if no worker writes; None: a worker does."""
+    """Return a sentence if no worker writes or its clock is ahead; None: neither."""
     if tick_ms is None:
         return (
             "No worker has ever written for this cluster: its clock has never ticked. Start "
@@ -87,7 +87,7 @@ def search_cluster(connection: Connection, cluster: str) -> SearchResult:
     result = _search(connection, cluster, _ABOUT_CLUSTERS, lambda message: True)
     if result.exists:
         return result
-    similar = get_close_matches(cluster, sorted(_clusters(connection)), n=1)
+    similar = get_close_matches(cluster, sorted(_list_clusters(connection)), n=1)
     return SearchResult(False, result.records, result.read_all, similar[0] if similar else None)
 
 
@@ -124,9 +124,9 @@ def _search(
     return SearchResult(False, records, read_all)
 
 
-def _clusters(connection: Connection) -> Iterator[str]:
+def _list_clusters(connection: Connection) -> Iterator[str]:
     for topic in _ABOUT_CLUSTERS:
-        for message in PastMessages(connection, topic, None, _NAMES_FROM).newest():
+        for message in PastMessages(connection, topic, None, _SIMILAR_RECORDS_MAX).newest():
             yield message.cluster
 
 

@@ -101,8 +101,8 @@ def _(message: SchedulingRequest) -> str:
     requested += [("init ", container.requests) for container in message.pod.init_containers]
     requested.append(("overhead ", message.pod.overhead))
     requests = "; ".join(
-        whose + ", ".join(f"{name} {amount}" for name, amount in amounts.items())
-        for whose, amounts in requested
+        prefix + ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+        for prefix, amounts in requested
         if amounts
     )
     priority = "" if message.pod.priority is None else f", priority {message.pod.priority}"
