@@ -38,12 +38,12 @@ def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy
 
 
 def _has_evictor(connection: Connection, cluster: str) -> bool:
-    """Whether an evictor runs; if the broker does not list members, whether one has reported on a command."""
+    """Tell whether an evictor runs, or has reported an outcome if the broker does not list members."""
     (group,) = read_groups(connection, [f"loadstream-evict-{cluster}"]).values()
     if group.members is not None:
         return bool(group.members)
     past = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX)
-    outcomes = (each for each in past.newest() if isinstance(each, CommandOutcome))
+    outcomes = (record for record in past.newest() if isinstance(record, CommandOutcome))
     return any(outcome.command == "evict" for outcome in outcomes)
 
 

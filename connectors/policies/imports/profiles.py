@@ -199,7 +199,7 @@ def _suggest_field(field: str, section: str, fields: list[str]) -> str:
 
 
 def _has_wrong_keys(result: Translation, node: DocumentNode) -> bool:
-    """Report keys other than include and exclude in a field that selects namespaces."""
+    """Tell whether a selection of namespaces has other keys than include and exclude; report them."""
     if node.path[-1] not in _NAMESPACES or not isinstance(node.value, dict):
         return False
     wrong = [key for key in node.value if key not in ("include", "exclude")]

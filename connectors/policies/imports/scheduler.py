@@ -102,7 +102,7 @@ def _translate_profile(result: Translation, profile: Profile) -> None:
 
 
 def _fills_nodes(result: Translation, profile: Profile) -> bool:
-    """Report a scoring strategy that fills nodes; loadstream has only LeastAllocated."""
+    """Tell whether the scoring strategy fills nodes, and report it: loadstream has no such strategy."""
     args = profile.args.get(RESOURCES_FIT)
     strategy = args.child("scoringStrategy", "type") if args else None
     if strategy is None or strategy.value not in ("MostAllocated", "RequestedToCapacityRatio"):
