@@ -54,7 +54,7 @@ def find_free_port(used_ports: set[int]) -> int:
 def _reserve(port: int) -> bool:
     """Reserve the port; False if another process has reserved it.
 
-    The system releases the name when the process ends.
+    The system releases the reservation when the process ends.
     """
     if sys.platform != "linux":
         return True

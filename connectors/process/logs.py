@@ -53,7 +53,7 @@ class LogSettings(BaseSettings):
 _VERBOSE_LIBRARIES = ("faust", "mode", "aiokafka")
 #: A message of these libraries is logged at most once in this many seconds.
 REPEAT_AFTER_S = 10.0
-#: Most messages to remember for that.
+#: Most messages whose repetitions are counted.
 _REPEATS_MAX = 1_000
 
 

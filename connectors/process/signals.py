@@ -23,8 +23,8 @@ def terminable(code: int = 0) -> Iterator[None]:
         raise KeyboardInterrupt
 
     earlier_handler = signal.signal(signal.SIGTERM, stop)
-    heeds_interrupts = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
-    if heeds_interrupts:
+    handles_interrupts = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    if handles_interrupts:
         signal.signal(signal.SIGINT, stop)
     try:
         yield
@@ -38,7 +38,7 @@ def terminable(code: int = 0) -> Iterator[None]:
         raise SystemExit(code) from None
     finally:
         signal.signal(signal.SIGTERM, earlier_handler)
-        if heeds_interrupts:
+        if handles_interrupts:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
