@@ -1,5 +1,5 @@
-"""All commands of `loadstream`, by groups: a noun, then a verb. `status`, `doctor`, programs and
-examples of use stand alone.
+"""All commands of `loadstream`, by groups: a noun, then a verb. `status`, `doctor`, `version`,
+long-running programs and simulations belong to no group.
 
 Nothing heavy is imported here. Each command imports what it needs when it runs, so that
 `loadstream --help` answers at once and a broken optional part breaks only its own command.

@@ -179,7 +179,7 @@ def _list_limits(result: "DemoResult") -> Iterator[str]:
 
 
 def _find_problems(result: "DemoResult") -> Iterator[str]:
-    """Yield a sentence for each thing that should not have happened."""
+    """Yield a sentence for each problem of the run."""
     ours = result.comparison.runs[0].result
     if not ours.figures["placed_pods"]:
         yield "no pod was placed"

@@ -26,7 +26,7 @@ _HOURS = 12.0
 _FILLING_HOURS = 0.1
 #: Reason of the policy record that this command writes.
 _POLICY_REASON = "policy of loadstream simulate"
-#: Later steps are skipped, for example after the process was suspended.
+#: Steps that are later than this are skipped, for example after the process was suspended.
 _BACKLOG_MAX_MS = 5 * 60_000
 _REPORT_EVERY_S = 60.0
 

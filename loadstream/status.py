@@ -90,7 +90,7 @@ def _show_again(cluster: str | None, *, json: bool) -> None:
 
 
 def _read(connection: "Connection", cluster: str | None) -> "Iterator[Report]":
-    """Yield a report on the brokers, and a report on each cluster; reports on several are short."""
+    """Yield a report on the brokers, then one per cluster; with several clusters they are short."""
     from connectors.queries.cluster_reading import list_clusters, read_kafka
     from connectors.queries.status_processes import kafka_section
     from loadstream.doctor.kafka import check_brokers, check_topics

@@ -81,11 +81,11 @@ async def check_rights(
             findings.append(error("rights", f"the API server did not check them: {failure}"))
             break
         missing = [right for right, may in zip(rights, allowed, strict=True) if not may]
-        findings.append(_judge(duty, user or server.access.origin, missing, required=required))
+        findings.append(_grade(duty, user or server.access.origin, missing, required=required))
     return findings
 
 
-def _judge(duty: str, user: str, missing: list[Right], *, required: bool) -> Finding:
+def _grade(duty: str, user: str, missing: list[Right], *, required: bool) -> Finding:
     if not missing:
         return ok("rights", f"{user} may do everything that {duty} needs")
     needed = [right for right in missing if right[0] not in _OPTIONAL and not right[2]]

@@ -59,13 +59,13 @@ async def check_source(settings: PrometheusSettings, context: SourceContext) -> 
             except SourceFailed as failure:
                 findings.append(error(check, str(failure)))
             else:
-                findings += _judge(check, vector, settings.node_label, context.directory)
+                findings += _match(check, vector, settings.node_label, context.directory)
     finally:
         await source.close()
     return findings
 
 
-def _judge(check: str, vector: _Vector, label: str, directory: Directory) -> Iterator[Finding]:
+def _match(check: str, vector: _Vector, label: str, directory: Directory) -> Iterator[Finding]:
     total = len(directory.nodes)
     matched = _count_nodes(vector, label, directory)
     text = f"matches {matched} of {total} nodes by label {label}"

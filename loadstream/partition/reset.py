@@ -45,7 +45,7 @@ _GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
 _JOURNAL, _CHECKPOINTS, _CLOCK = "journal", "checkpoints", "clock"
 _USAGE = "node-usage"
 #: Changelog with the rows of the partition itself.
-_CLUSTER = changelog_name(TABLE_OF_KIND[POSITION])
+_STATE_CHANGELOG = changelog_name(TABLE_OF_KIND[POSITION])
 #: The input that is read again from its beginning: a compacted topic with all policies.
 _READ_AGAIN = "policies"
 
@@ -127,7 +127,7 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
         opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
         opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
         position_key = row_key(partition, "", POSITION).encode()
-        writer.write(_CLUSTER, [(position_key, None)])
+        writer.write(_STATE_CHANGELOG, [(position_key, None)])
         for table in CLUSTER_TABLES:
             topic = changelog_name(table)
             writer.write(
@@ -140,9 +140,9 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
         ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
         offsets = {topic: ends[topic] - 1 for topic in _list_kept_inputs() if ends[topic]}
         row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
-        writer.write(_CLUSTER, [(row_key(partition, "", PARTITION).encode(), encode(row))])
+        writer.write(_STATE_CHANGELOG, [(row_key(partition, "", PARTITION).encode(), encode(row))])
         position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
-        writer.write(_CLUSTER, [(position_key, encode(position))])
+        writer.write(_STATE_CHANGELOG, [(position_key, encode(position))])
 
 
 def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> None:

@@ -1,7 +1,7 @@
 """Checks a record as its consumer does, beyond the schema.
 
-This module does not check two conditions: a worker also refuses records because of its state (for
-example a sample that is older than its window), and because of limits of amounts.
+A worker also refuses records because of its state (for example a sample that is older than its window),
+and because of limits of amounts. This module does not check these conditions.
 """
 
 from typing import Any
