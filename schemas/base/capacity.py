@@ -16,7 +16,7 @@ from schemas.base.quantities import QuantityError, parse_amount
 #: Measured usage may exceed the capacity by this much, because the timestamps of two counter readings
 #: are not exact.
 PLAUSIBLE_PERCENT_MAX = 105
-#: Why a zero point of a node is impossible.
+#: Why a node's sample without memory usage is impossible.
 ZERO_POINT = "memory: measured 0, but every node uses memory"
 
 RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"

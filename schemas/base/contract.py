@@ -1,6 +1,6 @@
 """JSON Schema (draft 2020-12) of a message, as published and as refusals quote it.
 
-It is stricter than pydantic's own where pydantic would allow more than the code does: map keys keep
+It is stricter than pydantic's schema, which would allow more than the code accepts: map keys keep
 all their bounds, and the kind of a record is required. Fields have no titles, which would repeat
 their names. The docstring of a field is its description.
 """

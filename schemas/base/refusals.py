@@ -1,6 +1,6 @@
 """Refusals: why a record is not applied.
 
-Code that cannot use a record returns a `Refusal` instead of raising an exception. The agent sends
+Code that cannot use a record returns a `Refusal` instead of raising an exception. The worker sends
 the record to `dead-letters` with the refusal and continues.
 """
 

@@ -17,7 +17,7 @@ AUTHOR_MAX = 512
 
 
 class PolicyRecord(Message):
-    """The policy of a cluster, in force from the moment the agent applies this record (key:
+    """The policy of a cluster, in force from the moment the worker applies this record (key:
     cluster)."""
 
     record_time: ClassVar = "applied_at_ms"

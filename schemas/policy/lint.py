@@ -52,7 +52,7 @@ def find_errors(policy: Policy) -> Iterator[Finding]:
 def find_warnings(policy: Policy) -> Iterator[Finding]:
     """Yield values that the author probably did not intend."""
     is_upstream = policy.compat == "koordinator"
-    for rule in (*_WARNINGS, *(_UPSTREAM_ACCEPTS if is_upstream else _OWN_WARNINGS)):
+    for rule in (*_WARNINGS, *(_UPSTREAM_WARNINGS if is_upstream else _OWN_WARNINGS)):
         yield from rule(policy)
 
 
@@ -324,7 +324,7 @@ _OWN_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     find_equal_thresholds,
     _find_filters_left_out,
 )
-_UPSTREAM_ACCEPTS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (find_unknown_resources,)
+_UPSTREAM_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (find_unknown_resources,)
 _WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     _find_unused_sections,
     _find_arguments_without_effect,

@@ -141,7 +141,7 @@ class PolicyPart(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_not_given(cls, data: Any) -> Any:
+    def _drop_null_fields(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         names = field_names(cls)

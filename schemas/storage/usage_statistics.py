@@ -72,7 +72,7 @@ class PodUsageRow(Message):
     """Usage by resource."""
 
     @model_validator(mode="after")
-    def _columns_are_of_the_same_pods(self) -> Self:
+    def _check_column_lengths(self) -> Self:
         entries = len(self.minutes)
         if not len(self.uids) <= entries <= len(self.uids) + 1:
             raise ValueError(

@@ -1,7 +1,7 @@
 """All topics, with their keys, message classes and retention.
 
 Keys and the murmur2 partitioner are part of the published contract. A record in a partition that its
-key does not hash to is refused, because otherwise two writers would hold the same cluster.
+key does not hash to is refused, because otherwise two workers would write the same cluster.
 """
 
 from dataclasses import dataclass

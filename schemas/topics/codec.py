@@ -5,8 +5,8 @@ produces the same output as state that was never lost.
 
 `decode` never raises on bad input. It returns a `Refusal` that names the field, the value found and
 the values allowed; the caller sends the record to `dead-letters`. If a name is repeated, its last
-value counts. Unknown names are ignored. Only the first bad item of a list or map is reported. The size
-of the record bounds the time.
+value counts. Unknown names are ignored. Only the first bad item of a list or map is reported. So the
+time to read a record is limited by its size.
 """
 
 from typing import Any, TypeVar

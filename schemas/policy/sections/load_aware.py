@@ -105,7 +105,7 @@ class LoadAwareSchedulingArgs(PolicyPart):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_threshold_is_not_given(cls, data: Any) -> Any:
+    def _drop_empty_thresholds(cls, data: Any) -> Any:
         if isinstance(data, dict) and data.get("usageThresholds") == {}:
             return {key: value for key, value in data.items() if key != "usageThresholds"}
         return data

@@ -125,7 +125,7 @@ def find_moving_conflicts(
         return
     pools = rebalance.pools(compat)
     names = dict.fromkeys(pool.name for pool in pools)
-    moved = _moved_by_entry(moving, pools)
+    moved = _pools_by_entry(moving, pools)
     for index, entry in enumerate(moving.hotspots):
         at = ("movingThresholds", "hotspots", index)
         if entry.pool and entry.pool not in names:
@@ -141,7 +141,7 @@ def find_moving_conflicts(
             yield from _pool_conflicts(entry, pool, at)
 
 
-def _moved_by_entry(moving: MovingThresholds, pools: Iterable[NodePool]) -> list[list[NodePool]]:
+def _pools_by_entry(moving: MovingThresholds, pools: Iterable[NodePool]) -> list[list[NodePool]]:
     """Return for each entry the pools that it applies to, once per set of thresholds."""
     first: dict[str, int] = {}
     for index, entry in enumerate(moving.hotspots):

@@ -1,7 +1,7 @@
 """`plugins`: enabled filters and scores, their order and weights.
 
 Valid names come from the registry of the decision core, which this package does not import. The
-reader gets them as an argument; the default are the built-in plugins.
+reader gets them as an argument; by default they are the built-in plugins.
 """
 
 from collections.abc import Iterator

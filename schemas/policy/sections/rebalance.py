@@ -250,7 +250,7 @@ def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
         yield from _pool_conflicts(effective, pool, ("nodePools", index), compat)
     if compat == "loadstream":
         yield from _name_conflicts(args.node_pools)
-        yield from _reach_conflicts(args.node_pools)
+        yield from _find_unreachable_pools(args.node_pools)
 
 
 def _pool_conflicts(
@@ -314,7 +314,7 @@ def _name_conflicts(pools: tuple[NodePool, ...]) -> Iterator[Conflict]:
         first.setdefault(pool.name, index)
 
 
-def _reach_conflicts(pools: tuple[NodePool, ...]) -> Iterator[Conflict]:
+def _find_unreachable_pools(pools: tuple[NodePool, ...]) -> Iterator[Conflict]:
     """Yield the first pool that leaves no nodes to the pools after it."""
     for index, pool in enumerate(pools[:-1]):
         if pool.node_selector is None or pool.node_selector == LabelSelector():
