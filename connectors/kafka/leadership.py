@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaError
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.term import END_S, LOCK, SESSION_S, LeaderTerm, TermOver
 from schemas.base.limits import BATCH_BYTES_MAX
-from schemas.settings.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings, name_duty_group
 from schemas.topics.partitions import partition_for
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         newest: topics that the active member reads from the newest record on.
         begin: first offset for `topics` without a committed offset; default: the first record.
         """
-        self.group = f"loadstream-{duty}-{cluster}"
+        self.group = name_duty_group(duty, cluster)
         self.term: LeaderTerm | None = None
         """The current term of this process; None: it stands by."""
         self._kafka = kafka

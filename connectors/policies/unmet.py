@@ -18,6 +18,7 @@ from schemas.messages.pods import PodLifecycle
 from schemas.policy import Policy
 from schemas.policy.sections.migration import BUILT_IN_CLASSES, DEFAULT_SCHEDULERS
 from schemas.policy.sections.plugins import OVERUTILIZATION_RISK
+from schemas.settings.connection import name_duty_group
 
 #: Records of `pod-lifecycle` that are read, newest first.
 RECORDS_MAX = 20_000
@@ -39,7 +40,7 @@ def find_unmet_requirements(connection: Connection, cluster: str, policy: Policy
 
 def _has_evictor(connection: Connection, cluster: str) -> bool:
     """Tell whether an evictor runs, or has reported an outcome if the broker does not list members."""
-    (group,) = read_groups(connection, [f"loadstream-evict-{cluster}"]).values()
+    (group,) = read_groups(connection, [name_duty_group("evict", cluster)]).values()
     if group.members is not None:
         return bool(group.members)
     past = PastMessages(connection, "command-outcomes", cluster, OUTCOMES_MAX)

@@ -33,7 +33,7 @@ from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeState
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
-from schemas.settings.connection import APP_ID
+from schemas.settings.connection import APP_ID, name_duty_group
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
 
@@ -177,7 +177,7 @@ def read_cluster(
         records.outcomes.setdefault(outcome.command, outcome)
         if records.outcomes.keys() == {"bind", "evict"}:
             break
-    duties = [f"loadstream-{duty}-{cluster}" for duty in DUTIES]
+    duties = [name_duty_group(duty, cluster) for duty in DUTIES]
     records.groups = read_groups(connection, [*WORKER_GROUPS, *duties])
     committed = {partition for group in records.groups.values() for partition in group.committed}
     topics = {topic for topic, _ in committed} & kafka.topics.keys() - set(kafka.missing)

@@ -14,6 +14,7 @@ from connectors.kafka.term import LOCK
 from connectors.kafka.topics import find_worst_grade
 from connectors.queries.cluster_reading import DUTIES, WORKER_GROUPS, ClusterRecords, KafkaState
 from connectors.units import ago_text, count_text
+from schemas.settings.connection import name_duty_group
 from schemas.topics.catalog import CLUSTER_INPUTS
 
 #: Topics with the commands of two duties.
@@ -111,7 +112,7 @@ def duties_section(records: ClusterRecords) -> Section:
 
 
 def _describe_duty(records: ClusterRecords, duty: str) -> tuple[str, dict[str, Any]]:
-    group = records.groups.get(f"loadstream-{duty}-{records.cluster}", Group((), {}))
+    group = records.groups.get(name_duty_group(duty, records.cluster), Group((), {}))
     home = (LOCK, records.partition)
     members = group.members or ()
     active = next((member.host for member in members if home in member.partitions), None)

@@ -17,6 +17,7 @@ from connectors.units import ago_text, count_text
 from loadstream.doctor.findings import Finding, error, ok, warning
 from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.policy import Policy
+from schemas.settings.connection import name_duty_group
 
 #: A worker with a larger lag decides by an old state; `/readyz` of the worker has the same default.
 LAG_MAX = 20_000
@@ -88,7 +89,7 @@ def _judge_lag(records: ClusterRecords, workers: int) -> Finding:
 
 def _check_duties(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
     """Find duties that do not run; without any duty, other producers may do their work."""
-    groups = {duty: records.groups.get(f"loadstream-{duty}-{records.cluster}") for duty in DUTIES}
+    groups = {duty: records.groups.get(name_duty_group(duty, records.cluster)) for duty in DUTIES}
     has_duties = any(group is not None and group.has_existed for group in groups.values())
     for duty, group in groups.items():
         if group is None or group.members is None:

@@ -196,10 +196,11 @@ def _print_lines(
             # The embedded broker has no settings, so its findings are the same for every topic.
             if finding.verdict != "unknown" or not connection.embedded:
                 echo(str(finding))
-    kinds = ("ok", "unknown", "differs", "missing")
-    counted = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in kinds if kind in verdicts)
-    if connection.embedded:
-        counted = counted.replace("unknown", "exist")
+    unknown = "exist" if connection.embedded else "unknown"
+    labels = {"ok": "ok", "unknown": unknown, "differs": "differs", "missing": "missing"}
+    counted = ", ".join(
+        f"{verdicts.count(kind)} {label}" for kind, label in labels.items() if kind in verdicts
+    )
     echo(f"{len(report)} topics: {counted}")
     if connection.embedded:
         echo("The embedded broker does not enforce retention, compaction and size limits.")

@@ -24,6 +24,12 @@ ENV_PREFIX = "LOADSTREAM_KAFKA_"
 #: Name of the Faust application: consumer group and prefix of changelog topics.
 APP_ID = "loadstream"
 
+
+def name_duty_group(duty: str, cluster: str) -> str:
+    """Return the consumer group of a duty, such as bind, of one cluster."""
+    return f"loadstream-{duty}-{cluster}"
+
+
 #: Prefix of the cluster ids of librdkafka's mock clusters, such as the embedded broker.
 EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
 

@@ -64,7 +64,7 @@ class Ranking:
         self._lowest: float | None = None
         """Lowest raw score of the nodes that pass; None if it has to be computed."""
         self._relevant_filters: list[tuple[int, Callable[..., str | None], Any, int]] | None = None
-        """Filters that may refuse this kind, with their positions among all filters, from 1; None before a change."""
+        """Filters that may refuse this kind, with their positions from 1; None until a node changes."""
         self.strict: Ranking | None = None
         """The ranking by all filters, if this one is without some of them."""
         self.generation = -1

@@ -155,14 +155,7 @@ async def bind(context: DutyContext) -> Duty:
     """
     sink, _ = await _create_sink(context)
     topic = "placement-decisions"
-    work = CommandExecutor(
-        context.kafka,
-        context.cluster,
-        topic,
-        sink,
-        context.outcomes,
-        context.telemetry.count_outcome,
-    )
+    work = _create_executor(context, topic, sink)
 
     async def work_during(term: LeaderTerm) -> None:
         try:
@@ -177,14 +170,7 @@ async def evict(context: DutyContext, *, cordon: bool = True) -> Duty:
     """Execute evictions, synchronize PodMigrationJobs with migrations, and cordon drained nodes."""
     sink, server = await _create_sink(context)
     topic = "eviction-commands"
-    work = CommandExecutor(
-        context.kafka,
-        context.cluster,
-        topic,
-        sink,
-        context.outcomes,
-        context.telemetry.count_outcome,
-    )
+    work = _create_executor(context, topic, sink)
 
     async def work_during(term: LeaderTerm) -> None:
         jobs = MigrationJobs(server, context.cluster)
@@ -207,6 +193,11 @@ async def _read_jobs(jobs: MigrationJobs) -> Messages:
     async with aclosing(jobs.requests()) as requests:
         async for request in requests:
             yield "migration-requests", request
+
+
+def _create_executor(context: DutyContext, topic: str, sink: KubernetesSink) -> CommandExecutor:
+    counter = context.telemetry.count_outcome
+    return CommandExecutor(context.kafka, context.cluster, topic, sink, context.outcomes, counter)
 
 
 async def _create_sink(context: DutyContext) -> tuple[KubernetesSink, ApiServer]:

@@ -39,7 +39,7 @@ def _node(obj: Json) -> Json:
     return {"node": obj["metadata"]["name"]}
 
 
-def _namespaced(obj: Json) -> Json:
+def _namespace_and_name(obj: Json) -> Json:
     return {"namespace": obj["metadata"]["namespace"], "name": obj["metadata"]["name"]}
 
 
@@ -47,7 +47,7 @@ def _owner(kind: str) -> Callable[[Json], Json]:
     """Return a function for the identity of a workload; objects in a list do not have their kind."""
 
     def identity(obj: Json) -> Json:
-        return {"uid": obj["metadata"]["uid"], "owner_kind": kind, **_namespaced(obj)}
+        return {"uid": obj["metadata"]["uid"], "owner_kind": kind, **_namespace_and_name(obj)}
 
     return identity
 
@@ -64,7 +64,7 @@ KINDS: dict[str, ObjectKind] = {
         PriorityClassState, _name, convert_priority_class
     ),
     "/apis/policy/v1/poddisruptionbudgets": ObjectKind(
-        DisruptionBudget, _namespaced, convert_disruption_budget
+        DisruptionBudget, _namespace_and_name, convert_disruption_budget
     ),
     "/apis/apps/v1/replicasets": _workload("ReplicaSet", convert_replica_set),
     "/apis/apps/v1/statefulsets": _workload("StatefulSet", convert_replica_set),

@@ -45,8 +45,8 @@ LEAST = 0.0000001
 #: to be hot. So nodes of known usage come first, and the others are ordered by requests.
 UNKNOWN_COST = 2.0
 
-#: Cached increases, and their bytes. Of more increases, the oldest would be used after so many placements
-#: that they have to be recomputed for all nodes.
+#: Most cached increases, and their most bytes. With more, a kind returns only after so many placements that
+#: most nodes have changed, and its increases must be recomputed for all nodes anyway.
 CACHED_MAX, CACHED_BYTES_MAX = 32, 16 * 1024 * 1024
 #: With more changed nodes than this share of all, cached increases are recomputed for all nodes.
 _RECOMPUTE_SHARE = 1 / 100

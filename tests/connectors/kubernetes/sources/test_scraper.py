@@ -32,7 +32,7 @@ def test_each_node_is_due_once_per_interval(steps: list[float]) -> None:
     scraper.set_nodes(nodes)
     now, due = 100.25, Counter[str]()
     for step in steps:
-        due.update(scraper._due(now, now + step))
+        due.update(scraper._list_due(now, now + step))
         now += step
     whole = int(now - 100.25)
     assert all(whole <= due[node] <= whole + 1 for node in nodes)
@@ -41,7 +41,7 @@ def test_each_node_is_due_once_per_interval(steps: list[float]) -> None:
 def test_nodes_are_spread_over_the_interval() -> None:
     scraper = _scraper()
     scraper.set_nodes(f"node-{index}" for index in range(5_000))
-    due = [len(scraper._due(step / 20, (step + 1) / 20)) for step in range(20)]
+    due = [len(scraper._list_due(step / 20, (step + 1) / 20)) for step in range(20)]
     assert sum(due) == 5_000
     assert max(due) < 1.3 * 250
 
