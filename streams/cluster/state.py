@@ -187,6 +187,8 @@ class ClusterState:
         refusal = None if metric.removed else self._check_node_limit(metric.node)
         if refusal is not None:
             return refusal
+        if self._is_outdated(metric):
+            return []
         self.inventory.apply_metric(metric)
         if metric.updated_at_ms is not None:
             self.memory.moves.record_metric(metric.node, metric.updated_at_ms)
@@ -198,24 +200,25 @@ class ClusterState:
         limit_ms = self.policy.metric_future_seconds * 1000
         return check_not_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
 
+    def _is_outdated(self, metric: NodeMetric) -> bool:
+        """Tell whether a metric is older than the node's last one: a restarted aggregate stage repeats some."""
+        node, updated_ms = self.inventory.nodes.get(metric.node), metric.updated_at_ms
+        last = None if node is None else node.usage.metric
+        if self.policy.compat == "koordinator" or last is None or updated_ms is None:
+            return False
+        # A last metric that is ahead of the log is one of a clock that was set back.
+        return not metric.removed and updated_ms < (last.updated_at_ms or 0) <= (self.now_ms or 0)
+
     def _check_origin(self, metric: NodeMetric) -> Refusal | None:
-        """Refuse a metric that is impossible, older than the last one, or of an earlier node of the name."""
+        """Refuse a metric that is impossible or of an earlier node with the same name."""
         if self.policy.compat == "koordinator":
             return None
         if is_zero_point(metric.usage or {}):
             return Refusal("limit", f"usage, {ZERO_POINT}")
         node = self.inventory.nodes.get(metric.node)
-        if node is None:
+        if node is None or node.state is None:
             return None
-        last, updated_ms = node.usage.metric, metric.updated_at_ms
-        last_ms = None if last is None or metric.removed else last.updated_at_ms
-        # A last metric that is ahead of the log is one of a clock that was set back.
-        if updated_ms is not None and updated_ms < (last_ms or 0) <= (self.now_ms or 0):
-            text = f"updated_at_ms is {updated_ms}, but a metric of {last_ms} was applied before"
-            return Refusal("late", text)
-        if node.state is None:
-            return None
-        created_ms = node.state.created_at_ms
+        created_ms, updated_ms = node.state.created_at_ms, metric.updated_at_ms
         if created_ms is not None and updated_ms is not None and updated_ms < created_ms:
             return Refusal(
                 "late",

@@ -352,7 +352,7 @@ def judge_a_metric_when_the_capacity_is_known(known: bool) -> str:
 @cases(
     "1.metric",
     ("n1 at 90 %; a metric of 10 % from two minutes before arrives late", ({"cpu": 1_000}, -120),
-     "waiting; late"),
+     "waiting; taken"),
     ("a metric with memory 0", ({"cpu": 1_000, "memory": 0}, 0), "waiting; limit"),
     ("a metric of 10 %", ({"cpu": 1_000, "memory": MEMORY}, 0), "n1; taken"),
 )  # fmt: skip
