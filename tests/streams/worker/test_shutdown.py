@@ -91,10 +91,13 @@ async def test_a_worker_without_a_broker_stops_on_request(
 
 
 @pytest.mark.broker
-def test_a_failed_worker_ends_soon_and_logs_the_reason_last(embedded: RunningBroker) -> None:
+def test_a_failed_worker_ends_soon_and_logs_the_reason_last(
+    embedded: RunningBroker, tmp_path: Path
+) -> None:
     servers = embedded.settings.bootstrap_servers
     ended = subprocess.run(  # noqa: S603 - our own code
         [sys.executable, "-c", _STUCK, str(servers)],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
