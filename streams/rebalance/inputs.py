@@ -9,7 +9,7 @@ from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
 from streams.placement.placer import Exclusions
 from streams.pods.held import HeldPod
-from streams.rebalance.candidates import RoundRules
+from streams.rebalance.candidates import Gate, RoundRules
 from streams.rebalance.columns import Columns
 from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget
@@ -46,17 +46,17 @@ class PodFilter:
         )
         self.units = parts // _PARTS_PER_UNIT
         """Units of the round's budget that the selectors cost per pod, in addition to the check of the pod."""
-        self.passes_all = self._namespaces is None and not self._selectors
 
-    def find_gate(self, held: HeldPod) -> tuple[str, str] | None:
-        """Return the gate and reason that stop a pod; None if it passes."""
+    def find_gate(self, held: HeldPod) -> Gate | None:
+        """Return the gate that stops a pod; None if there is none."""
         pod = held.pod
         if self._namespaces is not None and not self._namespaces.admits(pod.namespace):
-            return "namespaces", f"namespace {pod.namespace} is not among evictableNamespaces"
+            text = f"namespace {pod.namespace} is not among evictableNamespaces"
+            return Gate("namespaces", text)
         if self._selectors and not any(
             selector.matches(pod.labels) for selector in self._selectors
         ):
-            return "selectors", "none of podSelectors matches the pod's labels"
+            return Gate("selectors", "none of podSelectors matches the pod's labels")
         return None
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from schemas.policy import Policy
 from streams.inventory.node import Node
 from streams.pods.held import is_overdue
+from streams.rebalance.candidates import Gate
 from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric, find_measured
 from streams.rebalance.outcome import HIGH, NORMAL, SKIPPED, Costs, RoundOutcome
 from streams.rebalance.risk.nodes import RiskNodes
@@ -235,10 +236,10 @@ class _Round:
 
     def _can_leave(self, pod: RiskPod) -> bool:
         """Tell whether no gate before the choice of a target stops a pod, and record the gate."""
-        stopped = self._find_gate(pod)
-        if stopped is not None:
-            self._reject(pod, *stopped)
-        return stopped is None
+        gate = self._find_gate(pod)
+        if gate is not None:
+            self._reject(pod, gate)
+        return gate is None
 
     def _compare(self, pod: RiskPod) -> None:
         """Find the best target of a pod, or record what stops it."""
@@ -250,7 +251,7 @@ class _Round:
         self.comparisons_left -= 2 * self.fit.take_units()
         if not allowed.any():
             text = "every other node is cooling, does not accept the pod, or has no room for it"
-            self._reject(pod, "fit", text)
+            self._reject(pod, Gate("fit", text))
             return
         growth = self.risk.compute_growth(pod.figures)
         order = np.where(allowed, growth + TIE * self.risk.compute_excess(pod.figures), np.inf)
@@ -261,7 +262,7 @@ class _Round:
                 f"its move to {self.names[target]} lowers the sum of costs by {costs.gain:.3f}; "
                 f"required is {self.min_gain:.3f}: {self._required_gain}"
             )
-            self._reject(pod, "gain", message, costs, target)
+            self._reject(pod, Gate("gain", message), costs, target)
             return
         self.pods.note_compared(pod, target, costs)
 
@@ -274,22 +275,21 @@ class _Round:
             risk.compute_cost_with(target, pod.figures),
         )
 
-    def _find_gate(self, pod: RiskPod) -> tuple[str, str] | None:
-        """Return gate and message of the first gate before the choice of a target."""
+    def _find_gate(self, pod: RiskPod) -> Gate | None:
+        """Return the first gate before the choice of a target."""
         held, inputs = pod.held, self.inputs
         start_ms = held.pod.scheduled_at_ms
         age_ms = inputs.now_ms - (held.assigned_at_ms if start_ms is None else start_ms)
         if age_ms < self.args.min_pod_age_minutes * _MINUTE_MS:
             minutes = max(0, age_ms) // _MINUTE_MS
             text = f"the pod has been on the node for {minutes} min; minPodAgeMinutes is "
-            return "young", f"{text}{self.args.min_pod_age_minutes}"
-        if not self.pod_filter.passes_all:
-            stopped = self.pod_filter.find_gate(held)
-            if stopped is not None:
-                return stopped
+            return Gate("young", f"{text}{self.args.min_pod_age_minutes}")
+        gate = self.pod_filter.find_gate(held)
+        if gate is not None:
+            return gate
         protected = inputs.rules.explain_protection(held)
         if protected is not None:
-            return "filter", protected
+            return Gate("filter", protected)
         resting = inputs.exclusions.moves.explain_rest(
             held.pod.owner_key,
             self.names[pod.source],
@@ -297,7 +297,7 @@ class _Round:
             self.args.rest_minutes * _MINUTE_MS,
             inputs.now_ms,
         )
-        return None if resting is None else ("resting", resting)
+        return None if resting is None else Gate("resting", resting)
 
     def _find_targets(self, pod: RiskPod) -> BoolArray:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
@@ -309,14 +309,9 @@ class _Round:
         return allowed & ~refused[self.rows]
 
     def _reject(
-        self,
-        pod: RiskPod,
-        gate: str,
-        message: str,
-        costs: Costs | None = None,
-        target: int | None = None,
+        self, pod: RiskPod, gate: Gate, costs: Costs | None = None, target: int | None = None
     ) -> None:
-        self.results.note_stay(pod, gate, message, costs, target)
+        self.results.note_stay(pod, gate, costs, target)
         self.pods.drop(pod)
 
     # --- moves ------------------------------------------------------------------------------------
@@ -326,17 +321,17 @@ class _Round:
         target, hot = pod.target, self.results.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
         rules, source = self.inputs.rules, self.names[pod.source]
-        refused = rules.check_pod(pod.held, source)
-        if refused is None:
+        gate = rules.check_pod(pod.held, source)
+        if gate is None:
             candidate = self.results.build_candidate(pod, target, costs)
-            refused = rules.propose(candidate)
-        if refused is not None:
-            self._reject(pod, "gate", refused.text, costs, target)
-            if refused.scope != "pod":
-                hot.end_reason = refused.text
+            gate = rules.propose(candidate)
+        if gate is not None:
+            self._reject(pod, Gate("gate", gate.text), costs, target)
+            if gate.scope != "pod":
+                hot.end_reason = gate.text
                 self.pods.close_node(pod.source)
-            if refused.scope == "round":
-                self.outcome.end_reason = refused.text
+            if gate.scope == "round":
+                self.outcome.end_reason = gate.text
             return
         self.move_count += 1
         self.results.note_move(pod, candidate, costs)

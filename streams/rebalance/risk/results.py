@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from schemas.base.message import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
 from schemas.policy.sections.overutilization_risk import RiskResource
-from streams.rebalance.candidates import Candidate
+from streams.rebalance.candidates import Candidate, Gate
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
     Costs,
@@ -78,13 +78,11 @@ class RiskResults:
         self.outcome.hot.append(hot)
         return hot
 
-    def note_stay(
-        self, pod: RiskPod, gate: str, message: str, costs: Costs | None, target: int | None
-    ) -> None:
+    def note_stay(self, pod: RiskPod, gate: Gate, costs: Costs | None, target: int | None) -> None:
         """Record the gate that stops a pod; `costs` are those of the move to the best target."""
         name = None if target is None else self._readings.names[target]
         self.hot[pod.source].note(
-            Verdict(pod.held.pod, gate, message, name, self._usage(pod), costs)
+            Verdict(pod.held.pod, gate.name, gate.text, name, self._usage(pod), costs)
         )
 
     def build_candidate(self, pod: RiskPod, target: int, costs: Costs) -> Candidate:

@@ -204,10 +204,10 @@ class _HotNode:
                     hot.end_reason = PODS_NOT_CHECKED
                     return
                 budget.spend()
-                stopped = self._find_gate(index, over)
+                gate = self._find_gate(index, over)
                 budget.spend(PODS_PER_UNIT * self.evictions.fit.take_units())
-                if stopped is not None:
-                    hot.note(Verdict(self.pods.held[index].pod, *stopped))
+                if gate is not None:
+                    hot.note(Verdict(self.pods.held[index].pod, gate.name, gate.text))
                     continue
             if self._move(index, used):
                 if self.pods.in_metric[index]:
@@ -244,25 +244,25 @@ class _HotNode:
         phase, fitting = self.hot.phase, set()
         for index in filter(self._is_in_phase, pods):
             held = self.pods.held[index]
-            stopped = self._find_lasting_gate(held)
-            if stopped is None and self.evictions.node_fit:
-                stopped = self._reserve(index, phase)
+            gate = self._find_lasting_gate(held)
+            if gate is None and self.evictions.node_fit:
+                gate = self._reserve(index, phase)
             self.inputs.budget.spend(PODS_PER_UNIT * self.evictions.fit.take_units())
-            if stopped is None:
+            if gate is None:
                 fitting.add(index)
             else:
-                self.hot.note(Verdict(held.pod, *stopped))
+                self.hot.note(Verdict(held.pod, gate.name, gate.text))
         return fitting
 
-    def _reserve(self, index: int, phase: Phase) -> tuple[str, str] | None:
+    def _reserve(self, index: int, phase: Phase) -> Gate | None:
         if not self.pods.in_metric[index]:
-            return "unmeasured", "the pod's usage is unknown"
+            return Gate("unmeasured", "the pod's usage is unknown")
         targets = self.evictions.targets
         group = self.evictions.fit.find_group(self.pods.held[index], phase)
         amounts, prod = self._measured_amounts(index), self.pods.prod[index]
         target = targets.find_target(amounts, group, phase, prod=prod)
         if target is None:
-            return "fit", f"none of {len(self.evictions.names)} targets accepts the pod"
+            return Gate("fit", f"none of {len(self.evictions.names)} targets accepts the pod")
         targets.use_room(target, amounts, group, phase, prod=prod)
         return None
 
@@ -270,38 +270,37 @@ class _HotNode:
         """Return usage without the number of pods, which nodeFit ignores (B5.9)."""
         return [max(0, amount) for amount in self.pods.used[index].tolist()]
 
-    def _find_lasting_gate(self, held: HeldPod) -> tuple[str, str] | None:
-        """Return gate and message if the policy or a protection stops a pod for good."""
+    def _find_lasting_gate(self, held: HeldPod) -> Gate | None:
         pod_filter = self.pool.shared.pod_filter
         self.inputs.budget.spend(pod_filter.units)
-        stopped = None if pod_filter.passes_all else pod_filter.find_gate(held)
-        if stopped is not None:
-            return stopped
+        gate = pod_filter.find_gate(held)
+        if gate is not None:
+            return gate
         protected = self.inputs.rules.explain_protection(held)
-        return None if protected is None else ("filter", protected)
+        return None if protected is None else Gate("filter", protected)
 
-    def _find_gate(self, index: int, over: list[bool]) -> tuple[str, str] | None:
-        """Return gate and message of the first gate before the gates of migrations."""
+    def _find_gate(self, index: int, over: list[bool]) -> Gate | None:
+        """Return the first gate before the gates of migrations; None if there is none."""
         if index in self.pods.leaving:
-            return "leaving", "the pod is already leaving"
-        stopped = self._find_lasting_gate(self.pods.held[index])
-        if stopped is not None:
-            return stopped
+            return Gate("leaving", "the pod is already leaving")
+        gate = self._find_lasting_gate(self.pods.held[index])
+        if gate is not None:
+            return gate
         if not self.pods.in_metric[index]:
-            return "unmeasured", "the pod's usage is unknown"
+            return Gate("unmeasured", "the pod's usage is unknown")
         amounts = self.pods.amounts[index]
         if not any(amount for amount, is_over in zip(amounts, over, strict=True) if is_over):
             if any(self.pods.used[index, over] < 0):
-                return "unmeasured", "the pod's usage of an exceeded resource is unknown"
-            return "uninvolved", "the pod uses none of the exceeded resources"
+                return Gate("unmeasured", "the pod's usage of an exceeded resource is unknown")
+            return Gate("uninvolved", "the pod uses none of the exceeded resources")
         return None
 
     def _move(self, index: int, used: list[int]) -> bool:
         """Plan the move of a pod, with a target by loadstream's rules; return False if the pod stays."""
         held, hot, rules = self.pods.held[index], self.hot, self.inputs.rules
-        refused = rules.check_pod(held, hot.name)
-        if refused is not None:
-            self._refuse(index, refused)
+        gate = rules.check_pod(held, hot.name)
+        if gate is not None:
+            self._refuse(index, gate)
             return False
         target = priority_class = None
         if self.differences.planned_targets:
@@ -310,7 +309,8 @@ class _HotNode:
             if target is None:
                 priority_class = self._get_class_without_target(held)
                 if priority_class is None:
-                    hot.note(Verdict(held.pod, *self._explain_no_target(index)))
+                    gate = self._explain_no_target(index)
+                    hot.note(Verdict(held.pod, gate.name, gate.text))
                     return False
         reason = self.pool.describe_excess(hot.phase, self.position, used, self.limits)
         candidate = Candidate(
@@ -325,9 +325,9 @@ class _HotNode:
             mode=None if priority_class is None else "EvictDirectly",
             source_hot=True,
         )
-        refused = rules.propose(candidate)
-        if refused is not None:
-            self._refuse(index, refused, candidate)
+        gate = rules.propose(candidate)
+        if gate is not None:
+            self._refuse(index, gate, candidate)
             return False
         if target is not None:
             prod, group = self.pods.prod[index], self.evictions.fit.find_group(held, hot.phase)
@@ -336,16 +336,16 @@ class _HotNode:
         self.pool.outcome.moves.append(candidate)
         return True
 
-    def _refuse(self, index: int, refused: Gate, candidate: Candidate | None = None) -> None:
+    def _refuse(self, index: int, gate: Gate, candidate: Candidate | None = None) -> None:
         """Record the gate that stops a pod, and by its scope also later pods."""
         target = None if candidate is None else candidate.target
         usage = self.pods.get_usage(index)
         pod = self.pods.held[index].pod
-        self.hot.note(Verdict(pod, "gate", refused.text, target, usage))
-        if refused.scope != "pod":
-            self.hot.end_reason = refused.text
-        if refused.scope == "round":
-            self.evictions.outcome.end_reason = refused.text
+        self.hot.note(Verdict(pod, "gate", gate.text, target, usage))
+        if gate.scope != "pod":
+            self.hot.end_reason = gate.text
+        if gate.scope == "round":
+            self.evictions.outcome.end_reason = gate.text
 
     # --- targets ----------------------------------------------------------------------------------
 
@@ -369,23 +369,23 @@ class _HotNode:
         priority_class = held.kind.priority_class
         return priority_class if priority_class in _CLASSES_WITHOUT_TARGET else None
 
-    def _explain_no_target(self, index: int) -> tuple[str, str]:
-        """Return gate and message of a pod without a target."""
+    def _explain_no_target(self, index: int) -> Gate:
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
         if not evictions.names.size:
-            return "fit", "there is no target, and only batch and free pods leave without one"
+            text = "there is no target, and only batch and free pods leave without a target"
+            return Gate("fit", text)
         count = int(evictions.targets_by_phase[phase].sum())
         if not count:
             subject = "prod pods" if phase == "prod" else "the whole node"
             lowest, usage = self.pool.find_lowest(phase)
             detail = f": the lowest is {self.pool.names[lowest]} at {usage}" if usage else ""
-            return "fit", f"no node is below all low thresholds of {subject}{detail}"
+            return Gate("fit", f"no node is below all low thresholds of {subject}{detail}")
         allowed = int(evictions.fit.find_group(held, phase).mask.sum())
         if not allowed:
-            return "fit", f"none of {count} targets can run the pod"
+            return Gate("fit", f"none of {count} targets can run the pod")
         amounts = zip(self.pool.nodes.resources, self.pods.estimate_on_target(index), strict=True)
         text = ", ".join(f"{name} {amount}" for name, amount in amounts)
-        return (
+        return Gate(
             "room",
             f"none of {allowed} targets that can run the pod has room for it, or all of them are "
             f"excluded for it: it is expected to use {text}",
