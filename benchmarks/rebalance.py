@@ -61,13 +61,13 @@ def _rules(policy: Policy, nodes: int) -> RoundRules:
     """Return rules that let as many pods leave as a round may evict."""
     limits, refused = RoundLimits(policy), np.zeros(nodes, dtype=np.bool_)
 
-    def hold_back(held: HeldPod, node: str) -> Gate | None:
+    def check_pod(held: HeldPod, node: str) -> Gate | None:
         gate = limits.check(node, held.pod.namespace)
         if gate is None:
             limits.count(node, held.pod.namespace)
         return gate
 
-    return RoundRules((), lambda _: None, lambda _: refused, hold_back, lambda _: None)
+    return RoundRules((), lambda _: None, lambda _: refused, check_pod, lambda _: None)
 
 
 class BrokenPromise(AssertionError):
@@ -106,7 +106,7 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
 
     def step(number: int) -> None:
         began = process_time_ns()
-        outcomes[:] = [balancer.round(_NOW_MS, _rules(policy, variant.nodes))]
+        outcomes[:] = [balancer.make_round(_NOW_MS, _rules(policy, variant.nodes))]
         spent.append(process_time_ns() - began)
 
     middle, least = median_us(step, _REPEATS, warmup=3)

@@ -80,7 +80,7 @@ class Rebalancer:
         if self._inventory.context.paused:
             self.balancer.forget_hot_nodes()
             return [build_stopped_round(cause, "the cluster is paused", dry_run=dry_run)]
-        outcome = self.balancer.round(cause.now_ms, self._migrations.begin_round(cause))
+        outcome = self.balancer.make_round(cause.now_ms, self._migrations.begin_round(cause))
         self._record_hot_nodes(outcome, cause.now_ms)
         for row in self._migrations.list_uncommanded_moves():
             cool = _explain_cool(outcome, row.pool, row.source_node, row.watched)

@@ -30,7 +30,7 @@ def build_round(
     for pool in outcome.pools:
         pools.append(_build_pool(pool, verdicts, room))
         room -= len(pools[-1]["hot"])
-    return _build_message(cause, outcome.ended, pools, dry_run)
+    return _build_message(cause, outcome.end_reason, pools, dry_run)
 
 
 def build_stopped_round(cause: Cause, reason: str, *, dry_run: bool) -> OutputMessage:
@@ -83,11 +83,11 @@ def _build_pool(pool: results.PoolOutcome, verdicts: _Verdicts, room: int) -> Fi
     hot = [_build_hot_node(node, verdicts) for node in pool.hot[:room]]
     return {
         "pool": pool.name,
-        "nodes": pool.counts(),
+        "nodes": pool.count_classes(),
         "thresholds": _build_thresholds(pool.thresholds),
         "rounds_needed": pool.rounds_needed,
         "memory": pool.memory,
-        "gate": pool.ended[:_GATE_MAX],
+        "gate": pool.end_reason[:_GATE_MAX],
         "wanted": sum(node.moved + node.gates["gate"] for node in pool.hot),
         "leaving": len(pool.moves),
         "hot": hot,
@@ -125,7 +125,7 @@ def _build_hot_node(node: results.HotNodeOutcome, verdicts: _Verdicts) -> Fields
             if used > node.limits[name]
         },
         "abnormal_rounds": node.rounds,
-        "gate": node.ended[:_GATE_MAX],
+        "gate": node.end_reason[:_GATE_MAX],
         "leaving": node.moved,
         "pods": pods,
         "pods_left_out": node.checked - len(pods),

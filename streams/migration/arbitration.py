@@ -16,7 +16,7 @@ from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import Proposal
 from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Gate
-from streams.rebalance.eviction_keys import eviction_keys
+from streams.rebalance.eviction_keys import compute_eviction_keys
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 
@@ -112,7 +112,7 @@ class Arbitration:
 
 
 def _pod_key(held: HeldPod) -> tuple[int, ...]:
-    return (*eviction_keys(held.pod, held.kind), -(held.pod.created_at_ms or 0))
+    return (*compute_eviction_keys(held.pod, held.kind), -(held.pod.created_at_ms or 0))
 
 
 def _job(pod: Pod) -> str:

@@ -88,12 +88,12 @@ class Migrations:
             leaving=frozenset(row.pod.uid for row in lifecycle.registry if is_live(row)),
             explain_protection=lifecycle.gates.protections.explain,
             find_refusing_nodes=lifecycle.rooms.find_refusing_nodes,
-            hold_back=partial(self.hold_back, now_ms=cause.now_ms),
+            check_pod=partial(self.check_pod, now_ms=cause.now_ms),
             propose=partial(self.propose, cause=cause),
         )
 
     def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
-        """Create the migration of a pod that `hold_back` let pass; return the gate that stops it."""
+        """Create the migration of a pod that `check_pod` let pass; return the gate that stops it."""
         proposal = Proposal(
             pod=candidate.held.pod,
             node=candidate.node,
@@ -117,7 +117,7 @@ class Migrations:
         self.round_limits.count(proposal.node, proposal.pod.namespace)
         return None
 
-    def hold_back(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
+    def check_pod(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
         """Return the first gate that stops a pod of a round, for any target; None if none does.
 
         Protections are not checked: the round has checked them (`RoundRules.explain_protection`).

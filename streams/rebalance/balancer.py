@@ -1,8 +1,8 @@
 """Makes rebalance rounds over a cluster's inventory.
 
-    refresh(most)     before a round: update the columns of changed nodes, a few at a time
-    round(now_ms, …)  when a round is due: find hot nodes, and the pods that should leave them
-    tracked_rows      counters of hot rounds, and threshold maps filled in by Koordinator's rules
+    refresh       before a round: update the columns of changed nodes, a few at a time
+    make_round    when a round is due: find hot nodes, and the pods that should leave them
+    tracked_rows  counters of hot rounds, and threshold maps filled in by Koordinator's rules
 
 `RoundRules` decide which pods may leave, and which gate stops them. A gate may stop one pod, all pods of a
 node, or the round. A round changes counters, threshold maps and `hot_nodes`; `RoundRules.propose` creates
@@ -21,15 +21,15 @@ from streams.rebalance.columns import Columns
 from streams.rebalance.inputs import RoundInput, list_selectors
 from streams.rebalance.outcome import RoundOutcome
 from streams.rebalance.risk.moves import RiskMoves
-from streams.rebalance.risk.nodes import risk_resources
+from streams.rebalance.risk.nodes import list_risk_resources
 from streams.rebalance.thresholds.pools import ThresholdMapsTable
 from streams.rebalance.thresholds.rounds import ThresholdRounds
 from streams.stage.budget import Budget
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most pods that one round checks, which takes some 80 ms.
-PODS_PER_ROUND_MAX = 1_500
-#: Hot nodes of a pool whose usage becomes a metric: each is a row of the dashboard.
+CHECKED_PODS_MAX = 1_500
+#: Most hot nodes of a pool that report their usage as a metric: each is a row of the dashboard.
 HOT_NODES_SHOWN_MAX = 20
 
 
@@ -47,13 +47,13 @@ class Balancer:
         self.risk_moves: RiskMoves | None = None
         """None unless the policy moves pods by risk."""
         self.hot_nodes = 0
-        """Nodes that the last round has found hot or at risk; 0 if it was paused."""
+        """Number of nodes that are hot or at risk in the last round; 0 if rebalancing was paused."""
         self.hot_usage: dict[tuple[str, str], float] = {}
-        """Usage of the hottest of them as a share of capacity, by node and resource; empty after a restart."""
+        """Shares of capacity that the hottest nodes use, by node and resource; empty after a restart."""
         self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Apply a policy; if it changes rounds, hot rounds are counted from 0 again."""
+        """Apply a policy; if rounds depend on the change, the counters of hot rounds are reset."""
         rounds_key = (
             policy.compat,
             policy.rebalance.model_dump_json(),
@@ -61,7 +61,7 @@ class Balancer:
             policy.descheduling.descheduling_interval_ms,
             policy.descheduling.node_selector,
             policy.plugins.balances(LOW_NODE_LOAD),
-            risk_resources(policy),
+            list_risk_resources(policy),
         )
         if rounds_key != self._rounds_key:
             rounds = ThresholdRounds(self.cluster, policy)
@@ -77,8 +77,8 @@ class Balancer:
             self.rounds = rounds
         self._rounds_key = rounds_key
         self.policy = policy
-        by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
-        self.risk_moves = RiskMoves(policy) if by_risk else None
+        moves_by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
+        self.risk_moves = RiskMoves(policy) if moves_by_risk else None
         columns_key = (
             self.rounds.reading_rules,
             list_selectors(policy),
@@ -96,7 +96,7 @@ class Balancer:
         """Refresh at most `most` changed nodes, or all; return the number of nodes left."""
         return self.columns.refresh(self.inventory, most)
 
-    def round(self, now_ms: int, rules: RoundRules) -> RoundOutcome:
+    def make_round(self, now_ms: int, rules: RoundRules) -> RoundOutcome:
         if self.policy.rebalance.paused:
             self.forget_hot_nodes()
             return RoundOutcome(now_ms, "rebalancing is paused")
@@ -106,17 +106,17 @@ class Balancer:
             now_ms=now_ms,
             rules=rules,
             exclusions=self._exclusions,
-            budget=Budget(PODS_PER_ROUND_MAX, now_ms),
-            reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
+            budget=Budget(CHECKED_PODS_MAX, now_ms),
+            no_eviction_last=self.policy.evictor.no_eviction_policy == "Preferred",
         )
         if self.policy.plugins.balances(LOW_NODE_LOAD):
-            outcome = self.rounds.round(inputs)
+            outcome = self.rounds.make_round(inputs)
         else:
             text = f"plugins.balance does not enable {LOW_NODE_LOAD}"
             outcome = RoundOutcome(now_ms, "" if self.risk_moves else text)
         if self.risk_moves is not None:
-            # Last, because it uses the sum over all nodes, which includes moves that are planned.
-            self.risk_moves.round(inputs, outcome)
+            # Last, because the costs of nodes include the moves by thresholds.
+            self.risk_moves.plan(inputs, outcome)
         self.hot_nodes = len(outcome.hot_names)
         self.hot_usage = {
             (node.name, resource): used / node.capacity[resource]

@@ -24,8 +24,6 @@ class Gate:
 
 
 class Candidate(NamedTuple):
-    """A pod that may leave its node."""
-
     held: HeldPod
     node: str
     pool: str
@@ -52,7 +50,7 @@ class RoundRules:
     """Returns why a pod may never be evicted; None if it may be."""
     find_refusing_nodes: Callable[[Pod], BoolArray]
     """Returns a mask of the nodes that refuse a replacement of a pod, shape (nodes,)."""
-    hold_back: Callable[[HeldPod, str], Gate | None]
+    check_pod: Callable[[HeldPod, str], Gate | None]
     """Returns the gate that stops a pod of a node for any target; called before a target is chosen."""
     propose: Callable[[Candidate], Gate | None]
     """Starts the migration of a candidate, or returns the gate that stops it."""

@@ -1,8 +1,8 @@
 """Figures of all nodes as columns: arrays whose last axis is the node's row.
 
 Rows are in ascending order of node names; nodes without a node-state record have no row. The inventory
-notes which nodes have changed. `refresh` updates them all, or a few at a time, so that the work can be
-spread over the ticks between two rounds.
+lists the nodes that have changed. `refresh` updates all of them, or a few at a time, so that the work can
+be spread over the ticks between two rounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from streams.inventory.node import Node
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.node_affinity import NodeAffinity
 from streams.placement.filters.taints import TaintToleration, select_avoided
-from streams.rebalance.node_arrays import NodeFigures, ReadingRules
+from streams.rebalance.node_figures import NodeFigures, ReadingRules
 from streams.stage.arrays import BoolArray, IntArray
 
 
@@ -50,7 +50,7 @@ class Columns:
         self.usage: IntArray
         self.prod_usage: IntArray
         self.pending: IntArray
-        """Usage that pods are expected to add which were placed lately."""
+        """Usage that recently placed pods are expected to add."""
         self.updated_ms: IntArray
         """Shape (nodes,): time of the metric, -1 without one."""
         self.known: BoolArray
@@ -66,7 +66,7 @@ class Columns:
         self.free = NodeResourcesFit()
         self._allocate(0)
 
-    def row(self, name: str) -> int | None:
+    def find_row(self, name: str) -> int | None:
         return self._rows.get(name)
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
@@ -82,14 +82,14 @@ class Columns:
             row = self._rows.get(name)
             node = inventory.nodes.get(name)
             if row is not None and node is not None:
-                self._take(row, node)
+                self._refresh_row(row, node)
                 rows.append(row)
-        self._put(rows)
+        self._copy_figures(rows)
         for name in names:
             del touched[name]  # last, so that an exception does not lose a change
         return len(touched)
 
-    def _put(self, rows: list[int]) -> None:
+    def _copy_figures(self, rows: list[int]) -> None:
         if not rows:
             return
         nodes = [self.nodes[row] for row in rows]
@@ -100,9 +100,9 @@ class Columns:
         self.updated_ms[rows] = [node.updated_ms for node in nodes]
         self.memory_is[rows] = [node.metric and node.metric.memory_is for node in nodes]
 
-    def _take(self, row: int, node: Node) -> None:
+    def _refresh_row(self, row: int, node: Node) -> None:
         figures = self.nodes[row]
-        described = figures.take(node, self.reading_rules)
+        state_changed = figures.refresh(node)
         self.free.refresh(row, node, 0)
         state = node.state
         self.schedulable[row] = (
@@ -111,10 +111,10 @@ class Columns:
             and not node.cordoned
             and not (self.reading_rules.differences.avoided_nodes and select_avoided(state.taints))
         )
-        if described:
-            self._describe(row, node, figures)
+        if state_changed:
+            self._refresh_state(row, node, figures)
 
-    def _describe(self, row: int, node: Node, figures: NodeFigures) -> None:
+    def _refresh_state(self, row: int, node: Node, figures: NodeFigures) -> None:
         state = node.state
         labels: Mapping[str, str] = {} if state is None else state.labels
         self.capacity[:, row] = figures.capacity
@@ -134,7 +134,7 @@ class Columns:
                 source[row] = -1
                 touched[node.name] = None
         old_figures = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
-        before = self.arrays()
+        before = self.list_arrays()
         self.nodes = [
             NodeFigures(node.name, self.reading_rules) if old is None else old
             for node, old in zip(nodes, old_figures, strict=True)
@@ -143,13 +143,13 @@ class Columns:
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
         is_old = source >= 0
-        for new, old_array in zip(self.arrays(), before, strict=True):
+        for new, old_array in zip(self.list_arrays(), before, strict=True):
             new[..., is_old] = old_array[..., source[is_old]]
         self.affinity.relayout(source)
         self.taints.relayout(source)
         self.free.relayout(source)
 
-    def arrays(self) -> tuple[IntArray | BoolArray | NDArray[np.object_], ...]:
+    def list_arrays(self) -> tuple[IntArray | BoolArray | NDArray[np.object_], ...]:
         return (
             self.capacity,
             self.usage,

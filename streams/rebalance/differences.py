@@ -16,11 +16,11 @@ class Differences:
     """Usage is that of existing pods and of host applications (X17), and reserved room counts as
     expected, not as used. Koordinator counts every pod in the metric, and no host applications."""
     known_usage_only: bool
-    """Missing is not zero: the node's usage replaces missing parts of a metric, a node is not judged by
-    an unknown resource, and a pod stays if its usage is unknown or would not relieve the node."""
+    """Missing is not zero: the node's usage replaces missing parts of a metric, an unknown resource makes
+    a node neither hot nor low, and a pod stays if its usage is unknown or would not relieve the node."""
     unknown_without_capacity: bool
-    """A node that uses a resource with capacity 0 is not judged by it, and means leave out nodes without
-    capacity. To Koordinator such usage is over the threshold, and 0 % in means."""
+    """Usage of a resource without capacity is unknown, and means leave out nodes without capacity. In
+    Koordinator such usage exceeds the threshold, and is 0 % in means."""
     merged_capacity: bool
     """Raw allocatable is merged into allocatable (X21); in Koordinator it replaces allocatable."""
     first_match_pools: bool
@@ -30,15 +30,14 @@ class Differences:
     resources without a weight weigh 1. Koordinator fills in 100 % in maps that pools share, 0 switches
     thresholds by deviation off, and resources without a weight do not count."""
     consecutive_counts: bool
-    """Pods leave after N hot rounds in a row, until there were N calm ones (X10 to X13). Koordinator
+    """Pods leave after N hot rounds in a row, until N calm rounds in a row (X10 to X13). Koordinator
     needs N + 1 hot rounds, not in a row, and stops a fixed time after evictions began."""
     leaving_pods_are_gone: bool
     """Usage of pods that are already leaving counts as gone."""
     planned_targets: bool
     """Each move is planned to one target, and uses its room (X19). Koordinator adds up the room of all
     targets; its nodeFit uses room for every pod that fits, evicted or not, checks requests of 0, and
-    does not check the number of pods. In closed loops at 55 % load, room per target saves
-    a seventh of the hot minutes and a third of the evictions."""
+    does not check the number of pods."""
     avoided_nodes: bool
     """Nodes with a taint PreferNoSchedule, or about to be removed, are no targets."""
     order_by_uid: bool

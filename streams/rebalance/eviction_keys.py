@@ -1,6 +1,6 @@
 """Sort keys of pods for eviction, in ascending order.
 
-These six keys depend only on the pod, so they are computed once per pod. Rounds add usage and age.
+The six keys depend only on the pod, so they are computed once per pod. A round adds usage and age as keys.
 Source: docs/reference/upstream.md B4.2, B5.2.
 """
 
@@ -17,20 +17,20 @@ CLASS_RANKS = {"free": 1, "batch": 2, "mid": 3, "prod": 4}
 _QOS_RANKS = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
 _KOORDINATOR_QOS_RANKS = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
-#: Priority class, spec.priority, Kubernetes' and Koordinator's quality of service, deletion cost,
-#: eviction cost.
+#: Rank of the priority class, spec.priority, ranks of Kubernetes' and Koordinator's QoS class, deletion
+#: cost, eviction cost.
 Keys = tuple[int, int, int, int, int, int]
 
 
-def eviction_keys(pod: Pod, kind: Kind) -> Keys:
-    """Return the six keys of a pod; the first one counts most."""
-    quality = _QOS_RANKS[pod.qos_class or quality_of_service(pod)]
+def compute_eviction_keys(pod: Pod, kind: Kind) -> Keys:
+    """Return the six keys of a pod, the most important key first."""
+    qos_rank = _QOS_RANKS[pod.qos_class or compute_qos_class(pod)]
     return (
         CLASS_RANKS[kind.priority_class],
         pod.priority or 0,
-        quality,
+        qos_rank,
         # Without a label BestEffort, Burstable and Guaranteed pods are BE, LS and LSR.
-        _KOORDINATOR_QOS_RANKS.get(pod.labels.get(QOS_CLASS_LABEL, ""), quality),
+        _KOORDINATOR_QOS_RANKS.get(pod.labels.get(QOS_CLASS_LABEL, ""), qos_rank),
         parse_cost(pod.annotations.get(DELETION_COST_ANNOTATION)),
         parse_cost(pod.annotations.get(EVICTION_COST_ANNOTATION)),
     )
@@ -38,16 +38,16 @@ def eviction_keys(pod: Pod, kind: Kind) -> Keys:
 
 def pack_keys(keys: Keys) -> tuple[int, int, int]:
     """Pack the six keys into three 64-bit numbers of the same order."""
-    of_class, priority, quality, koordinator, deletion, eviction = keys
+    class_rank, priority, qos_rank, koordinator_qos_rank, deletion_cost, eviction_cost = keys
     return (
-        (of_class << 32) + priority - _INT32_MIN,
-        (((quality << 4) + koordinator) << 32) + deletion - _INT32_MIN,
-        eviction,
+        (class_rank << 32) + priority - _INT32_MIN,
+        (((qos_rank << 4) + koordinator_qos_rank) << 32) + deletion_cost - _INT32_MIN,
+        eviction_cost,
     )
 
 
 def parse_cost(text: str | None) -> int:
-    """Parse the number of an annotation; an invalid one is 0.
+    """Parse the number of an annotation; an invalid number is 0.
 
     Kubernetes checks only the first character for a leading zero, so "-05" is -5 and "007" is invalid.
     """
@@ -60,8 +60,8 @@ def parse_cost(text: str | None) -> int:
     return number if _INT32_MIN <= number <= _INT32_MAX else 0
 
 
-def quality_of_service(pod: Pod) -> str:
-    """Compute Kubernetes' quality of service of a pod from its containers, as ComputePodQOS does."""
+def compute_qos_class(pod: Pod) -> str:
+    """Compute Kubernetes' QoS class of a pod from its containers, as ComputePodQOS does."""
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
     limited = True

@@ -1,4 +1,4 @@
-"""Inputs of a round besides the policy, and which pods and nodes it includes."""
+"""Inputs of a round, and filters for the pods and nodes that it includes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
 from streams.placement.placer import Exclusions
 from streams.pods.held import HeldPod
-from streams.rebalance.candidates import RoundRules
+from streams.rebalance.candidates import Gate, RoundRules
 from streams.rebalance.columns import Columns
 from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget
@@ -24,7 +24,7 @@ class RoundInput:
     """Nodes that pods must stay away from."""
     budget: Budget
     """Number of pods that may be checked."""
-    reluctant_last: bool = False
+    no_eviction_last: bool = False
     """Whether pods that prefer no eviction come last on their node (noEvictionPolicy Preferred)."""
 
 
@@ -45,19 +45,18 @@ class PodFilter:
             for selector in self._selectors
         )
         self.units = parts // _PARTS_PER_UNIT
-        """Units of the round's budget that the selectors cost for a pod, beside the check of the pod."""
-        self.open = self._namespaces is None and not self._selectors
-        """Whether every pod passes."""
+        """Units of the round's budget that the selectors cost per pod, in addition to the check of the pod."""
 
-    def __call__(self, held: HeldPod) -> tuple[str, str] | None:
-        """Return the gate and reason that stop a pod; None if it passes."""
+    def find_gate(self, held: HeldPod) -> Gate | None:
+        """Return the gate that stops a pod; None if there is none."""
         pod = held.pod
         if self._namespaces is not None and not self._namespaces.admits(pod.namespace):
-            return "namespaces", f"namespace {pod.namespace} is not among evictableNamespaces"
+            text = f"namespace {pod.namespace} is not among evictableNamespaces"
+            return Gate("namespaces", text)
         if self._selectors and not any(
             selector.matches(pod.labels) for selector in self._selectors
         ):
-            return "selectors", "none of podSelectors matches the pod's labels"
+            return Gate("selectors", "none of podSelectors matches the pod's labels")
         return None
 
 
@@ -68,7 +67,7 @@ def list_selectors(policy: Policy) -> list[LabelSelector | None]:
 def find_measured(
     columns: Columns, args: LowNodeLoadArgs, now_ms: int, resources: Collection[str] = ()
 ) -> BoolArray:
-    """Return a mask of nodes with a fresh metric that has all the resources, shape (nodes,)."""
+    """Return a mask of nodes with a fresh metric that has all given resources, shape (nodes,)."""
     fresh: BoolArray = (columns.updated_ms >= 0) & (
         now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
     )
@@ -76,11 +75,11 @@ def find_measured(
     return fresh & columns.known[indexes].all(axis=0)
 
 
-def find_judgeable(columns: Columns, resources: Collection[str]) -> BoolArray:
-    """Return a mask of nodes for which one of the resources is known, shape (nodes,).
+def find_classifiable(columns: Columns, resources: Collection[str]) -> BoolArray:
+    """Return a mask of nodes with known usage of at least one of the resources, shape (nodes,).
 
-    By loadstream's rules the node must also have capacity. The number of pods does not count, since it
-    does not come from a metric.
+    The number of pods does not count, because it does not come from a metric. By loadstream's rules, the
+    node must also have capacity of the resource.
     """
     indexes = [columns.reading_rules.index[name] for name in resources if name != "pods"]
     if not indexes:

@@ -1,7 +1,7 @@
-"""Results of a round as plain values, from which the round's message is made.
+"""Results of a round as plain values, from which the message about the round is built.
 
-They include the thresholds, the number of nodes per class, and for each hot node and each checked pod
-the first gate that stopped it.
+They include the thresholds, the class of each node, and the first gate that stopped each hot node and each
+checked pod.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from schemas.messages.pods import Pod
 from streams.rebalance.candidates import Candidate, Phase
-from streams.rebalance.node_arrays import TOTAL_MAX
+from streams.rebalance.node_figures import TOTAL_MAX
 from streams.stage.arrays import IntArray
 
 NodeClass = Literal["low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped"]
@@ -31,7 +31,7 @@ Percents = Mapping[str, float]
 
 #: A limit that no usage exceeds.
 UNLIMITED = 4 * TOTAL_MAX
-#: Most verdicts that are kept per hot node; other pods are only counted.
+#: Most verdicts per hot node; other pods are only counted.
 VERDICTS_MAX = 32
 
 
@@ -44,7 +44,7 @@ class PoolThresholds:
     prod_low: Percents
     prod_high: Percents
     deviation: bool = False
-    """Whether they are distances from the mean."""
+    """Whether the thresholds are distances from the mean."""
     source: str = "policy"
     """Origin of the thresholds: the policy or a weekly window."""
     without_target: bool = False
@@ -79,7 +79,7 @@ class Verdict(NamedTuple):
     usage: Mapping[str, int] = MappingProxyType({})
     """Measured usage of the pod."""
     costs: Costs | None = None
-    """Costs of its move; None if the round does not move pods by risk."""
+    """Costs of the move; None if the round does not move pods by risk."""
 
 
 @dataclass(slots=True)
@@ -90,14 +90,14 @@ class HotNodeOutcome:
     phase: Phase
     rounds: int
     """Hot rounds in a row, including this one."""
-    acting: bool
-    """Whether it has been hot for enough rounds, so that pods may leave."""
+    abnormal: bool
+    """Whether the node has been hot for enough rounds, so that pods may leave."""
     usage: Mapping[str, int]
     """Usage before the round's moves, of resources with thresholds."""
     limits: Mapping[str, int]
     capacity: Mapping[str, int]
-    ended: str = ""
-    """Why no other pod leaves; empty if the planned moves bring the node below its thresholds."""
+    end_reason: str = ""
+    """Why no further pod leaves; empty if the planned moves bring the node below its thresholds."""
     cost: float | None = None
     """Cost of overutilization risk before the round's moves; None if the node is hot by thresholds."""
     moved: int = 0
@@ -117,6 +117,12 @@ class HotNodeOutcome:
             self.moved += 1
         if len(self.pods) < VERDICTS_MAX:
             self.pods.append(verdict)
+
+
+def _find(names: Sequence[str], name: str) -> int | None:
+    """Return the position of a name in ascending names."""
+    position = bisect_left(names, name)
+    return position if position < len(names) and names[position] == name else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +152,7 @@ class PoolReadings:
 
     def find_position(self, name: str) -> int | None:
         """Return the position of a node; None if it is not measured."""
-        position = bisect_left(self.names, name)
-        found = position < len(self.names) and self.names[position] == name
-        return position if found else None
+        return _find(self.names, name)
 
     def find_readings(self, name: str, phase: Phase) -> NodeReadings | None:
         """Return the readings of a node; None if it is not measured."""
@@ -190,22 +194,21 @@ class PoolOutcome:
     codes: NDArray[np.int8]
     """Class of each node, an index into `CLASSES`."""
     hot: list[HotNodeOutcome] = field(default_factory=list)
-    """Hot nodes, most used first, after those that are acting."""
+    """Hot nodes of each phase: abnormal nodes, then others, each most used first."""
     rounds_needed: int = 0
     """Hot rounds in a row after which pods may leave."""
     targets: int = 0
     """Number of nodes that may get pods."""
-    ended: str = ""
-    """Why no pod was checked; empty if pods were."""
+    end_reason: str = ""
+    """Why no pod was checked; empty if pods were checked."""
     moves: list[Candidate] = field(default_factory=list)
     """Pods that leave, in order."""
     memory: Mapping[str, int] = field(default_factory=dict)
-    """Number of nodes by definition of memory usage, if there are several."""
-
+    """Number of nodes by definition of memory usage; empty if there is only one definition."""
     readings: PoolReadings | None = None
     """None with `compat: koordinator`, where migrations off nodes that have cooled go on."""
 
-    def counts(self) -> dict[str, int]:
+    def count_classes(self) -> dict[str, int]:
         """Return the number of nodes by class."""
         counts = np.bincount(self.codes, minlength=len(CLASSES)).tolist()
         return dict(zip(CLASSES, counts, strict=True))
@@ -218,12 +221,10 @@ class PoolOutcome:
 
     def get_class(self, node: str) -> NodeClass | None:
         """Return the class of a node; None if it is not in the pool."""
-        index = bisect_left(self.names, node)
-        if index == len(self.names) or self.names[index] != node:
-            return None
-        return CLASSES[int(self.codes[index])]
+        position = _find(self.names, node)
+        return None if position is None else CLASSES[int(self.codes[position])]
 
-    def classes(self) -> dict[str, NodeClass]:
+    def get_classes(self) -> dict[str, NodeClass]:
         return {
             name: CLASSES[code] for name, code in zip(self.names, self.codes.tolist(), strict=True)
         }
@@ -232,7 +233,7 @@ class PoolOutcome:
 @dataclass(slots=True)
 class RoundOutcome:
     now_ms: int
-    ended: str = ""
+    end_reason: str = ""
     """Text of the gate that ended the round."""
     pools: list[PoolOutcome] = field(default_factory=list)
 

@@ -1,15 +1,15 @@
 """Which targets can run a pod, and their room while moves are planned.
 
-`Fit` is nodeFit, computed once per group of equal pods: required node affinity, node selector and taints
-by placement's filters, and requests against free room, including moves that the round has planned.
+`Fit` checks nodeFit once per group of equal pods: placement's filters for required node affinity, node
+selector and taints, and the pod's requests against the free amounts of the targets.
 
-`Targets` has room by usage. By loadstream's rules, the room of a target is its high limit minus its usage,
-minus the usage that recently placed pods and reservations are expected to add. Each planned move uses room,
-so moves do not bring a target above a high threshold, neither that of the node nor that of its prod pods.
-The target with the most room is chosen: its scarcest resource has the largest share of capacity left.
+`Targets` checks room by usage. By loadstream's rules, the room of a target is its high limit minus its
+usage, minus the usage that recently placed pods and reservations are expected to add. Planned moves use
+room, so they do not bring a target above the high thresholds of the node or of its prod pods. A pod moves to
+the target with the most room: its scarcest resource has the largest share of capacity left.
 
-By Koordinator's rules, the first target that fits is chosen, nodes below both low thresholds come last,
-and a phase uses only its own room (docs/reference/upstream.md B4.4, B5.5).
+By Koordinator's rules, a pod moves to the first target that fits, nodes below both low thresholds come
+last, and each phase has separate room (docs/reference/upstream.md B4.4, B5.5).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,27 +27,27 @@ from streams.rebalance.differences import Differences
 from streams.stage.arrays import BoolArray, FloatArray, IntArray
 
 
-class TargetGroup:
+class PodGroup:
     """Pods with the same requests that the same targets accept."""
 
     def __init__(self, mask: BoolArray, requests: Sequence[tuple[int, IntArray]]) -> None:
-        """`requests` are amounts, and the free amounts of the targets, which planned moves change."""
+        """`requests` has the amount and the targets' free amounts by resource; planned moves change these."""
         self.mask, self._requests = mask, requests
 
-    def fitting(self) -> BoolArray:
+    def find_fitting(self) -> BoolArray:
         """Return the targets that can run one more of the pods, shape (targets,)."""
-        able = self.mask.copy()
+        mask = self.mask.copy()
         for amount, free in self._requests:
-            able &= free >= amount
-        return able
+            mask &= free >= amount
+        return mask
 
     def fits(self, position: int) -> bool:
         return bool(self.mask[position]) and all(
             free.item(position) >= amount for amount, free in self._requests
         )
 
-    def take(self, position: int) -> None:
-        """Use the room of a target for one of the pods."""
+    def use_room(self, position: int) -> None:
+        """Subtract the requests of one pod from the free amounts of a target."""
         for amount, free in self._requests:
             free[position] -= amount
 
@@ -64,21 +64,26 @@ class Fit:
         node_fit: bool = True,
         as_koordinator: bool = False,
     ) -> None:
-        """Start without groups, for targets with these rows; `allowed` has those of each phase, shape (targets,).
+        """Start without groups.
 
-        `as_koordinator` compares requests of 0 too, and not the number of pods.
+        Args:
+            columns: figures of all nodes.
+            rows: rows of the targets in the columns.
+            allowed: mask of the targets of each phase, shape (targets,).
+            node_fit: whether filters and requests are checked.
+            as_koordinator: compare requests of 0 too, and not the number of pods.
         """
         self._columns, self._rows = columns, rows
         self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator
         self._free: dict[str, IntArray] = {}
         """Free amounts of the targets by resource, less planned moves; shape (targets,)."""
-        self._groups: dict[tuple[Phase, int, int, int, int], TargetGroup] = {}
+        self._groups: dict[tuple[Phase, int, int, int, int], PodGroup] = {}
         self._units = 0
         self._kept_alive: list[HeldPod] = []
         """Keeps the objects alive whose ids are in the keys of `_groups`."""
 
-    def group(self, held: HeldPod, phase: Phase) -> TargetGroup:
-        """Return the group of a pod; pods of one kind share the objects that the key identifies."""
+    def find_group(self, held: HeldPod, phase: Phase) -> PodGroup:
+        """Return the group of a pod. The key has identities of objects that pods of one kind share."""
         pod = held.pod
         key = (phase, 0, 0, 0, 0)
         if self._node_fit:
@@ -91,18 +96,18 @@ class Fit:
             )
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = self._make(held, phase)
+            group = self._groups[key] = self._make_group(held, phase)
             self._kept_alive.append(held)
         return group
 
     def take_units(self) -> int:
-        """Return the units of 0.2 ms that expensive groups have cost since the last call."""
+        """Return the cost of expensive groups since the last call, in units of 0.2 ms."""
         units, self._units = self._units, 0
         return units
 
-    def _make(self, held: HeldPod, phase: Phase) -> TargetGroup:
+    def _make_group(self, held: HeldPod, phase: Phase) -> PodGroup:
         if not self._node_fit:
-            return TargetGroup(self._allowed[phase], ())
+            return PodGroup(self._allowed[phase], ())
         mask = self._allowed[phase].copy()
         affinity, tolerations = required_affinity(held.pod), Tolerations(held.pod.tolerations)
         filters: tuple[tuple[Filter, Any], ...] = (
@@ -127,7 +132,7 @@ class Fit:
                     continue
                 self._free[name] = column[self._rows]
             needed.append((amount, self._free[name]))
-        return TargetGroup(mask, needed)
+        return PodGroup(mask, needed)
 
 
 class Targets:
@@ -139,75 +144,75 @@ class Targets:
         room: IntArray,
         prod_room: IntArray | None,
         capacity: IntArray,
-        watched: Sequence[bool],
+        limited: Sequence[bool],
     ) -> None:
         """Start with the room before the round; planned moves change the arrays.
 
         Args:
             differences: rules.
             room: room of the targets, may be negative; shape (resources, targets).
-            prod_room: room for prod pods; None without thresholds for prod pods.
+            prod_room: room for prod pods, same shape; None without thresholds for prod pods.
             capacity: capacity of the targets, same shape.
-            watched: whether each resource has a high threshold for the whole node.
+            limited: whether each resource has a high threshold for the whole node.
         """
-        self._planned = differences.planned_targets
+        self._plans_targets = differences.planned_targets
         self._room, self._prod_room = room, prod_room
-        self._watched = [index for index, is_watched in enumerate(watched) if is_watched]
+        self._limited = [index for index, is_limited in enumerate(limited) if is_limited]
         self._capacity = capacity
         share = np.full(room.shape, np.inf)
         np.divide(room, capacity, out=share, where=capacity > 0)
-        self._shares: FloatArray = share[self._watched].min(axis=0, initial=np.inf)
+        self._shares: FloatArray = share[self._limited].min(axis=0, initial=np.inf)
         """Share of capacity left of the scarcest resource, shape (targets,)."""
 
     def find_target(
         self,
         amounts: Sequence[int],
-        group: TargetGroup,
+        group: PodGroup,
         phase: Phase,
         *,
         prod: bool,
         avoided: Collection[int] = (),
     ) -> int | None:
-        """Return the position of the target for a pod, without `avoided` positions; None if there is none."""
-        rooms = self._rooms(phase, prod)
-        if self._planned and not avoided and group.mask.size:
+        """Return the position of a target that is not `avoided` for a pod; None if there is none."""
+        rooms = self._list_rooms(phase, prod)
+        if self._plans_targets and not avoided and group.mask.size:
             # Most pods fit on the target with the most room, so try it first.
             best = int(np.where(group.mask, self._shares, -np.inf).argmax())
             if self._fits(best, amounts, rooms) and group.fits(best):
                 return best
-        able: BoolArray = group.fitting()
+        mask: BoolArray = group.find_fitting()
         for room in rooms:
             for free, amount in zip(room, amounts, strict=True):
-                able &= free >= amount
+                mask &= free >= amount
         if avoided:
-            able[list(avoided)] = False
-        if not able.any():
+            mask[list(avoided)] = False
+        if not mask.any():
             return None
         return int(
-            np.where(able, self._shares, -np.inf).argmax() if self._planned else able.argmax()
+            np.where(mask, self._shares, -np.inf).argmax() if self._plans_targets else mask.argmax()
         )
 
-    def take(
-        self, position: int, amounts: Sequence[int], group: TargetGroup, phase: Phase, *, prod: bool
+    def use_room(
+        self, position: int, amounts: Sequence[int], group: PodGroup, phase: Phase, *, prod: bool
     ) -> None:
-        """Use the room of a target for a pod."""
-        for room in self._rooms(phase, prod):
+        """Subtract the usage of a pod from the room of a target."""
+        for room in self._list_rooms(phase, prod):
             for free, amount in zip(room, amounts, strict=True):
                 free[position] -= amount
-        if self._planned:
+        if self._plans_targets:
             shares = [
                 self._room.item(index, position) / self._capacity.item(index, position)
-                for index in self._watched
+                for index in self._limited
                 if self._capacity.item(index, position) > 0
             ]
             self._shares[position] = min(shares, default=np.inf)
-            group.take(position)
+            group.use_room(position)
 
-    def _rooms(self, phase: Phase, prod: bool) -> list[IntArray]:
-        of_prod = [] if self._prod_room is None else [self._prod_room]
-        if self._planned:
-            return [self._room, *of_prod] if prod else [self._room]
-        return [self._room] if phase == "node" else of_prod
+    def _list_rooms(self, phase: Phase, prod: bool) -> list[IntArray]:
+        prod_rooms = [] if self._prod_room is None else [self._prod_room]
+        if self._plans_targets:
+            return [self._room, *prod_rooms] if prod else [self._room]
+        return [self._room] if phase == "node" else prod_rooms
 
     @staticmethod
     def _fits(position: int, amounts: Sequence[int], rooms: list[IntArray]) -> bool:

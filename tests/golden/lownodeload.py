@@ -91,10 +91,10 @@ class World:
             leaving=(),
             explain_protection=self._explain_protection,
             find_refusing_nodes=lambda _: np.zeros(len(self.inventory.nodes), dtype=np.bool_),
-            hold_back=lambda *_: None,
+            check_pod=lambda *_: None,
             propose=self._evict,
         )
-        self.outcome = outcome = self.balancer.round(now_ms, rules)
+        self.outcome = outcome = self.balancer.make_round(now_ms, rules)
         evicted = [] if self._dry_run else outcome.moves
         if self.scenario.get("dropEvicted"):
             for move in evicted:
@@ -135,5 +135,7 @@ def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:
         ]
     }
     if outcome.pools:
-        result["pools"] = [{"name": pool.name, "nodes": pool.classes()} for pool in outcome.pools]
+        result["pools"] = [
+            {"name": pool.name, "nodes": pool.get_classes()} for pool in outcome.pools
+        ]
     return result

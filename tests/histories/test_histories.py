@@ -17,8 +17,8 @@ _SMALL: dict[Any, dict[str, int]] = {
     drains: {"PODS_PER_TICK_MAX": 2},
     execution: {"STEPS_PER_TICK_MAX": 2, "COMMANDS_PER_TICK_MAX": 1},
     tracking: {"ENDED_PER_TICK_MAX": 1},
-    balancer: {"PODS_PER_ROUND_MAX": 3},
-    evictions: {"ORDERED_PER_CHECKED": 2},
+    balancer: {"CHECKED_PODS_MAX": 3},
+    evictions: {"SORTED_PER_CHECKED": 2},
     rebalancer: {"REFRESHED_PER_TICK_MAX": 2},
 }
 

@@ -278,7 +278,7 @@ class World:
         protected = migrations.lifecycle.gates.protections.explain(entry[1])
         answer = (
             (None if protected is None else Gate("Protection", protected))
-            or migrations.hold_back(entry[1], candidate.node, cause.now_ms)
+            or migrations.check_pod(entry[1], candidate.node, cause.now_ms)
             or migrations.propose(candidate, cause)
         )
         self._sort(map(read_message, migrations.lifecycle.take_messages()))
@@ -483,11 +483,11 @@ class RoundWorld(CoreWorld):
         defaults = {
             "explain_protection": lambda _: None,
             "find_refusing_nodes": lambda _: np.zeros(len(self.inventory.nodes), np.bool_),
-            "hold_back": lambda *_: None,
+            "check_pod": lambda *_: None,
         }
         self.settle(1)
         rules = RoundRules(leaving=leaving, propose=propose, **{**defaults, **functions})
-        self.outcome = self.balancer.round(self.now_ms, rules)
+        self.outcome = self.balancer.make_round(self.now_ms, rules)
         self.write()
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
 

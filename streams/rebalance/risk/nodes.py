@@ -20,13 +20,13 @@ from streams.risk.overutilization import (
 )
 from streams.stage.arrays import FloatArray
 
-_OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
+_NODE_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
 
 #: Mean and variance by resource, in units and their squares.
 Figures = Sequence[tuple[float, float]]
 
 
-def risk_resources(policy: Policy) -> tuple[str, ...]:
+def list_risk_resources(policy: Policy) -> tuple[str, ...]:
     """Return the resources of rounds by risk; empty if the policy does not enable them."""
     if not policy.plugins.balances(OVERUTILIZATION_RISK):
         return ()
@@ -37,11 +37,10 @@ class RiskNodes:
     """Costs of all nodes of one round; positions are those of the given nodes."""
 
     def __init__(self, args: OverutilizationRiskArgs, nodes: Sequence[Node | None]) -> None:
-        """A node without statistics costs nothing."""
         resources = [resource.name for resource in args.resources]
         self._cost, self._costs = cost_function(), CostArrays()
         hot = [resource.hot_share for resource in args.resources]
-        rows = [_row(node, resources, hot) for node in nodes]
+        rows = [_compute_moments(node, resources, hot) for node in nodes]
         shape = (len(nodes), len(resources), 3)
         figures = np.array(rows, dtype=np.float64).reshape(shape).transpose(2, 1, 0)
         self._mean, self._variance, self._per_unit = (
@@ -59,11 +58,11 @@ class RiskNodes:
     def compute_growth(self, figures: Figures) -> FloatArray:
         """Return the increase of each node's cost with one more pod, shape (nodes,)."""
         mean, variance = np.array(figures).T[:, :, np.newaxis]
-        grown = self._per_unit * mean
-        grown += self._mean
-        spread = self._square * variance
-        spread += self._variance
-        growth = self._sum_costs(grown, spread)
+        new_mean = self._per_unit * mean
+        new_mean += self._mean
+        new_variance = self._square * variance
+        new_variance += self._variance
+        growth = self._sum_costs(new_mean, new_variance)
         growth -= self.costs
         return growth
 
@@ -74,54 +73,56 @@ class RiskNodes:
             shares += self._per_unit[index] * mean + self._mean[index]
         return shares
 
-    def cost_with_pod(self, position: int, figures: Figures) -> float:
-        """Return the cost of a node with one more pod; `compute_growth` is equal to the increase."""
-        return self._changed(position, figures, 1.0)
+    def compute_cost_with(self, position: int, figures: Figures) -> float:
+        """Return the cost of a node with one more pod; the increase equals `compute_growth`."""
+        return self._compute_cost(position, figures, 1.0)
 
-    def cost_without_pod(self, position: int, figures: Figures) -> float:
-        return self._changed(position, figures, -1.0)
+    def compute_cost_without(self, position: int, figures: Figures) -> float:
+        return self._compute_cost(position, figures, -1.0)
 
-    def _changed(self, position: int, figures: Figures, sign: float) -> float:
+    def _compute_cost(self, position: int, figures: Figures, sign: float) -> float:
         total = 0.0
-        for mean, variance in self._after(position, figures, sign):
+        for mean, variance in self._add_moments(position, figures, sign):
             total += self._cost(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
         return total
 
-    def _after(self, position: int, figures: Figures, sign: float) -> list[tuple[float, float]]:
-        """Return mean less hot share, and variance, of a node with one pod more or less."""
-        after = []
+    def _add_moments(
+        self, position: int, figures: Figures, sign: float
+    ) -> list[tuple[float, float]]:
+        """Return mean minus hot share, and variance, of a node with one pod more or less."""
+        moments = []
         for index, (mean, variance) in enumerate(figures):
             per_unit = float(self._per_unit[index, position])
             square = float(self._square[index, position])
             share = sign * (per_unit * mean) + float(self._mean[index, position])
-            spread = sign * (square * variance) + float(self._variance[index, position])
-            after.append((share, max(spread, _OWN_VARIANCE)))
-        return after
+            new_variance = sign * (square * variance) + float(self._variance[index, position])
+            moments.append((share, max(new_variance, _NODE_VARIANCE)))
+        return moments
 
-    def add(self, position: int, figures: Figures) -> None:
-        self._put(position, figures, 1.0)
+    def add_pod(self, position: int, figures: Figures) -> None:
+        self._set_moments(position, figures, 1.0)
 
-    def remove(self, position: int, figures: Figures) -> None:
-        self._put(position, figures, -1.0)
+    def remove_pod(self, position: int, figures: Figures) -> None:
+        self._set_moments(position, figures, -1.0)
 
-    def _put(self, position: int, figures: Figures, sign: float) -> None:
-        self.costs[position] = self._changed(position, figures, sign)
-        for index, (mean, variance) in enumerate(self._after(position, figures, sign)):
+    def _set_moments(self, position: int, figures: Figures, sign: float) -> None:
+        self.costs[position] = self._compute_cost(position, figures, sign)
+        for index, (mean, variance) in enumerate(self._add_moments(position, figures, sign)):
             self._mean[index, position], self._variance[index, position] = mean, variance
 
 
-def _row(
+def _compute_moments(
     node: Node | None, resources: Sequence[str], hot: Sequence[float]
 ) -> list[tuple[float, float, Any]]:
-    """Return mean less hot share, variance, and 1 / capacity, by resource."""
+    """Return mean minus hot share, variance, and 1 / capacity by resource; without statistics no usage."""
     if node is None or node.statistics is None:
-        return [(-share, _OWN_VARIANCE, 0.0) for share in hot]
+        return [(-share, _NODE_VARIANCE, 0.0) for share in hot]
     row = []
     for name, share, (mean, variance) in zip(
         resources, hot, node.statistics.figures(), strict=True
     ):
         capacity = node.capacity.get(name, 0)
         per_unit = 1.0 / float(capacity) if capacity > 0 else 0.0
-        spread = variance * (per_unit * per_unit) + _OWN_VARIANCE
-        row.append((mean * per_unit - share, spread, per_unit))
+        node_variance = variance * (per_unit * per_unit) + _NODE_VARIANCE
+        row.append((mean * per_unit - share, node_variance, per_unit))
     return row

@@ -1,23 +1,23 @@
-"""Number of rounds in which a node has been hot, and since when the node is abnormal.
+"""Counts hot and calm rounds of nodes. Pods leave nodes that are abnormal: hot in enough rounds.
 
 By loadstream's rules, counters are kept per pool and phase:
 
 - A node becomes abnormal after `consecutiveAbnormalities` hot rounds in a row, and normal after
   `consecutiveNormalities` calm rounds in a row.
 - A round without a fresh metric of the node does not count.
-- A node that no round has judged is forgotten: if it is abnormal after the condition's `timeout`, else
-  after `detectorCacheTimeout`, but not before two intervals between rounds have passed.
+- The counter of a node that no round classifies is dropped after the `timeout` of the condition if the
+  node is abnormal, else after `detectorCacheTimeout`. It stays for at least two intervals between rounds.
 
 By Koordinator's rules (docs/reference/upstream.md B3, B5.4, B5.10, X10 to X13), counters are kept per
 phase and shared by all pools:
 
 - A node becomes abnormal after more than `consecutiveAbnormalities` hot rounds, not in a row. The
-  condition is that of the pool that created the counter.
+  counter has the condition of the pool that created it.
 - The abnormal state ends after a fixed time, when the node is calm, or when evictions have brought the
   node below its thresholds.
-- A pool that needs one round counts nothing.
+- A pool with `consecutiveAbnormalities: 1` creates no counters.
 
-A policy that changes rebalancing starts all counters again.
+All counters are reset when a policy changes rebalancing.
 """
 
 from collections.abc import Sequence
@@ -41,19 +41,19 @@ class NodeCounter:
 
     pool: str
     pool_index: int | None
-    """By Koordinator's rules the position of the pool, because pools may have equal names."""
+    """Position of the pool by Koordinator's rules, because pools may have equal names."""
     condition: AnomalyCondition
     hot: int = 0
-    """Hot rounds since the last calm one."""
+    """Hot rounds since the last calm round."""
     calm: int = 0
-    """Calm rounds since the last hot one; by Koordinator's rules, rounds that evicted pods."""
+    """Calm rounds since the last hot round; by Koordinator's rules, rounds that evicted pods."""
     since_ms: int | None = None
-    """Time since when the node is abnormal; None if it is normal."""
+    """Time at which the node became abnormal; None if it is normal."""
     counted_ms: int = 0
-    """Time of the last round that judged the node; by Koordinator's rules, of the last hot one."""
+    """Time of the last round that classified the node; by Koordinator's rules, of the last hot round."""
 
     def set_abnormal(self, since_ms: int | None) -> None:
-        """Begin or end the abnormal state, by Koordinator's rules."""
+        """Begin the abnormal state, or end it with None, by Koordinator's rules."""
         self.since_ms = since_ms
         self.hot = self.calm = 0
 
@@ -67,12 +67,12 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         self._consecutive = get_differences(policy.compat).consecutive_counts
         self._pools = pools
         interval_ms = policy.descheduling.descheduling_interval_ms
-        self._least_ms = 2 * interval_ms
+        self._min_limit_ms = 2 * interval_ms
         self._cache_ms = cache_ms = policy.rebalance.detector_cache_timeout_ms
         if not self._consecutive and cache_ms > 0:
-            # Upstream raises a shorter time to the interval between rounds: otherwise no counter
-            # would survive an interval (docs/reference/upstream.md B1.2). Rounds may be late, so this
-            # adds half an interval.
+            # Upstream raises the timeout to at least the interval between rounds (docs/reference/upstream.md
+            # B1.2). Otherwise counters would not last until the next round. Rounds may be late, so half an
+            # interval is added.
             self._cache_ms = max(cache_ms, interval_ms * 3 // 2)
 
     # --- rounds -----------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
     def count_hot(self, node: str, pool: Pool, phase: Phase, now_ms: int) -> tuple[bool, int]:
         """Count a hot round; return whether the node is abnormal, and its number of hot rounds."""
         condition = pool.condition
-        counter = self._find(node, self._counter_key(pool, phase), now_ms)
+        counter = self._get_fresh(node, self._counter_key(pool, phase), now_ms)
         if not self._consecutive and condition.consecutive_abnormalities == 1:
             return True, 1 if counter is None else counter.hot + 1
         if counter is None:
@@ -91,19 +91,19 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         counter.counted_ms = now_ms
         self._expire(counter, now_ms)
         counter.hot, counter.calm = counter.hot + 1, 0
-        hot, needed = counter.hot, counter.condition.consecutive_abnormalities
+        needed = counter.condition.consecutive_abnormalities
         if counter.since_ms is None:
-            if self._consecutive and hot >= needed:
+            if self._consecutive and counter.hot >= needed:
                 counter.since_ms = now_ms
-            elif not self._consecutive and hot > needed:
+            elif not self._consecutive and counter.hot > needed:
                 counter.set_abnormal(now_ms)
-        return counter.since_ms is not None, hot
+        return counter.since_ms is not None, counter.hot
 
     def count_calm(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
         """Count a calm round of nodes that have a counter, by loadstream's rules."""
         key = self._counter_key(pool, phase)
         for node in nodes:
-            counter = self._find(node, key, now_ms)
+            counter = self._get_fresh(node, key, now_ms)
             if counter is None:
                 continue
             counter.calm, counter.hot = counter.calm + 1, 0
@@ -113,9 +113,9 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             self.changed[node] = None
 
     def count_evictions(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
-        """Count a round that has evicted pods of nodes, by Koordinator's rules (B3.4)."""
+        """Count a round that evicted pods of the nodes, by Koordinator's rules (B3.4)."""
         for node in () if self._consecutive else nodes:
-            counter = self._find(node, self._counter_key(pool, phase), now_ms)
+            counter = self._get_fresh(node, self._counter_key(pool, phase), now_ms)
             if counter is None:
                 continue
             self.changed[node] = None
@@ -129,7 +129,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         """End the abnormal state of a node that is not hot, by Koordinator's rules."""
         if self._consecutive:
             return
-        counter = self._find(node, self._counter_key(pool, phase), now_ms)
+        counter = self._get_fresh(node, self._counter_key(pool, phase), now_ms)
         if counter is not None and counter.since_ms is not None:
             counter.set_abnormal(None)
             self.changed[node] = None
@@ -158,7 +158,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         """Drop counters that no round has changed for too long."""
         for node, counters in list(self.rows.items()):
             for key in list(counters):
-                self._find(node, key, now_ms)
+                self._get_fresh(node, key, now_ms)
 
     def remove_node(self, node: str) -> None:
         """Forget a node that was removed; by Koordinator's rules its counters are kept."""
@@ -183,8 +183,8 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         if since_ms + counter.condition.timeout_ms < now_ms:
             counter.set_abnormal(None)
 
-    def _find(self, node: str, key: CounterKey, now_ms: int) -> NodeCounter | None:
-        """Return the counter of a node; one that is too old is dropped."""
+    def _get_fresh(self, node: str, key: CounterKey, now_ms: int) -> NodeCounter | None:
+        """Return the counter of a node; drop a counter that is too old, and return None."""
         counter = self.rows.get(node, {}).get(key)
         if counter is None:
             return None
@@ -192,7 +192,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         if self._consecutive:
             if counter.since_ms is not None:
                 limit_ms = counter.condition.timeout_ms
-            limit_ms = max(limit_ms, self._least_ms)
+            limit_ms = max(limit_ms, self._min_limit_ms)
         if limit_ms <= 0 or now_ms - counter.counted_ms <= limit_ms:
             return counter
         self._drop(node, key)
@@ -229,7 +229,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             (counter.pool if self._consecutive else "", counter.phase): NodeCounter(
                 counter.pool,
                 counter.pool_index,
-                self._condition(counter),
+                self._find_condition(counter),
                 counter.consecutive_abnormal,
                 counter.consecutive_normal,
                 counter.abnormal_since_ms,
@@ -238,7 +238,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             for counter in row.counters
         }
 
-    def _condition(self, counter: HotspotCounter) -> AnomalyCondition:
+    def _find_condition(self, counter: HotspotCounter) -> AnomalyCondition:
         """Return the condition of the pool that created a counter."""
         index, pools = counter.pool_index, self._pools
         if index is not None and index < len(pools) and pools[index].name == counter.pool:

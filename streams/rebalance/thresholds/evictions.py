@@ -1,13 +1,17 @@
 """Which pods leave the hot nodes of a pool, and their targets.
 
-Pods of a hot node are checked in order until the node is below its limits by the plan. A pod stays if
-one of these gates stops it, in this order: it is already leaving, its namespace or labels, protections,
-its usage is unknown, it does not use an exceeded resource, gates of migrations, or no target can run it
-or has room.
+The pods of a hot node are checked in order until the planned moves bring the node below its limits. A pod
+stays if one of these gates stops it, in this order:
+
+1. The pod is already leaving.
+2. The policy excludes its namespace or labels, or a protection applies.
+3. Its usage is unknown, or it uses none of the exceeded resources.
+4. A limit of migrations is reached.
+5. No target can run the pod, or has room for it.
 
 By Koordinator's rules, nodeFit is checked for all pods of a node first, and uses room for each pod that
-fits (docs/reference/upstream.md B4.4). A node's evictions also end when the targets together have no
-room left (L6, L8).
+fits (docs/reference/upstream.md B4.4). The evictions of a node also end when the targets together
+have no room left (L6, L8).
 
 While a window with `evictWithoutTarget` is open, batch and free pods leave even without a target.
 """
@@ -17,26 +21,26 @@ import numpy as np
 from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.eviction_keys import NO_EVICTION_ANNOTATION
-from streams.rebalance.node_arrays import TOTAL_MAX
+from streams.rebalance.node_figures import TOTAL_MAX
 from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNodeOutcome, RoundOutcome, Verdict
 from streams.rebalance.targets import Fit, Targets
-from streams.rebalance.thresholds.order import HotPods, pod_weights
+from streams.rebalance.thresholds.order import HotPods, build_pod_weights
 from streams.rebalance.thresholds.pool_round import PoolRound
 from streams.stage.arrays import BoolArray, FloatArray, IntArray
 
-#: Most pods that one phase of a pool sorts, as a multiple of those that may be checked: on most nodes
-#: only some pods are checked.
-ORDERED_PER_CHECKED = 5
-#: Hot nodes whose pods are packed and sorted at once: a round that reaches a limit packs no others.
+#: Most pods that one phase of a pool sorts, as a multiple of the pods that may be checked. Only some pods
+#: of most nodes are checked.
+SORTED_PER_CHECKED = 5
+#: Hot nodes whose pods are packed and sorted at once. A round that reaches a limit packs no further nodes.
 NODES_PACKED = 32
 #: Pods that are checked in the time of one unit of `Fit.take_units`.
 PODS_PER_UNIT = 4
 #: Reason if no pod of a node is checked in this round.
-LATER = "there are more hot nodes than one round checks; a later round checks this node"
-#: Reason if further pods are not checked in this round.
-CHECKED_MAX = "the round has checked as many pods as it may; the next round checks others"
+NODE_NOT_CHECKED = "there are more hot nodes than one round checks; a later round checks this node"
+#: Reason if further pods of a node are not checked in this round.
+PODS_NOT_CHECKED = "the round has checked as many pods as it may; the next round checks others"
 #: Classes of pods that may leave without a target, if a window allows it.
-_WITHOUT_TARGET = ("free", "batch")
+_CLASSES_WITHOUT_TARGET = ("free", "batch")
 
 
 class Evictions:
@@ -46,8 +50,8 @@ class Evictions:
         self.pool, self.inputs, self.outcome = pool, pool.inputs, outcome
         self.differences = differences = pool.shared.differences
         nodes, targets, limits = pool.nodes, pool.targets, pool.limits
-        self.weights: FloatArray = pod_weights(nodes.resources, pool.pool.weights)
-        self.targets_in: dict[Phase, BoolArray] = {
+        self.weights: FloatArray = build_pod_weights(nodes.resources, pool.pool.weights)
+        self.targets_by_phase: dict[Phase, BoolArray] = {
             "node": np.isin(pool.codes[targets], (LOW, BOTH_LOW)),
             "prod": np.isin(pool.codes[targets], (PROD_LOW, BOTH_LOW)),
         }
@@ -64,12 +68,12 @@ class Evictions:
         self.fit = Fit(
             self.inputs.columns,
             nodes.rows[targets],
-            self.targets_in,
+            self.targets_by_phase,
             node_fit=self.node_fit,
             as_koordinator=not differences.planned_targets,
         )
-        self.room_in_all: list[int] | None = None
-        """Room of all targets of a phase together, by Koordinator's rules."""
+        self.total_room: list[int] | None = None
+        """Total room of the targets of a phase by resource, by Koordinator's rules."""
         self.targets = Targets(
             differences,
             self.room.copy(),
@@ -79,56 +83,56 @@ class Evictions:
         )
 
     def run(self) -> None:
-        """Plan moves: first pods of hot nodes, then prod pods of nodes that are hot by their prod pods."""
+        """Plan the moves of the node phase, then of the prod phase."""
         if self.differences.planned_targets:
             self._run_phase("node")
             self._run_phase("prod")
             return
         both = self.pool.codes[self.pool.targets] == BOTH_LOW
-        self.room_in_all = self._sum_room("node", self.targets_in["node"])
+        self.total_room = self._sum_room("node", self.targets_by_phase["node"])
         self._run_phase("node")
-        # bothLow nodes add the minimum of three sums. Without such a node the remaining room of the
-        # node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
-        shares = zip(
+        # Nodes of class bothLow add the minimum of three sums. Without such nodes, the remaining room of
+        # the node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
+        sums = zip(
             self._sum_room("prod", both),
             self._sum_room("node", both),
-            self.room_in_all,
+            self.total_room,
             strict=True,
         )
-        prod_low = self._sum_room("prod", self.targets_in["prod"] & ~both)
-        self.room_in_all = [
-            amount + min(share) for amount, share in zip(prod_low, shares, strict=True)
+        prod_low = self._sum_room("prod", self.targets_by_phase["prod"] & ~both)
+        self.total_room = [
+            amount + min(both_low) for amount, both_low in zip(prod_low, sums, strict=True)
         ]
         self._run_phase("prod")
 
-    def _sum_room(self, phase: Phase, which: BoolArray) -> list[int]:
+    def _sum_room(self, phase: Phase, mask: BoolArray) -> list[int]:
         """Return the room of targets before the round, per resource."""
         room = self.room if phase == "node" else self.prod_room
         assert room is not None  # noqa: S101 - Koordinator's prod thresholds are filled in
-        return [sum(amounts) for amounts in room[:, which].tolist()]
+        return [sum(amounts) for amounts in room[:, mask].tolist()]
 
     def _run_phase(self, phase: Phase) -> None:
-        acting = self.pool.acting[phase]
-        hot = [node for node in self.pool.outcome.hot if node.acting and node.phase == phase]
+        abnormal = self.pool.abnormal[phase]
+        hot = [node for node in self.pool.outcome.hot if node.abnormal and node.phase == phase]
         nodes, budget = self.inputs.columns.nodes, self.inputs.budget
-        sizes = [len(nodes[row].pods.held) for row in self.pool.nodes.rows[acting]]
-        positions = budget.choose(sizes, ORDERED_PER_CHECKED)
+        sizes = [len(nodes[row].pods.held) for row in self.pool.nodes.rows[abnormal]]
+        positions = budget.choose(sizes, SORTED_PER_CHECKED)
         for position in set(range(len(hot))).difference(positions):
-            hot[position].ended = LATER
-        for number, position in enumerate(positions):
-            if self.outcome.ended or budget.is_spent:
-                hot[position].ended = self.outcome.ended or CHECKED_MAX
+            hot[position].end_reason = NODE_NOT_CHECKED
+        for count, position in enumerate(positions):
+            if self.outcome.end_reason or budget.is_spent:
+                hot[position].end_reason = self.outcome.end_reason or PODS_NOT_CHECKED
                 continue
-            column = number % NODES_PACKED
+            column = count % NODES_PACKED
             if column == 0:
-                part = [acting[index] for index in positions[number : number + NODES_PACKED]]
-                pods, used, limits, order = self._pack(phase, part)
+                chosen = [abnormal[index] for index in positions[count : count + NODES_PACKED]]
+                pods, used, limits, order = self._pack(phase, chosen)
                 end = 0
             begin, end = end, end + sizes[position]
-            checks = _HotNode(
-                self, hot[position], pods, acting[position], limits[:, column].tolist()
+            node_check = _HotNode(
+                self, hot[position], pods, abnormal[position], limits[:, column].tolist()
             )
-            checks.run(used[:, column].tolist(), order[begin:end], range(begin, end))
+            node_check.run(used[:, column].tolist(), order[begin:end], range(begin, end))
 
     def _pack(
         self, phase: Phase, chosen: list[int]
@@ -151,7 +155,7 @@ class Evictions:
                     remaining = used[:, position] - pods.amounts[index]
                     used[:, position] = np.maximum(remaining, -TOTAL_MAX)
         limits = self.pool.readings.limits[phase][:, chosen]
-        order = pods.order((used - limits).astype(np.float64), self.weights)
+        order = pods.sort((used - limits).astype(np.float64), self.weights)
         return pods, used, limits, order
 
 
@@ -172,15 +176,18 @@ class _HotNode:
         self.position, self.limits = position, limits
 
     def run(self, used: list[int], order: list[int], pods: range) -> None:
-        """Check pods in `order` until the node is below its limits; `pods` are in the order of arrival.
+        """Check pods until the node is below its limits.
 
-        Usage of pods that are already leaving is not part of `used`.
+        Args:
+            used: usage of the node without pods that are already leaving, by resource.
+            order: positions of the node's pods in the order of eviction.
+            pods: positions of the node's pods in the order of arrival.
         """
         hot, limits, budget = self.hot, self.limits, self.inputs.budget
-        one_by_one = self.differences.planned_targets
-        candidates = set(pods) if one_by_one else self._find_fitting(pods)
-        if self.differences.order_by_uid and self.inputs.reluctant_last:
-            order = sorted(order, key=self._is_reluctant)
+        plans_targets = self.differences.planned_targets
+        candidates = set(pods) if plans_targets else self._find_fitting(pods)
+        if self.differences.order_by_uid and self.inputs.no_eviction_last:
+            order = sorted(order, key=self._prefers_no_eviction)
         for index in order:
             if index not in candidates or not self._is_in_phase(index):
                 continue
@@ -188,44 +195,46 @@ class _HotNode:
             if True not in over:
                 self._end_below(index)
                 return
-            room = self.evictions.room_in_all
+            room = self.evictions.total_room
             if room is not None and min(room) <= 0:
-                hot.ended = "the targets have no room left"
+                hot.end_reason = "the targets have no room left"
                 return
-            if one_by_one:
+            if plans_targets:
                 if budget.is_spent:
-                    hot.ended = CHECKED_MAX
+                    hot.end_reason = PODS_NOT_CHECKED
                     return
                 budget.spend()
-                stopped = self._find_gate(index, over)
+                gate = self._find_gate(index, over)
                 budget.spend(PODS_PER_UNIT * self.evictions.fit.take_units())
-                if stopped is not None:
-                    hot.note(Verdict(self.pods.held[index].pod, *stopped))
+                if gate is not None:
+                    hot.note(Verdict(self.pods.held[index].pod, gate.name, gate.text))
                     continue
             if self._move(index, used):
-                if self.pods.metered[index]:
+                if self.pods.in_metric[index]:
                     amounts = self.pods.amounts[index]
                     used = list(map(int.__sub__, used, amounts))
                     if room is not None:
                         room[:] = map(int.__sub__, room, amounts)
-            elif hot.ended:
+            elif hot.end_reason:
                 return
         if any(map(int.__gt__, used, limits)):
-            hot.ended = "no other pod may leave"
+            hot.end_reason = "no other pod may leave"
         elif not hot.moved:
-            hot.ended = "pods that are already leaving bring the node below its thresholds"
+            hot.end_reason = "pods that are already leaving bring the node below its thresholds"
 
     def _is_in_phase(self, index: int) -> bool:
         if self.hot.phase == "prod" and not self.pods.prod[index]:
             return False
         return self.pods.bound[index] or not self.differences.live_usage
 
-    def _is_reluctant(self, index: int) -> bool:
+    def _prefers_no_eviction(self, index: int) -> bool:
         return NO_EVICTION_ANNOTATION in self.pods.held[index].pod.annotations
 
     def _end_below(self, index: int) -> None:
         if not self.hot.moved:
-            self.hot.ended = "pods that are already leaving bring the node below its thresholds"
+            self.hot.end_reason = (
+                "pods that are already leaving bring the node below its thresholds"
+            )
         counters, now_ms = self.pool.shared.counters, self.inputs.now_ms
         counters.reset(self.hot.name, self.pool.pool, self.hot.phase, now_ms)
 
@@ -235,73 +244,73 @@ class _HotNode:
         phase, fitting = self.hot.phase, set()
         for index in filter(self._is_in_phase, pods):
             held = self.pods.held[index]
-            stopped = self._find_protection(held)
-            if stopped is None and self.evictions.node_fit:
-                stopped = self._reserve(index, phase)
+            gate = self._find_lasting_gate(held)
+            if gate is None and self.evictions.node_fit:
+                gate = self._reserve(index, phase)
             self.inputs.budget.spend(PODS_PER_UNIT * self.evictions.fit.take_units())
-            if stopped is None:
+            if gate is None:
                 fitting.add(index)
             else:
-                self.hot.note(Verdict(held.pod, *stopped))
+                self.hot.note(Verdict(held.pod, gate.name, gate.text))
         return fitting
 
-    def _reserve(self, index: int, phase: Phase) -> tuple[str, str] | None:
-        if not self.pods.metered[index]:
-            return "unmeasured", "the pod's usage is unknown"
+    def _reserve(self, index: int, phase: Phase) -> Gate | None:
+        if not self.pods.in_metric[index]:
+            return Gate("unmeasured", "the pod's usage is unknown")
         targets = self.evictions.targets
-        group = self.evictions.fit.group(self.pods.held[index], phase)
+        group = self.evictions.fit.find_group(self.pods.held[index], phase)
         amounts, prod = self._measured_amounts(index), self.pods.prod[index]
         target = targets.find_target(amounts, group, phase, prod=prod)
         if target is None:
-            return "fit", f"none of {len(self.evictions.names)} targets accepts the pod"
-        targets.take(target, amounts, group, phase, prod=prod)
+            return Gate("fit", f"none of {len(self.evictions.names)} targets accepts the pod")
+        targets.use_room(target, amounts, group, phase, prod=prod)
         return None
 
     def _measured_amounts(self, index: int) -> list[int]:
         """Return usage without the number of pods, which nodeFit ignores (B5.9)."""
         return [max(0, amount) for amount in self.pods.used[index].tolist()]
 
-    def _find_protection(self, held: HeldPod) -> tuple[str, str] | None:
-        """Return gate and message if a pod may never be moved."""
+    def _find_lasting_gate(self, held: HeldPod) -> Gate | None:
         pod_filter = self.pool.shared.pod_filter
         self.inputs.budget.spend(pod_filter.units)
-        stopped = None if pod_filter.open else pod_filter(held)
-        if stopped is not None:
-            return stopped
+        gate = pod_filter.find_gate(held)
+        if gate is not None:
+            return gate
         protected = self.inputs.rules.explain_protection(held)
-        return None if protected is None else ("filter", protected)
+        return None if protected is None else Gate("filter", protected)
 
-    def _find_gate(self, index: int, over: list[bool]) -> tuple[str, str] | None:
-        """Return gate and message of the first gate before those of migrations."""
+    def _find_gate(self, index: int, over: list[bool]) -> Gate | None:
+        """Return the first gate before the gates of migrations; None if there is none."""
         if index in self.pods.leaving:
-            return "leaving", "the pod is already leaving"
-        stopped = self._find_protection(self.pods.held[index])
-        if stopped is not None:
-            return stopped
-        if not self.pods.metered[index]:
-            return "unmeasured", "the pod's usage is unknown"
+            return Gate("leaving", "the pod is already leaving")
+        gate = self._find_lasting_gate(self.pods.held[index])
+        if gate is not None:
+            return gate
+        if not self.pods.in_metric[index]:
+            return Gate("unmeasured", "the pod's usage is unknown")
         amounts = self.pods.amounts[index]
         if not any(amount for amount, is_over in zip(amounts, over, strict=True) if is_over):
             if any(self.pods.used[index, over] < 0):
-                return "unmeasured", "the pod's usage of an exceeded resource is unknown"
-            return "uninvolved", "the pod uses none of the exceeded resources"
+                return Gate("unmeasured", "the pod's usage of an exceeded resource is unknown")
+            return Gate("uninvolved", "the pod uses none of the exceeded resources")
         return None
 
     def _move(self, index: int, used: list[int]) -> bool:
-        """Plan the move of a pod, with a target by loadstream's rules; return False if it stays."""
+        """Plan the move of a pod, with a target by loadstream's rules; return False if the pod stays."""
         held, hot, rules = self.pods.held[index], self.hot, self.inputs.rules
-        refused = rules.hold_back(held, hot.name)
-        if refused is not None:
-            self._refuse(index, refused)
+        gate = rules.check_pod(held, hot.name)
+        if gate is not None:
+            self._refuse(index, gate)
             return False
-        target = of_class = None
+        target = priority_class = None
         if self.differences.planned_targets:
-            amounts = self.pods.expect_on_target(index)
+            amounts = self.pods.estimate_on_target(index)
             target = self._find_target(index, amounts)
             if target is None:
-                of_class = self._class_without_target(held)
-                if of_class is None:
-                    hot.note(Verdict(held.pod, *self._explain_no_target(index)))
+                priority_class = self._get_class_without_target(held)
+                if priority_class is None:
+                    gate = self._explain_no_target(index)
+                    hot.note(Verdict(held.pod, gate.name, gate.text))
                     return False
         reason = self.pool.describe_excess(hot.phase, self.position, used, self.limits)
         candidate = Candidate(
@@ -309,41 +318,41 @@ class _HotNode:
             node=hot.name,
             pool=self.pool.pool.name,
             phase=hot.phase,
-            reason=f"node is overutilized, {reason}{_without_target(of_class)}",
+            reason=f"node is overutilized, {reason}{_describe_without_target(priority_class)}",
             target=None if target is None else self.evictions.names[target],
-            usage=self.pods.usage(index),
+            usage=self.pods.get_usage(index),
             # Without a target there is no room to reserve.
-            mode=None if of_class is None else "EvictDirectly",
+            mode=None if priority_class is None else "EvictDirectly",
             source_hot=True,
         )
-        refused = rules.propose(candidate)
-        if refused is not None:
-            self._refuse(index, refused, candidate)
+        gate = rules.propose(candidate)
+        if gate is not None:
+            self._refuse(index, gate, candidate)
             return False
         if target is not None:
-            prod, group = self.pods.prod[index], self.evictions.fit.group(held, hot.phase)
-            self.evictions.targets.take(target, amounts, group, hot.phase, prod=prod)
+            prod, group = self.pods.prod[index], self.evictions.fit.find_group(held, hot.phase)
+            self.evictions.targets.use_room(target, amounts, group, hot.phase, prod=prod)
         hot.note(Verdict(held.pod, "", "", candidate.target, candidate.usage))
         self.pool.outcome.moves.append(candidate)
         return True
 
-    def _refuse(self, index: int, refused: Gate, candidate: Candidate | None = None) -> None:
-        """Record the gate that stops a pod, and perhaps all later ones."""
+    def _refuse(self, index: int, gate: Gate, candidate: Candidate | None = None) -> None:
+        """Record the gate that stops a pod, and by its scope also later pods."""
         target = None if candidate is None else candidate.target
-        usage = self.pods.usage(index)
+        usage = self.pods.get_usage(index)
         pod = self.pods.held[index].pod
-        self.hot.note(Verdict(pod, "gate", refused.text, target, usage))
-        if refused.scope != "pod":
-            self.hot.ended = refused.text
-        if refused.scope == "round":
-            self.evictions.outcome.ended = refused.text
+        self.hot.note(Verdict(pod, "gate", gate.text, target, usage))
+        if gate.scope != "pod":
+            self.hot.end_reason = gate.text
+        if gate.scope == "round":
+            self.evictions.outcome.end_reason = gate.text
 
     # --- targets ----------------------------------------------------------------------------------
 
     def _find_target(self, index: int, amounts: list[int]) -> int | None:
-        """Return the best target for a pod that is not excluded."""
+        """Return the position of the best target that is not excluded for the pod."""
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
-        prod, group = self.pods.prod[index], evictions.fit.group(held, phase)
+        prod, group = self.pods.prod[index], evictions.fit.find_group(held, phase)
         best = evictions.targets.find_target(amounts, group, phase, prod=prod)
         if best is None:
             return None
@@ -353,37 +362,39 @@ class _HotNode:
         positions = [position for position, name in enumerate(evictions.names) if name in avoided]
         return evictions.targets.find_target(amounts, group, phase, prod=prod, avoided=positions)
 
-    def _class_without_target(self, held: HeldPod) -> str | None:
+    def _get_class_without_target(self, held: HeldPod) -> str | None:
         """Return the class of a pod that may leave without a target now; None if it needs one."""
         if not self.pool.thresholds.without_target:
             return None
-        of_class = held.kind.priority_class
-        return of_class if of_class in _WITHOUT_TARGET else None
+        priority_class = held.kind.priority_class
+        return priority_class if priority_class in _CLASSES_WITHOUT_TARGET else None
 
-    def _explain_no_target(self, index: int) -> tuple[str, str]:
-        """Return gate and message of a pod without a target."""
+    def _explain_no_target(self, index: int) -> Gate:
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
         if not evictions.names.size:
-            return "fit", "there is no target, and only batch and free pods leave without one"
-        count = int(evictions.targets_in[phase].sum())
+            text = "there is no target, and only batch and free pods leave without a target"
+            return Gate("fit", text)
+        count = int(evictions.targets_by_phase[phase].sum())
         if not count:
-            whose = "prod pods" if phase == "prod" else "the whole node"
-            lowest, over = self.pool.find_lowest(phase)
-            at = f": the lowest is {self.pool.names[lowest]} at {over}" if over else ""
-            return "fit", f"no node is below all low thresholds of {whose}{at}"
-        allowed = int(evictions.fit.group(held, phase).mask.sum())
+            subject = "prod pods" if phase == "prod" else "the whole node"
+            lowest, usage = self.pool.find_lowest(phase)
+            detail = f": the lowest is {self.pool.names[lowest]} at {usage}" if usage else ""
+            return Gate("fit", f"no node is below all low thresholds of {subject}{detail}")
+        allowed = int(evictions.fit.find_group(held, phase).mask.sum())
         if not allowed:
-            return "fit", f"none of {count} targets can run the pod"
-        usage = zip(self.pool.nodes.resources, self.pods.expect_on_target(index), strict=True)
-        text = ", ".join(f"{name} {amount}" for name, amount in usage)
-        return (
+            return Gate("fit", f"none of {count} targets can run the pod")
+        amounts = zip(self.pool.nodes.resources, self.pods.estimate_on_target(index), strict=True)
+        text = ", ".join(f"{name} {amount}" for name, amount in amounts)
+        return Gate(
             "room",
             f"none of {allowed} targets that can run the pod has room for it, or all of them are "
             f"excluded for it: it is expected to use {text}",
         )
 
 
-def _without_target(of_class: str | None) -> str:
-    if of_class is None:
+def _describe_without_target(priority_class: str | None) -> str:
+    if priority_class is None:
         return ""
-    return f"; no target accepts this {of_class} pod, and the open window has evictWithoutTarget"
+    return (
+        f"; no target accepts this {priority_class} pod, and the open window has evictWithoutTarget"
+    )

@@ -35,7 +35,7 @@ class PoolNodes:
     """The measured nodes of a pool in one round, as arrays of shape (resources of the pool, nodes)."""
 
     def __init__(self, columns: Columns, rows: IntArray, resources: Sequence[str]) -> None:
-        """`rows` are the ascending rows of the nodes in the columns."""
+        """`rows` are the rows of the nodes in the columns, in ascending order."""
         self.columns = columns
         self.rows = rows
         self.resources = tuple(resources)
@@ -44,12 +44,12 @@ class PoolNodes:
             [index[name] for name in resources], dtype=np.int64
         )
         """Positions of the pool's resources in the columns."""
-        at = np.ix_(self.column_indexes, rows)
-        self.capacity: IntArray = columns.capacity[at]
-        self.usage: IntArray = columns.usage[at]
-        self.prod_usage: IntArray = columns.prod_usage[at]
-        self.pending: IntArray = columns.pending[at]
-        self.known: BoolArray = columns.known[at]
+        cells = np.ix_(self.column_indexes, rows)
+        self.capacity: IntArray = columns.capacity[cells]
+        self.usage: IntArray = columns.usage[cells]
+        self.prod_usage: IntArray = columns.prod_usage[cells]
+        self.pending: IntArray = columns.pending[cells]
+        self.known: BoolArray = columns.known[cells]
         """An unknown resource makes a node neither hot nor low."""
         self.usage[~self.known] = 0
         self.schedulable: BoolArray = columns.schedulable[rows]
@@ -62,20 +62,20 @@ class UsageLimits:
     low: IntArray
     high: IntArray
     prod_low: IntArray | None
-    """None if there are no thresholds for prod pods."""
     prod_high: IntArray | None
+    """None, like `prod_low`, without thresholds for prod pods."""
 
 
 def compute_limits(
     thresholds: PoolThresholds, nodes: PoolNodes, differences: Differences
 ) -> UsageLimits:
-    low, high = _limit_pair(
+    low, high = _compute_limit_pair(
         thresholds.low, thresholds.high, nodes, nodes.usage, thresholds.deviation, differences
     )
     low[~nodes.known], high[~nodes.known] = _NEVER_LOW, UNLIMITED
     if differences.thresholds_as_given and not thresholds.prod_high:
         return UsageLimits(low, high, None, None)
-    prod_low, prod_high = _limit_pair(
+    prod_low, prod_high = _compute_limit_pair(
         thresholds.prod_low,
         thresholds.prod_high,
         nodes,
@@ -87,7 +87,7 @@ def compute_limits(
     return UsageLimits(low, high, prod_low, prod_high)
 
 
-def _limit_pair(
+def _compute_limit_pair(
     low: Percents,
     high: Percents,
     nodes: PoolNodes,
@@ -97,12 +97,12 @@ def _limit_pair(
 ) -> tuple[IntArray, IntArray]:
     """Return the low and high limits.
 
-    By loadstream's rules, a resource without a threshold is not limited. By Koordinator's, its
+    By loadstream's rules, a resource without a threshold is not limited. By Koordinator's rules, its
     threshold is 0 (B5.3), and by deviation a low threshold of 0 switches the resource off (B2.4, B5.6).
     """
     as_given = differences.thresholds_as_given
     limits = np.full((2, *usage.shape), UNLIMITED, dtype=np.int64)
-    means = mean_percentages(nodes, usage, differences) if deviation else None
+    means = compute_mean_percentages(nodes, usage, differences) if deviation else None
     for index, name in enumerate(nodes.resources):
         capacity = nodes.capacity[index]
         if deviation and not as_given and low.get(name, 0) == 0:
@@ -114,11 +114,11 @@ def _limit_pair(
             percent = float(percents.get(name, 0))
             if means is not None:
                 percent = _clamp(means[index] + sign * percent)
-            limit[index] = _portion(percent, capacity)
+            limit[index] = _convert_percent(percent, capacity)
     return limits[0], limits[1]
 
 
-def _portion(percent: float, capacity: IntArray) -> IntArray:
+def _convert_percent(percent: float, capacity: IntArray) -> IntArray:
     return np.minimum(percent * 0.01 * capacity.astype(np.float64), UNLIMITED).astype(np.int64)
 
 
@@ -126,17 +126,19 @@ def _clamp(percent: float) -> float:
     return min(max(percent, 0.0), _FULL)
 
 
-def mean_percentages(nodes: PoolNodes, usage: IntArray, differences: Differences) -> list[float]:
+def compute_mean_percentages(
+    nodes: PoolNodes, usage: IntArray, differences: Differences
+) -> list[float]:
     """Return mean usage in percent per resource, in Koordinator's order of operations (B2.4)."""
     used, capacity = usage.astype(np.float64), nodes.capacity.astype(np.float64)
-    counts = nodes.known & (nodes.capacity > 0)
-    share = np.divide(used, capacity, out=np.zeros_like(used), where=counts)
-    # Add one after the other, as Koordinator does: numpy's sum adds in another order.
+    is_counted = nodes.known & (nodes.capacity > 0)
+    share = np.divide(used, capacity, out=np.zeros_like(used), where=is_counted)
+    # Add in the order of the nodes, as Koordinator does. numpy's sum adds in another order.
     sums = np.cumsum(share * 100.0, axis=1)[:, -1:].sum(axis=1)
-    counted = np.full(len(sums), usage.shape[1])
+    node_counts = np.full(len(sums), usage.shape[1])
     if differences.unknown_without_capacity:
-        counted = counts.sum(axis=1)
-    means: list[float] = (sums / np.maximum(counted, 1)).tolist()
+        node_counts = is_counted.sum(axis=1)
+    means: list[float] = (sums / np.maximum(node_counts, 1)).tolist()
     return means
 
 
@@ -146,8 +148,8 @@ def convert_to_percentages(
     """Return the thresholds as percentages of capacity, also if they are distances from the mean."""
     if not thresholds.deviation:
         return thresholds
-    means = mean_percentages(nodes, nodes.usage, differences)
-    prod_means = mean_percentages(nodes, nodes.prod_usage, differences)
+    means = compute_mean_percentages(nodes, nodes.usage, differences)
+    prod_means = compute_mean_percentages(nodes, nodes.prod_usage, differences)
     measured = bool(nodes.rows.size)
     texts = "; ".join(
         (f"{name} {mean:.1f}%" if measured else name)
@@ -155,13 +157,13 @@ def convert_to_percentages(
         for name, mean in zip(nodes.resources, means, strict=True)
         if name in thresholds.high
     )
-    before = "" if thresholds.source == "policy" else f"{thresholds.source}; "
+    prefix = "" if thresholds.source == "policy" else f"{thresholds.source}; "
     if not measured:
-        # Without a mean nothing is limited.
-        source = f"{before}distances from the mean, but no node of the pool is measured: {texts}"
+        # Without a mean there are no limits.
+        source = f"{prefix}distances from the mean, but no node of the pool is measured: {texts}"
         return PoolThresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
 
-    def reach(
+    def add_to_means(
         distances: Percents, low: Percents, means: Sequence[float], sign: int
     ) -> dict[str, float]:
         return {
@@ -175,12 +177,12 @@ def convert_to_percentages(
     low, prod_low = thresholds.low, thresholds.prod_low
     return replace(
         thresholds,
-        low=reach(low, low, means, -1),
-        high=reach(thresholds.high, low, means, 1),
-        prod_low=reach(prod_low, prod_low, prod_means, -1),
-        prod_high=reach(thresholds.prod_high, prod_low, prod_means, 1),
+        low=add_to_means(low, low, means, -1),
+        high=add_to_means(thresholds.high, low, means, 1),
+        prod_low=add_to_means(prod_low, prod_low, prod_means, -1),
+        prod_high=add_to_means(thresholds.prod_high, prod_low, prod_means, 1),
         deviation=False,
-        source=f"{before}mean of the pool's nodes: {texts}",
+        source=f"{prefix}mean of the pool's nodes: {texts}",
         without_target=False,
     )
 
@@ -194,8 +196,8 @@ def classify(nodes: PoolNodes, limits: UsageLimits) -> IntArray:
         return codes
     prod_high = (nodes.prod_usage > limits.prod_high).any(axis=0)
     prod_low = (nodes.prod_usage <= limits.prod_low).all(axis=0) & nodes.schedulable
-    among = low | ~high
-    codes[among & prod_low] = PROD_LOW
+    may_change = low | ~high
+    codes[may_change & prod_low] = PROD_LOW
     codes[low & prod_low] = BOTH_LOW
-    codes[among & prod_high] = PROD_HIGH
+    codes[may_change & prod_high] = PROD_HIGH
     return codes

@@ -1,7 +1,7 @@
-"""One pool's part of a round: classifies and counts its nodes.
+"""One pool's part of a round: classifies nodes, and counts their hot and calm rounds.
 
-The results are the class of each node, the hot nodes with their counters, those whose pods may leave
-(`acting`), and the targets. `evictions` then checks pods.
+The results are the class of each node, the hot nodes, the abnormal nodes, whose pods may leave, and the
+targets. `evictions` then checks pods.
 """
 
 from collections import Counter
@@ -78,8 +78,8 @@ class PoolRound:
             high,
             nodes.capacity,
         )
-        self.acting: dict[Phase, list[int]] = {"node": [], "prod": []}
-        """Nodes whose pods may leave, in order."""
+        self.abnormal: dict[Phase, list[int]] = {"node": [], "prod": []}
+        """Hot nodes whose pods may leave, most used first."""
         self.targets: IntArray = np.zeros(0, dtype=np.int64)
         """Nodes that may get pods."""
         self._lowest: dict[Phase, tuple[int, str]] = {}
@@ -99,7 +99,7 @@ class PoolRound:
         )
 
     def _count_definitions(self) -> dict[str, int]:
-        """Count nodes by their definition of memory usage; empty if there is only one."""
+        """Count nodes by definition of memory usage; empty if there is only one definition."""
         counts = Counter(filter(None, self.inputs.columns.memory_is[self.nodes.rows].tolist()))
         return dict(sorted(counts.items())) if len(counts) > 1 else {}
 
@@ -134,40 +134,40 @@ class PoolRound:
 
     # --- the round --------------------------------------------------------------------------------
 
-    def count(self) -> bool:
-        """Count the round; return whether there are nodes whose pods may leave."""
+    def count_round(self) -> bool:
+        """Count the round for each node; return whether pods are to be checked."""
         if not self.nodes.resources:
-            self.outcome.ended = "the pool has no thresholds"
+            self.outcome.end_reason = "the pool has no thresholds"
             return False
-        self._count("node", HIGH)
+        self._count_phase("node", HIGH)
         if self.limits.prod_high is not None:
-            self._count("prod", PROD_HIGH)
-        self.outcome.ended = self._find_end()
-        return not self.outcome.ended
+            self._count_phase("prod", PROD_HIGH)
+        self.outcome.end_reason = self._find_end()
+        return not self.outcome.end_reason
 
     def count_evictions(self) -> None:
-        """Count the round for nodes whose pods were checked."""
-        for phase, acting in self.acting.items():
-            names = [self.names[position] for position in acting]
+        """Count the round again for abnormal nodes, after their pods were checked."""
+        for phase, abnormal in self.abnormal.items():
+            names = [self.names[position] for position in abnormal]
             self.shared.counters.count_evictions(names, self.pool, phase, self.inputs.now_ms)
 
     def _find_end(self) -> str:
-        """Return why no pod is checked; empty if pods are (docs/reference/upstream.md L3)."""
+        """Return why no pod is checked; empty if pods are checked (docs/reference/upstream.md L3)."""
         if not self.outcome.names:
             return "the pool has no nodes"
         if not self.names:
             return f"no node of the pool has {describe_fresh_metric(self.nodes.resources, 'or')}"
         if not self.outcome.hot:
             return "no node is above a high threshold"
-        if not any(self.acting.values()):
+        if not any(self.abnormal.values()):
             needed = self.pool.condition.consecutive_abnormalities
             return f"no node has been hot for enough rounds; consecutiveAbnormalities is {needed}"
         self.targets = self._find_targets()
         self.outcome.targets = count = self.targets.size
-        least = self.shared.args.number_of_nodes
+        required = self.shared.args.number_of_nodes
         if count:
             self._reset_calm()
-        if count > least:
+        if count > required:
             return ""
         if self.thresholds.without_target:
             self.targets = self.targets[:0]
@@ -175,18 +175,20 @@ class PoolRound:
         if not count:
             return self._explain_no_target()
         nodes = "node is" if count == 1 else "nodes are"
-        return f"{count} {nodes} below the low thresholds; numberOfNodes requires more than {least}"
+        return (
+            f"{count} {nodes} below the low thresholds; numberOfNodes requires more than {required}"
+        )
 
     def _explain_no_target(self) -> str:
-        lowest, over = self.find_lowest("node")
+        lowest, usage = self.find_lowest("node")
         name = self.names[lowest]
-        if over:
-            return f"no node is below all low thresholds: the lowest is {name} at {over}"
+        if usage:
+            return f"no node is below all low thresholds: the lowest is {name} at {usage}"
         reason = "was hot lately" if self.nodes.schedulable[lowest] else "is cordoned"
         return f"no node below all low thresholds accepts pods: {name} {reason}"
 
     def find_lowest(self, phase: Phase) -> tuple[int, str]:
-        """Return the position of the node nearest to being a target, and its usage that is too high."""
+        """Return the position of the node nearest to its low limits, and its usage above them as text."""
         if phase in self._lowest:
             return self._lowest[phase]
         prod_low = self.limits.prod_low
@@ -197,24 +199,24 @@ class PoolRound:
         distance[(distance > 0) & ~self.nodes.schedulable] += UNLIMITED
         lowest = int(distance.argmin())
         shares = zip(self.nodes.resources, used[:, lowest] / capacity[:, lowest], strict=True)
-        over = compress(shares, excess[:, lowest] > 0)
-        text = " and ".join(f"{name} {100 * share:.1f} %" for name, share in over)
+        exceeding = compress(shares, excess[:, lowest] > 0)
+        text = " and ".join(f"{name} {100 * share:.1f} %" for name, share in exceeding)
         self._lowest[phase] = lowest, text
         return lowest, text
 
-    def _count(self, phase: Phase, code: int) -> None:
-        """Count the round for hot nodes, and for those that are calm now."""
+    def _count_phase(self, phase: Phase, code: int) -> None:
+        """Count a hot round for nodes of the class, and a calm round for others that have a counter."""
         counters, now_ms = self.shared.counters, self.inputs.now_ms
-        over = np.flatnonzero(self.codes == code)
-        hot = {self.names[position] for position in over.tolist()}
+        hot_positions = np.flatnonzero(self.codes == code)
+        hot = {self.names[position] for position in hot_positions.tolist()}
         calm = [
             name
             for name in counters.list_counted(self.pool, phase)
             if name not in hot and self.readings.find_position(name) is not None
         ]
         counters.count_calm(calm, self.pool, phase, now_ms)
-        order = order_nodes(self.nodes, over, self.pool.weights, phase)
-        # Convert all nodes at once, which costs as much as converting one.
+        order = order_nodes(self.nodes, hot_positions, self.pool.weights, phase)
+        # Converting all nodes costs as much as converting one.
         figures = zip(
             order.tolist(),
             self.readings.used[phase][:, order].T.tolist(),
@@ -225,32 +227,32 @@ class PoolRound:
         waiting = []
         for position, used, limits, capacity in figures:
             name = self.names[position]
-            acts, rounds = counters.count_hot(name, self.pool, phase, now_ms)
+            is_abnormal, rounds = counters.count_hot(name, self.pool, phase, now_ms)
             readings = self.readings.build_readings(used, limits, capacity)
             hot_node = HotNodeOutcome(
                 name=name,
                 phase=phase,
                 rounds=rounds,
-                acting=acts,
+                abnormal=is_abnormal,
                 usage=readings.used,
                 limits=readings.limit,
                 capacity=readings.capacity,
-                ended="" if acts else counters.describe_wait(rounds, self.pool),
+                end_reason="" if is_abnormal else counters.describe_wait(rounds, self.pool),
             )
-            if acts:
-                self.acting[phase].append(position)
+            if is_abnormal:
+                self.abnormal[phase].append(position)
                 self.outcome.hot.append(hot_node)
             else:
                 waiting.append(hot_node)
         self.outcome.hot += waiting
 
     def _find_targets(self) -> IntArray:
-        """Return the nodes that may get pods, without nodes that are abnormal but calm now.
+        """Return the nodes that may get pods: low nodes that are not abnormal.
 
         By Koordinator's rules, nodes below both low thresholds come last.
         """
         low = np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW))
-        abnormal = map(self.inputs.columns.row, self.shared.counters.list_abnormal(self.pool))
+        abnormal = map(self.inputs.columns.find_row, self.shared.counters.list_abnormal(self.pool))
         low &= ~np.isin(self.nodes.rows, [row for row in abnormal if row is not None])
         targets = np.flatnonzero(low)
         if self.shared.differences.planned_targets:
@@ -259,7 +261,7 @@ class PoolRound:
         return ordered
 
     def _reset_calm(self) -> None:
-        """End the abnormal state of low nodes, by Koordinator's rules (docs/reference/upstream.md B5.10)."""
+        """End the abnormal state of targets, by Koordinator's rules (docs/reference/upstream.md B5.10)."""
         counters, now_ms = self.shared.counters, self.inputs.now_ms
         if self.shared.differences.consecutive_counts:
             return

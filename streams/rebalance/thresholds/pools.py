@@ -1,10 +1,9 @@
-"""Pools of nodes of a policy, and values that Koordinator fills into their threshold maps.
+"""Node pools of a policy, and their thresholds by the policy, weekly windows and Koordinator's rules.
 
 By Koordinator's rules, a resource without a low threshold gets low and high thresholds that no node
-exceeds, even if it has a high threshold. Each round fills the maps of one pool after the other. Values
-stay in the maps, and pools share maps that they inherit from the top level, so one pool changes the
-thresholds of another. A missing map is created again in each round, while its counterpart keeps its
-values. Source: docs/reference/upstream.md B1.4, B5.3, B5.8.
+exceeds, even if it has a high threshold. Each round writes these values into the maps of one pool after
+the other. The values stay there, and pools share maps that they inherit from the top level, so one pool
+changes the thresholds of another. A map that the policy lacks is empty again in each round. Source: docs/reference/upstream.md B1.4, B5.3, B5.8.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +23,10 @@ _FULL = 100.0
 @dataclass(frozen=True, slots=True)
 class Pool:
     index: int
-    """Position among the pools, and of its selector in the columns."""
+    """Position of the pool in the policy, and of its selector in the columns."""
     name: str
     selector: LabelSelector | None
     thresholds: PoolThresholds
-    """Thresholds of the policy."""
     weights: dict[str, int]
     condition: AnomalyCondition
 
@@ -42,7 +40,7 @@ def list_resources(thresholds: PoolThresholds) -> tuple[str, ...]:
 def resolve_thresholds(
     policy: Policy, pool: str, configured: PoolThresholds, now_ms: int
 ) -> PoolThresholds:
-    """Return the thresholds of a pool at a log time: configured, or of a weekly window."""
+    """Return the `configured` thresholds of a pool, changed by a weekly window that contains `now_ms`."""
     moving = policy.moving_thresholds.of_pool(pool)
     windows = () if moving is None else moving.windows
     window = next((window for window in windows if window.contains(now_ms)), None)
@@ -52,16 +50,16 @@ def resolve_thresholds(
     prod_high = {**configured.prod_high, **window.prod_high_thresholds}
     return replace(
         configured,
-        low=_at_most({**configured.low, **window.low_thresholds}, high),
+        low=_cap({**configured.low, **window.low_thresholds}, high),
         high=high,
-        prod_low=_at_most({**configured.prod_low, **window.prod_low_thresholds}, prod_high),
+        prod_low=_cap({**configured.prod_low, **window.prod_low_thresholds}, prod_high),
         prod_high=prod_high,
         source=f"window {window}",
         without_target=window.evict_without_target,
     )
 
 
-def _at_most(percents: Percents, bounds: Percents) -> dict[str, float]:
+def _cap(percents: Percents, bounds: Percents) -> dict[str, float]:
     return {name: min(percent, bounds.get(name, percent)) for name, percent in percents.items()}
 
 
@@ -72,12 +70,12 @@ class Pools:
         self._as_given = differences.thresholds_as_given
         configured = policy.rebalance.pools(policy.compat)
         self.pools = tuple(
-            _make_pool(index, pool, self._as_given) for index, pool in enumerate(configured)
+            _build_pool(index, pool, self._as_given) for index, pool in enumerate(configured)
         )
         self.filled: list[dict[str, float]] = []
-        """Each map of the policy once, in the order of its first pool."""
+        """Each map of the policy once, in the order of the first pool that has the map."""
         self.changed = False
-        """Whether maps have changed since the last row."""
+        """Whether maps have changed since the row was written."""
         copies: dict[int, dict[str, float]] = {}
 
         def copy(percents: dict[str, float] | None) -> dict[str, float] | None:
@@ -104,12 +102,12 @@ class Pools:
         low, high, prod_low, prod_high = [
             {} if percents is None else percents for percents in self._maps[pool.index]
         ]
-        absent = 0.0 if pool.thresholds.deviation else _FULL
+        default = 0.0 if pool.thresholds.deviation else _FULL
         before = [dict(percents) for percents in self.filled]
         for name in sorted({"memory", *low, *high, *prod_low, *prod_high}):
             for lows, highs in ((low, high), (prod_low, prod_high)):
                 if name not in lows:
-                    lows[name] = highs[name] = absent
+                    lows[name] = highs[name] = default
         self.changed |= self.filled != before
         # Copies, because a later pool may change the maps.
         return replace(
@@ -120,8 +118,8 @@ class Pools:
             prod_high=dict(prod_high),
         )
 
-    def row(self) -> tuple[dict[str, float], ...] | None:
-        """Return the maps for a row; None if they equal those of the policy."""
+    def get_changed_maps(self) -> tuple[dict[str, float], ...] | None:
+        """Return the maps with their filled-in values; None if they equal the maps of the policy."""
         return None if self.filled == self._configured else tuple(self.filled)
 
     def restore(self, filled: Sequence[Mapping[str, float]]) -> None:
@@ -139,13 +137,13 @@ class ThresholdMapsTable(TrackedRows[str, ThresholdMapsRow]):
         self._cluster, self._pools = cluster, pools
 
     def change_pools(self, pools: Pools) -> None:
-        """Use the maps of a new policy; the row of the earlier maps is deleted."""
-        if self._pools.row() is not None:
+        """Use the maps of a new policy, and delete the row of the earlier maps."""
+        if self._pools.get_changed_maps() is not None:
             self.changed[""] = None
         self._pools = pools
 
     def row(self, key: str) -> ThresholdMapsRow | None:
-        maps = self._pools.row()
+        maps = self._pools.get_changed_maps()
         return None if maps is None else ThresholdMapsRow(cluster=self._cluster, maps=maps)
 
     def note_changed(self) -> None:
@@ -157,7 +155,7 @@ class ThresholdMapsTable(TrackedRows[str, ThresholdMapsRow]):
         self._pools.restore(row.maps)
 
 
-def _make_pool(index: int, pool: NodePool, complete_weights: bool) -> Pool:
+def _build_pool(index: int, pool: NodePool, as_given: bool) -> Pool:
     thresholds = PoolThresholds(
         low=dict(pool.low_thresholds or {}),
         high=dict(pool.high_thresholds or {}),
@@ -166,7 +164,7 @@ def _make_pool(index: int, pool: NodePool, complete_weights: bool) -> Pool:
         deviation=pool.use_deviation_thresholds,
     )
     weights = dict(pool.resource_weights or {})
-    if complete_weights:
+    if as_given:
         resources = sorted({*thresholds.high, *thresholds.prod_high})
         weights = {**dict.fromkeys(resources, 1), **weights}
     return Pool(

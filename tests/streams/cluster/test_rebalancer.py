@@ -11,7 +11,7 @@ from schemas.messages.pods import Container, HostPort
 from schemas.messages.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX
 from streams.cluster import rebalancer
 from streams.cluster.stage import compute_figures
-from streams.rebalance import node_arrays
+from streams.rebalance import node_figures
 from streams.rebalance.risk import moves as risk_moves
 from tests.streams.builders import (
     CLUSTER,
@@ -184,14 +184,14 @@ def test_a_round_over_many_nodes_starts_after_ticks_have_prepared_it(
     # Nothing is prepared before the first of these ticks, and eight nodes take four ticks.
     rounds_at: list[int] = []
     packed: list[int] = []
-    takes = count_calls(monkeypatch, node_arrays.NodeFigures, "take")
+    refreshes = count_calls(monkeypatch, node_figures.NodeFigures, "refresh")
     for second in (100, 101, 102, 103, 104, 105, 106):
         if restarts:
             world.restart()
-        takes.clear()
+        refreshes.clear()
         world.rounds.clear()
         world.send(tick(second))
-        packed.append(takes.total())
+        packed.append(refreshes.total())
         if world.rounds:
             rounds_at.append(second)
     assert rounds_at == [104]

@@ -87,7 +87,7 @@ def test_verdicts_that_a_record_has_no_room_for_are_counted() -> None:
             name=f"n{number}",
             phase="node",
             rounds=1,
-            acting=True,
+            abnormal=True,
             usage=hot.usage,
             limits=hot.limits,
             capacity=hot.capacity,

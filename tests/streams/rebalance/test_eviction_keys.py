@@ -10,10 +10,10 @@ from schemas.messages.pods import Container
 from streams.pods.kind import kind_of
 from streams.rebalance.eviction_keys import (
     Keys,
-    eviction_keys,
+    compute_eviction_keys,
+    compute_qos_class,
     pack_keys,
     parse_cost,
-    quality_of_service,
 )
 from tests.streams.builders import container, pod
 
@@ -69,7 +69,7 @@ def test_quality_of_service_is_what_kubernetes_computes(
     containers: list[Container], init: list[Container], quality: str
 ) -> None:
     of = pod(containers=tuple(containers), init_containers=tuple(init))
-    assert quality_of_service(of) == quality
+    assert compute_qos_class(of) == quality
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_pod_is_ordered_by_class_priority_quality_of_service_and_costs(
     fields: dict[str, Any], keys: Keys
 ) -> None:
     of = pod(**fields)
-    assert eviction_keys(of, kind_of(of)) == keys
+    assert compute_eviction_keys(of, kind_of(of)) == keys
 
 
 _INT32 = st.integers(-(2**31), 2**31 - 1)

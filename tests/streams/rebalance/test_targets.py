@@ -141,7 +141,7 @@ def test_a_pod_moves_only_to_targets_of_its_own_phase(
         labels = {"koordinator.sh/priority-class": of_class}
         world.pod(f"of-{name}", name, used, labels=labels)
     assert world.round() == []
-    assert world.pool.counts()[other_is] == 1
+    assert world.pool.count_classes()[other_is] == 1
     verdict = world.hot("hot").pods[0]
     assert (verdict.gate, verdict.message) == (
         "fit", f"no node is below all low thresholds of {whose}"
@@ -174,7 +174,7 @@ def test_some_calm_nodes_take_no_pods(how: str, why: str) -> None:
         world.round()
         world.system["calm"] = {"cpu": 10 * PERCENT, "memory": 0}
     assert world.round() == []
-    assert world.pool.ended == why
+    assert world.pool.end_reason == why
 
 
 def test_many_avoided_targets_do_not_hide_the_remaining_one() -> None:

@@ -69,7 +69,7 @@ def test_a_move_that_gains_too_little_is_not_made() -> None:
     world = risky(BY_RISK.replace("minSavedMinutes: 9", "minSavedMinutes: 300"))
     assert world.round() == []
     assert (
-        world.pool.ended
+        world.pool.end_reason
         == "no node has a cost of 5.000 or more: a move must save 300 hot minutes, and pods are expected to run for 60 more minutes"
     )
 
@@ -89,7 +89,7 @@ def test_a_move_that_only_shifts_the_risk_is_not_made() -> None:
 def test_pods_that_leave_already_count_as_gone() -> None:
     world = risky()
     assert world.round(leaving=["a"]) == []
-    assert "without the pods that are already leaving" in world.hot("risky").ended
+    assert "without the pods that are already leaving" in world.hot("risky").end_reason
 
 
 def test_a_target_without_room_for_the_requests_takes_nothing() -> None:
@@ -152,7 +152,7 @@ def test_a_round_moves_no_more_pods_than_the_policy_says() -> None:
                 big = (container({"cpu": "2500m"}),)
                 world.pod(f"{number}-{pod}", f"risky-{number}", 25, containers=big)
         assert len(world.settle().round()) == most
-        assert f"maxMovesPerRound is {most}" in str([hot.ended for hot in world.pool.hot])
+        assert f"maxMovesPerRound is {most}" in str([hot.end_reason for hot in world.pool.hot])
 
 
 def test_immovable_pods_do_not_block_the_comparison_of_others(
@@ -177,7 +177,7 @@ def test_immovable_pods_do_not_block_the_comparison_of_others(
     assert len(moved) > 3
     assert world.hot("pinned").gates == {"fit": 2}
     assert (
-        world.hot("pinned").ended
+        world.hot("pinned").end_reason
         == "the round has compared as many pods as it may; a later round compares others"
     )
 
@@ -193,8 +193,8 @@ def test_a_gate_can_end_the_node_or_the_round() -> None:
     for scope in ("node", "round"):
         world = risky()
         assert world.round(gate=lambda _, scope=scope: Gate("Test", "no more", scope)) == []
-        assert world.hot("risky").ended == "no more"
-        assert world.outcome.ended == ("no more" if scope == "round" else "")
+        assert world.hot("risky").end_reason == "no more"
+        assert world.outcome.end_reason == ("no more" if scope == "round" else "")
 
 
 def test_moves_of_a_round_are_planned_together() -> None:
@@ -243,7 +243,7 @@ def test_no_pod_leaves_a_target_of_a_move_by_thresholds() -> None:
     for uid in ("a", "b", "c"):
         world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
     assert world.settle().round() == ["small-0 crowded->risky"]
-    assert world.hot("risky").ended == "a pod moves to this node in this round"
+    assert world.hot("risky").end_reason == "a pod moves to this node in this round"
 
 
 def test_no_pod_moves_to_a_source_of_a_move_by_thresholds() -> None:
@@ -310,8 +310,8 @@ def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Rou
         assert statistics is not None
         figures = statistics.compute_figures(move.held)
         before = float(risk.costs.sum())
-        risk.remove(names.index(move.node), figures)
-        risk.add(names.index(move.target), figures)
+        risk.remove_pod(names.index(move.node), figures)
+        risk.add_pod(names.index(move.target), figures)
         gain = world.policy.risk_moves.min_saved_minutes / HORIZON_MINUTES
         assert before - float(risk.costs.sum()) >= gain - 1e-9
         free[move.target] -= move.held.kind.demand.requests["cpu"]
@@ -346,6 +346,6 @@ def test_moves_must_gain_more_where_pods_run_briefly() -> None:
     for number in range(20):
         world.pod(f"job-{number}", "calm-1", 0, scheduled_at_ms=world.now_ms - 120_000)
     assert world.round() == []
-    assert world.pool.ended.endswith(
+    assert world.pool.end_reason.endswith(
         "a move must save 9 hot minutes, and pods are expected to run for 3 more minutes"
     )

@@ -4,7 +4,7 @@ import pytest
 
 from streams.rebalance import balancer
 from streams.rebalance.candidates import Candidate
-from streams.rebalance.thresholds.evictions import CHECKED_MAX, LATER
+from streams.rebalance.thresholds.evictions import NODE_NOT_CHECKED, PODS_NOT_CHECKED
 from tests.streams.builders import BY_THRESHOLDS
 from tests.streams.world import RoundWorld
 
@@ -13,7 +13,7 @@ from tests.streams.world import RoundWorld
 def test_rounds_check_a_limited_number_of_pods_and_reach_every_hot_node(
     compat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(balancer, "PODS_PER_ROUND_MAX", 12)
+    monkeypatch.setattr(balancer, "CHECKED_PODS_MAX", 12)
     world = RoundWorld(f"{BY_THRESHOLDS}compat: {compat}\n")
     for number in range(10):
         world.node(f"hot-{number:02}", system=60)
@@ -37,11 +37,11 @@ def test_rounds_check_a_limited_number_of_pods_and_reach_every_hot_node(
     assert seen == {f"hot-{number:02}" for number in range(10)}
     left_out = [hot for pool in world.outcome.pools for hot in pool.hot if not hot.checked]
     assert left_out
-    assert all(hot.ended in (CHECKED_MAX, LATER) for hot in left_out)
+    assert all(hot.end_reason in (NODE_NOT_CHECKED, PODS_NOT_CHECKED) for hot in left_out)
 
 
 def test_rounds_check_fewer_pods_against_many_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(balancer, "PODS_PER_ROUND_MAX", 12)
+    monkeypatch.setattr(balancer, "CHECKED_PODS_MAX", 12)
     checked = []
     for count in (1, 300):
         selectors = ", ".join(f"{{selector: {{matchLabels: {{app: a{n}}}}}}}" for n in range(count))

@@ -45,7 +45,7 @@ def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() 
     world.pod("b", "hot", None)
     acted = []
     for number in range(1, 31):
-        if acting_rounds(world, [True]) and world.hot("hot").acting:
+        if acting_rounds(world, [True]) and world.hot("hot").abnormal:
             acted.append(number)
     assert acted == [*range(6, 13), *range(18, 25), 30]
 

@@ -17,8 +17,8 @@ def test_a_pod_moves_from_a_hot_node_to_a_calm_one_with_a_reason() -> None:
     (move,) = world.outcome.moves
     assert move.reason == "node is overutilized, node cpu usage(75.00%)>threshold(70.00%)"
     assert move.usage == {"cpu": 1_500, "memory": 0, "pods": 1}
-    assert world.pool.counts() | {"high": 1, "low": 1} == world.pool.counts()
-    assert world.hot("hot").ended == ""
+    assert world.pool.count_classes() | {"high": 1, "low": 1} == world.pool.count_classes()
+    assert world.hot("hot").end_reason == ""
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_pod_that_leaves_already_counts_as_gone() -> None:
     world.system["hot"] = {"cpu": 50 * PERCENT, "memory": 0}
     assert world.round(leaving=["b"]) == []
     assert (
-        world.hot("hot").ended
+        world.hot("hot").end_reason
         == "pods that are already leaving bring the node below its thresholds"
     )
 
@@ -91,7 +91,7 @@ def test_reservations_are_not_counted_as_prod_pods() -> None:
         held = HeldPod(reserved, kind_of(reserved), 0, "d" * 8, 9)
         world.inventory.hold("few", held, first_seen=True)
     world.round()
-    assert world.pool.counts()["bothLow"] == 1
+    assert world.pool.count_classes()["bothLow"] == 1
     assert world.pool.readings is not None
     readings = world.pool.readings.find_readings("few", "prod")
     assert readings is not None
@@ -122,7 +122,7 @@ def test_pods_excluded_by_the_policy_stay(more: str, gate: str) -> None:
     world = hot_world(BY_THRESHOLDS + more)
     assert world.round() == []
     assert world.gates("hot") == {"a": gate}
-    assert world.hot("hot").ended == "no other pod may leave"
+    assert world.hot("hot").end_reason == "no other pod may leave"
 
 
 def test_the_first_gate_that_stops_a_pod_is_reported() -> None:
@@ -134,7 +134,7 @@ def test_the_first_gate_that_stops_a_pod_is_reported() -> None:
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message) == ("gate", "not to calm")
     # Gates that do not depend on the target are checked before the target search.
-    assert world.round(hold_back=lambda held, node: Gate("Any", f"not from {node}")) == []
+    assert world.round(check_pod=lambda held, node: Gate("Any", f"not from {node}")) == []
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message, verdict.target) == ("gate", "not from hot", None)
 
@@ -158,9 +158,12 @@ def test_a_gate_may_end_the_node_or_the_round() -> None:
             world.pod(f"{name}{number}", name, 15)
     add_targets(world, ["calm"], system=0)
     assert world.round(gate=lambda candidate: Gate("Any", "enough of it", "node")) == []
-    assert [(hot.checked, hot.ended) for hot in world.pool.hot] == [(1, "enough of it")] * 2
+    assert [(hot.checked, hot.end_reason) for hot in world.pool.hot] == [(1, "enough of it")] * 2
     assert world.round(gate=lambda candidate: Gate("Any", "enough", "round")) == []
-    assert [(hot.checked, hot.ended) for hot in world.pool.hot] == [(1, "enough"), (0, "enough")]
+    assert [(hot.checked, hot.end_reason) for hot in world.pool.hot] == [
+        (1, "enough"),
+        (0, "enough"),
+    ]
 
 
 def test_pods_that_prefer_no_eviction_leave_last() -> None:

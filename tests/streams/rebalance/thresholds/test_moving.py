@@ -137,7 +137,7 @@ def test_at_the_peak_batch_and_free_pods_leave_without_a_target_until_the_node_i
     assert world.outcome.moves[0].reason.endswith(
         "; no target accepts this free pod, and the open window has evictWithoutTarget"
     )
-    assert world.hot("hot").ended == ""
+    assert world.hot("hot").end_reason == ""
 
 
 @pytest.mark.parametrize(("hour", "document"), [(12, _PEAK), (21, _PEAK.replace("true", "false"))])
@@ -145,7 +145,7 @@ def test_without_such_a_window_no_pod_leaves_without_a_target(hour: int, documen
     world = _peak(hour, document)
     assert world.round() == []
     lowest = "the lowest is busy at cpu 40.0 %"
-    assert world.pool.ended == f"no node is below all low thresholds: {lowest}"
+    assert world.pool.end_reason == f"no node is below all low thresholds: {lowest}"
 
 
 def test_prod_and_mid_pods_stay_at_the_peak() -> None:
@@ -157,7 +157,7 @@ def test_prod_and_mid_pods_stay_at_the_peak() -> None:
     assert world.gates("hot") == {"mid": "fit", "prod": "fit"}
     world.system["hot"] = {"cpu": 30 * PERCENT, "memory": 0}
     assert world.round() == []
-    assert world.pool.ended == "no node is above a high threshold"
+    assert world.pool.end_reason == "no node is above a high threshold"
 
 
 def test_at_the_peak_targets_are_preferred_and_gates_apply() -> None:

@@ -11,7 +11,7 @@ KOORDINATOR = "compat: koordinator\n" + BY_THRESHOLDS
 def test_nothing_happens_while_paused_and_nothing_is_counted() -> None:
     world = hot_world(BY_THRESHOLDS + "  paused: true")
     assert world.round() == []
-    assert (world.outcome.ended, world.outcome.pools, world.rows) == (
+    assert (world.outcome.end_reason, world.outcome.pools, world.rows) == (
         "rebalancing is paused",
         [],
         {},
@@ -22,13 +22,13 @@ def test_a_policy_without_the_plugin_moves_nothing_and_the_round_reports_it() ->
     world = hot_world(BY_THRESHOLDS + "plugins: {balance: []}")
     assert world.round() == []
     assert world.outcome.pools == []
-    assert world.outcome.ended == "plugins.balance does not enable LowNodeLoad"
+    assert world.outcome.end_reason == "plugins.balance does not enable LowNodeLoad"
 
 
 def test_number_of_nodes_asks_for_more_targets() -> None:
     world = hot_world(BY_THRESHOLDS + "  numberOfNodes: 1")
     assert world.round() == []
-    assert world.pool.ended == (
+    assert world.pool.end_reason == (
         "1 node is below the low thresholds; numberOfNodes requires more than 1"
     )
     world.node("another")
@@ -50,7 +50,7 @@ def test_a_node_without_a_fresh_metric_is_skipped() -> None:
     world.stale.add("hot")
     outcomes = [bool(world.round()) for _ in range(3)]
     assert outcomes == [True, True, False]
-    assert world.pool.classes()["hot"] == "skipped"
+    assert world.pool.get_classes()["hot"] == "skipped"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_pool_without_thresholds_is_reported() -> None:
     world = RoundWorld("mode: observe")
     world.node("n", system=99)
     assert world.round() == []
-    assert world.pool.ended == "the pool has no thresholds"
+    assert world.pool.end_reason == "the pool has no thresholds"
 
 
 def test_metrics_without_a_resource_of_the_pool_are_not_called_too_old() -> None:
@@ -163,10 +163,10 @@ def test_metrics_without_a_resource_of_the_pool_are_not_called_too_old() -> None
     world.node("n", system=99, allocatable={"nvidia.com/gpu": "2"})
     assert world.round() == []
     assert (
-        world.outcome.pools[0].ended
+        world.outcome.pools[0].end_reason
         == "no node of the pool has a fresh metric with cpu or nvidia.com/gpu"
     )
-    assert world.outcome.pools[1].ended == "no node has a fresh metric with nvidia.com/gpu"
+    assert world.outcome.pools[1].end_reason == "no node has a fresh metric with nvidia.com/gpu"
 
 
 @pytest.mark.parametrize(("gpus", "uses"), [("2", {}), ("0", {"nvidia.com/gpu": 2})])
@@ -186,7 +186,7 @@ rebalance:
     world.pod("b", "hot", usage={"cpu": 4_500, **uses})
     world.pod("c", "calm", usage={"cpu": 100, **uses})
     assert world.round() == []
-    assert world.pool.classes() == {"hot": "high", "calm": "normal"}
+    assert world.pool.get_classes() == {"hot": "high", "calm": "normal"}
     hot = world.hot("hot")
     assert hot.usage == {"cpu": 9_000}
 

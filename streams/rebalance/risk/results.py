@@ -1,4 +1,4 @@
-"""The results of a round by risk, as they are reported."""
+"""Collects the results of a round by risk in a `PoolOutcome`."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from schemas.base.message import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
 from schemas.policy.sections.overutilization_risk import RiskResource
-from streams.rebalance.candidates import Candidate
+from streams.rebalance.candidates import Candidate, Gate
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
     Costs,
@@ -21,12 +21,9 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk.pods import RiskPod
 from streams.stage.arrays import IntArray
 
-#: Pool under which moves by risk are reported.
-POOL = OVERUTILIZATION_RISK
-
 
 def read_nodes(columns: Columns, rows: IntArray, resources: Sequence[RiskResource]) -> PoolReadings:
-    """Return usage, hot shares and capacity of measured nodes."""
+    """Return usage, capacity and hot shares of measured nodes; hot shares are their limits."""
     indexes = [columns.reading_rules.index[resource.name] for resource in resources]
     capacity = columns.capacity[indexes][:, rows]
     percents = np.array([[resource.percent] for resource in resources])
@@ -40,9 +37,7 @@ def read_nodes(columns: Columns, rows: IntArray, resources: Sequence[RiskResourc
     )
 
 
-class RiskRecord:
-    """The outcome of one round."""
-
+class RiskResults:
     def __init__(
         self,
         readings: PoolReadings,
@@ -56,8 +51,8 @@ class RiskRecord:
         self._readings = readings
         self._resources = tuple(resource.name for resource in resources)
         self.outcome = PoolOutcome(
-            name=POOL,
-            thresholds=_thresholds(resources),
+            name=OVERUTILIZATION_RISK,
+            thresholds=_build_thresholds(resources),
             resources=self._resources,
             names=names,
             codes=codes,
@@ -73,7 +68,7 @@ class RiskRecord:
             name=self._readings.names[position],
             phase="node",
             rounds=0,
-            acting=True,
+            abnormal=True,
             usage=reading.used,
             limits=reading.limit,
             capacity=reading.capacity,
@@ -83,13 +78,11 @@ class RiskRecord:
         self.outcome.hot.append(hot)
         return hot
 
-    def note_stay(
-        self, pod: RiskPod, gate: str, message: str, costs: Costs | None, target: int | None
-    ) -> None:
-        """Record the gate that stops a pod; `costs` are those of its best target."""
+    def note_stay(self, pod: RiskPod, gate: Gate, costs: Costs | None, target: int | None) -> None:
+        """Record the gate that stops a pod; `costs` are those of the move to the best target."""
         name = None if target is None else self._readings.names[target]
         self.hot[pod.source].note(
-            Verdict(pod.held.pod, gate, message, name, self._usage(pod), costs)
+            Verdict(pod.held.pod, gate.name, gate.text, name, self._usage(pod), costs)
         )
 
     def build_candidate(self, pod: RiskPod, target: int, costs: Costs) -> Candidate:
@@ -97,9 +90,9 @@ class RiskRecord:
         return Candidate(
             held=pod.held,
             node=hot.name,
-            pool=POOL,
+            pool=OVERUTILIZATION_RISK,
             phase="node",
-            reason=_reason(costs, name),
+            reason=_describe_gain(costs, name),
             target=name,
             usage=self._usage(pod),
             source_hot=self._readings.get_readings(pod.source, "node").is_hot,
@@ -112,19 +105,19 @@ class RiskRecord:
         )
 
     def _usage(self, pod: RiskPod) -> dict[str, int]:
-        """Return the expected usage of a pod, within the integers of a record."""
+        """Return the expected usage of a pod, at most `INT64_MAX`."""
         return {
             name: min(max(0, int(mean)), INT64_MAX)
             for name, (mean, _) in zip(self._resources, pod.figures, strict=True)
         }
 
 
-def _thresholds(resources: Sequence[RiskResource]) -> PoolThresholds:
+def _build_thresholds(resources: Sequence[RiskResource]) -> PoolThresholds:
     high = {resource.name: float(resource.percent) for resource in resources}
     return PoolThresholds(low={}, high=high, prod_low={}, prod_high={}, source="hotPercent")
 
 
-def _reason(costs: Costs, target: str) -> str:
+def _describe_gain(costs: Costs, target: str) -> str:
     return (
         f"node is at risk of overutilization: its cost falls from {costs.source_before:.3f} to "
         f"{costs.source_after:.3f}, that of {target} changes from {costs.target_before:.3f} to "

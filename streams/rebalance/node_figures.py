@@ -1,13 +1,13 @@
 """Figures of one node for rounds: capacity, usage, and its pods in packed arrays.
 
-They are computed when the node has changed. Arrays over pods are needed for hot nodes only, so they are
-computed on first use. Resources are in the order of `ReadingRules.resources`. Pods are in ascending order of
-uids, or under Koordinator's rules in the order of arrival.
+They are computed again when the node changes. Arrays over pods are computed on first use, because only hot
+nodes need them. Resources are in the order of `ReadingRules.resources`. Pods are in ascending order of uids,
+or under Koordinator's rules in the order of arrival.
 
 `differences` selects how a metric is read:
 
 - loadstream (docs/reference/upstream.md X17, X21): usage is the sum over the system, existing pods and
-  host applications, and at least the usage of the whole node less that of pods that have left lately.
+  host applications, and at least the usage of the whole node minus that of pods that have left lately.
   Raw allocatable is merged into allocatable. A resource is unknown if the metric does not have it, or
   if the node uses it with capacity 0.
 - Koordinator: usage is the sum over the system and every pod in the metric. Raw allocatable replaces
@@ -41,7 +41,7 @@ Amounts = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ReadingRules:
-    """The resources and rules of a policy."""
+    """Which resources are read from metrics, and how."""
 
     resources: tuple[str, ...]
     """Names in ascending order; `pods` is among them."""
@@ -54,11 +54,11 @@ class ReadingRules:
         return {name: index for index, name in enumerate(self.resources)}
 
     @cached_property
-    def pods(self) -> int:
+    def pods_index(self) -> int:
         return self.index["pods"]
 
 
-_NOTHING: Mapping[str, int] = {}
+_NO_USAGE: Mapping[str, int] = {}
 
 
 class NodeFigures:
@@ -77,35 +77,34 @@ class NodeFigures:
         """Time of the metric; -1 without a metric of the node."""
         self.pods = PackedPods(())
         self.reading_rules = reading_rules
-        self._measured: tuple[IntArray, list[bool]] | None = None
+        self._cached_pods: tuple[IntArray, list[bool]] | None = None
 
     @property
-    def used(self) -> IntArray:
+    def pod_usage(self) -> IntArray:
         """Usage of each pod, shape (pods, resources), or `UNMEASURED`."""
-        return self._measure_pods()[0]
+        return self._read_pods()[0]
 
     @property
-    def metered(self) -> list[bool]:
+    def in_metric(self) -> list[bool]:
         """Whether the metric has each pod, perhaps with other resources only."""
-        return self._measure_pods()[1]
+        return self._read_pods()[1]
 
-    def take(self, node: Node, reading_rules: ReadingRules) -> bool:
+    def refresh(self, node: Node) -> bool:
         """Read the current state of a node; return whether its node-state record has changed."""
-        described = self.state is not node.state
+        state_changed = self.state is not node.state
         self.node = node
-        if described:
+        if state_changed:
             self.state = node.state
-            self.capacity = _capacity(node, reading_rules)
+            self.capacity = _read_capacity(node, self.reading_rules)
         held = list(node.held.values())
-        self.pods = self.pods.update(held, by_uid=reading_rules.differences.order_by_uid)
+        self.pods = self.pods.update(held, by_uid=self.reading_rules.differences.order_by_uid)
         self.metric = node.usage.metric
-        self._measured = None
-        self._measure(node, reading_rules)
-        return described
+        self._cached_pods = None
+        self._read_metric(node)
+        return state_changed
 
-    def _measure(self, node: Node, reading_rules: ReadingRules) -> None:
-        metric = self.metric
-        pods = self.pods
+    def _read_metric(self, node: Node) -> None:
+        metric, pods, reading_rules = self.metric, self.pods, self.reading_rules
         if (
             metric is None
             or metric.usage is None
@@ -117,18 +116,17 @@ class NodeFigures:
         self.updated_ms = metric.updated_at_ms
         self.known = (True,) * len(reading_rules.resources)
         resources = reading_rules.resources
-        measured = _Measured(node, pods, resources)
-        live, prod = measured.live, measured.prod
+        live, prod = _sum_live_usage(node, pods, resources)
         rules = reading_rules.differences
         if not rules.live_usage:
             # All pods in the metric, including duplicates (B2.1).
-            used = _sum((pod.usage for pod in metric.pods), resources)
+            used = _sum_usages((pod.usage for pod in metric.pods), resources)
             names = set(compress(pods.names, pods.prod))
             prod_pods = (pod for pod in metric.pods if (pod.namespace, pod.name) in names)
-            of_prod = _sum((pod.usage for pod in prod_pods), resources)
-            prod = [min(amount, TOTAL_MAX) for amount in of_prod]
+            prod_used = _sum_usages((pod.usage for pod in prod_pods), resources)
+            prod = [min(amount, TOTAL_MAX) for amount in prod_used]
         elif metric.host_applications:
-            hosts = _sum((host.usage for host in metric.host_applications), resources)
+            hosts = _sum_usages((host.usage for host in metric.host_applications), resources)
             used = [a + b for a, b in zip(live, hosts, strict=True)]
         else:
             used = live
@@ -137,11 +135,11 @@ class NodeFigures:
             min(system.get(name, 0) + amount, TOTAL_MAX)
             for name, amount in zip(resources, used, strict=True)
         ]
-        usage[reading_rules.pods] = len(pods.names)
-        prod[reading_rules.pods] = pods.prods
-        pending = _pending(node, reading_rules)
+        usage[reading_rules.pods_index] = len(pods.names)
+        prod[reading_rules.pods_index] = pods.prod_count
+        pending = _estimate_pending(node, reading_rules)
         if rules.known_usage_only:
-            self._complete(metric, usage, prod, [pod.usage for pod in node.gone])
+            self._use_node_usage(metric, usage, prod, [pod.usage for pod in node.gone])
         if rules.unknown_without_capacity and 0 in self.capacity:
             # A node cannot use a resource that it does not have, so such a value is no measurement.
             self.known = tuple(
@@ -151,41 +149,43 @@ class NodeFigures:
         if rules.live_usage:
             # Reserved room is not used yet.
             reserved = len(pods.names) - sum(pods.bound)
-            usage[reading_rules.pods] -= reserved
-            pending[reading_rules.pods] += reserved
+            usage[reading_rules.pods_index] -= reserved
+            pending[reading_rules.pods_index] += reserved
             if reserved:
-                prod[reading_rules.pods] = sum(map(and_, pods.prod, pods.bound))
+                prod[reading_rules.pods_index] = sum(map(and_, pods.prod, pods.bound))
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
 
-    def _measure_pods(self) -> tuple[IntArray, list[bool]]:
-        """Return `used` and `metered`; cached until the node changes."""
-        if self._measured is None:
+    def _read_pods(self) -> tuple[IntArray, list[bool]]:
+        """Return `pod_usage` and `in_metric`, cached until the node changes."""
+        if self._cached_pods is None:
             metric = self.metric if self.updated_ms >= 0 else None
-            parts = () if metric is None else metric.pods
-            # To Koordinator a pod with empty usage is measured too (B4.2).
+            pod_metrics = () if metric is None else metric.pods
+            # Koordinator counts a pod with empty usage as measured (B4.2).
             empty_too = not self.reading_rules.differences.known_usage_only
             reported = {
-                (pod.namespace, pod.name): pod.usage for pod in parts if pod.usage or empty_too
+                (pod.namespace, pod.name): pod.usage
+                for pod in pod_metrics
+                if pod.usage or empty_too
             }
             resources, names = self.reading_rules.resources, self.pods.names
             rows = [
                 [usage.get(name, UNMEASURED) for name in resources]
-                for usage in (reported.get(name, _NOTHING) for name in names)
+                for usage in (reported.get(name, _NO_USAGE) for name in names)
             ]
             used = np.array(rows, dtype=np.int64).reshape(len(names), len(resources))
             np.minimum(used, AMOUNT_MAX, out=used)
-            used[:, self.reading_rules.pods] = UNMEASURED
-            self._measured = used, [name in reported for name in names]
-        return self._measured
+            used[:, self.reading_rules.pods_index] = UNMEASURED
+            self._cached_pods = used, [name in reported for name in names]
+        return self._cached_pods
 
-    def _complete(
+    def _use_node_usage(
         self,
         metric: NodeMetric,
         usage: list[int],
         prod: list[int],
         usage_of_gone: Sequence[Mapping[str, int]],
     ) -> None:
-        """Raise usage in place to that of the whole node less that of `usage_of_gone` pods; note unknown resources."""
+        """Raise `usage` to that of the whole node minus `usage_of_gone` pods, and set `known`."""
         reading_rules = self.reading_rules
         node_usage, system = metric.usage or {}, metric.system_usage
         for index, name in enumerate(reading_rules.resources):
@@ -212,36 +212,34 @@ class NodeFigures:
         self.known = tuple(known)
 
 
-class _Measured:
-    """Usage of a node's pods by its metric: sums per resource of all pods, and of prod pods."""
-
-    def __init__(self, node: Node, pods: PackedPods, resources: tuple[str, ...]) -> None:
-        metric, vectors = node.usage.metric, node.usage.vectors
-        assert metric is not None and vectors is not None  # noqa: S101, PT018 - the caller has checked
-        if all(name in vectors.resources or name == "pods" for name in resources):
-            # Usage has been read before, for estimation.
-            by_name = vectors.pods
-            entries = [by_name.get(name) for name in pods.names]
-            rows = [entry[0] for entry in entries if entry is not None]
-            index_of = {name: index for index, name in enumerate(vectors.resources)}
-            self.live = _sum_rows(rows, index_of, resources)
-            if pods.prods == len(entries):
-                self.prod = self.live.copy()
-            else:
-                prod_entries = compress(entries, pods.prod)
-                prod_rows = [entry[0] for entry in prod_entries if entry is not None]
-                self.prod = _sum_rows(prod_rows, index_of, resources)
-            return
-        reported = {(pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage}
-        usages = [reported.get(name, _NOTHING) for name in pods.names]
-        self.live = [_total(usages, name) for name in resources]
-        self.prod = [_total(compress(usages, pods.prod), name) for name in resources]
+def _sum_live_usage(
+    node: Node, pods: PackedPods, resources: tuple[str, ...]
+) -> tuple[list[int], list[int]]:
+    """Return usage by resource in the node's metric, of its pods and of its prod pods."""
+    metric, vectors = node.usage.metric, node.usage.vectors
+    assert metric is not None and vectors is not None  # noqa: S101, PT018 - the caller has checked
+    if all(name in vectors.resources or name == "pods" for name in resources):
+        # Estimation has already read the usage.
+        entries = [vectors.pods.get(name) for name in pods.names]
+        rows = [entry[0] for entry in entries if entry is not None]
+        index_of = {name: index for index, name in enumerate(vectors.resources)}
+        live = _sum_rows(rows, index_of, resources)
+        if pods.prod_count == len(entries):
+            return live, live.copy()
+        prod_entries = compress(entries, pods.prod)
+        prod_rows = [entry[0] for entry in prod_entries if entry is not None]
+        return live, _sum_rows(prod_rows, index_of, resources)
+    reported = {(pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage}
+    usages = [reported.get(name, _NO_USAGE) for name in pods.names]
+    prod_usages = list(compress(usages, pods.prod))
+    live = [_sum_resource(usages, name) for name in resources]
+    return live, [_sum_resource(prod_usages, name) for name in resources]
 
 
 def _sum_rows(
     rows: Sequence[Amounts], index_of: Mapping[str, int], resources: tuple[str, ...]
 ) -> list[int]:
-    """Add up rows, and return the sums of other resources; limits are those of `_total`."""
+    """Return the sums of rows, converted to `resources`; limits are those of `_sum_resource`."""
     if not rows:
         return [0] * len(resources)
     sums = list(map(sum, zip(*rows, strict=True)))
@@ -253,7 +251,7 @@ def _sum_rows(
     return [sums[index_of[name]] if name in index_of else 0 for name in resources]
 
 
-def _capacity(node: Node, reading_rules: ReadingRules) -> Amounts:
+def _read_capacity(node: Node, reading_rules: ReadingRules) -> Amounts:
     raw = parse_raw_allocatable({} if node.state is None else node.state.annotations)
     allocatable = node.allocatable
     if raw is not None:
@@ -263,8 +261,8 @@ def _capacity(node: Node, reading_rules: ReadingRules) -> Amounts:
     )
 
 
-def _total(usages: Iterable[Mapping[str, int]], name: str) -> int:
-    """Add up usage of a resource, at most `AMOUNT_MAX` per pod and `TOTAL_MAX` in total."""
+def _sum_resource(usages: Iterable[Mapping[str, int]], name: str) -> int:
+    """Return the usage of a resource, at most `AMOUNT_MAX` per pod and `TOTAL_MAX` in total."""
     amounts = [usage.get(name, 0) for usage in usages]
     total = sum(amounts)
     if total > AMOUNT_MAX:
@@ -272,7 +270,7 @@ def _total(usages: Iterable[Mapping[str, int]], name: str) -> int:
     return min(total, TOTAL_MAX)
 
 
-def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[int]:
+def _sum_usages(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[int]:
     total = [0] * len(resources)
     for usage in usages:
         for index, name in enumerate(resources):
@@ -280,7 +278,7 @@ def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[i
     return total
 
 
-def _pending(node: Node, reading_rules: ReadingRules) -> list[int]:
+def _estimate_pending(node: Node, reading_rules: ReadingRules) -> list[int]:
     """Return the usage that recently placed pods are expected to add (A4.3)."""
     delta = dict(zip(node.usage.estimator.resources, node.usage.delta, strict=True))
     return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in reading_rules.resources]
