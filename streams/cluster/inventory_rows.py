@@ -16,7 +16,7 @@ from schemas.storage.rows import NodeRow, ReservedPod, ReservedPodsRow
 from schemas.topics.codec import encode
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import GonePod, Node, RestoredPod
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import intern_pod
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows

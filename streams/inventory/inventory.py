@@ -18,7 +18,7 @@ from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex
 from streams.inventory.pod_index import AntiAffinity, OwnedPods, Reservations
 from streams.inventory.record_numbers import RecordNumbers
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
 from streams.usage.metric import check_capacity

@@ -15,7 +15,7 @@ from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import PodDemand, kind_of
 from streams.risk.fleet_usage import Fleet
 from streams.risk.node_statistics import NodeStatistics

@@ -20,7 +20,7 @@ from operator import add, sub
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.pods import Pod
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.risk import usage_shares as shares
 from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, measure_pod
 from streams.risk.lifetimes import (

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from schemas.policy import Policy
 from streams.inventory.node import Node
-from streams.pods.held import is_overdue
+from streams.pods.held_pod import is_overdue
 from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric, find_measured
 from streams.rebalance.outcome import (
     HIGH,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes, PodMetric
 from schemas.messages.pods import Container
 from schemas.policy import OverutilizationRiskArgs
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from streams.risk.fleet_usage import Fleet, FleetUsage
 from streams.risk.lifetimes import PARTS, expect_usage
