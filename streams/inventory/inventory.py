@@ -181,7 +181,7 @@ class Inventory:
         statistics = [node.statistics for node in nodes if node.statistics is not None]
         sums = [node_statistics.fleet_sums for node_statistics in statistics]
         tiny_request_sums = [node_statistics.tiny_request_sums for node_statistics in statistics]
-        if self.fleet.renew(sums, tiny_request_sums, self.now_ms):
+        if self.fleet.recompute(sums, tiny_request_sums, self.now_ms):
             for node in self.index.nodes:
                 if node.row >= 0:
                     self.index.touch(node, Change.FLEET)

@@ -121,7 +121,7 @@ class Node:
             since_ms = ((metric.updated_at_ms or 0) if metric else 0) - average_ms
             self.gone = tuple([pod for pod in self.gone if pod.at_ms > since_ms])
         statistics = self.statistics
-        return statistics is not None and statistics.measure(
+        return statistics is not None and statistics.apply_metric(
             metric, self.held.values(), [pod.usage for pod in self.gone], extend=extend
         )
 

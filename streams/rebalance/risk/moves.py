@@ -143,7 +143,7 @@ class _Round:
             self.targets.add(target)
             self.fit.group(move.held, "node").take(target)
             if source is not None and source.statistics is not None:
-                self.risk.add(target, source.statistics.compute_figures(move.held))
+                self.risk.add(target, source.statistics.compute_pod_figures(move.held))
 
     # --- the round --------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class _Round:
         for index, held in enumerate(figures.pods.held):
             if not figures.pods.bound[index]:
                 continue
-            pod = RiskPod(held, position, node.statistics.compute_figures(held))
+            pod = RiskPod(held, position, node.statistics.compute_pod_figures(held))
             leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
             if leaves and not is_overdue(held.pod, self.inputs.now_ms):
                 self.risk.remove(position, pod.figures)
