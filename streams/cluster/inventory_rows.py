@@ -130,7 +130,7 @@ def encode_held(held: HeldPod, counted: AssignedPod | None) -> bytes:
         "sequence": held.sequence,
     }
     if counted is not None:
-        values["counted_at_ms"] = counted.cached_at_ms
+        values["counted_at_ms"] = counted.counted_at_ms
         if counted.pod.labels != held.pod.labels:
             values["counted_labels"] = counted.pod.labels
         if counted.pod.annotations != held.pod.annotations:

@@ -119,11 +119,11 @@ class Inventory:
         self.estimator.thresholds = self.filter_thresholds.thresholds
         by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
         self.freshness.apply_policy(
-            filtered=policy.plugins.filters(LOAD_AWARE),
-            scored=policy.plugins.scores(LOAD_AWARE),
-            at_risk=tuple(resource.name for resource in policy.overutilization_risk.resources)
-            if by_risk
-            else (),
+            filters_by_load=policy.plugins.filters(LOAD_AWARE),
+            scores_by_load=policy.plugins.scores(LOAD_AWARE),
+            risk_resources=tuple(
+                resource.name for resource in policy.overutilization_risk.resources if by_risk
+            ),
         )
         self.index.clear(self.nodes.values())
         self._set_fleet(policy)
