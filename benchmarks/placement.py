@@ -23,7 +23,7 @@ from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 from streams.cluster.state import ClusterState, Position
 from streams.placement.placer import KINDS_MAX, Placer
 from streams.placement.ranking import REFUSED
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import Kind, kind_of
 
 _CLUSTER = "bench"

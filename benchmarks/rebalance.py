@@ -24,7 +24,7 @@ from streams.inventory.inventory import Inventory
 from streams.migration.limits.round_limits import RoundLimits
 from streams.moves.history import Moves
 from streams.placement.placer import Exclusions
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Gate, RoundRules

@@ -1,18 +1,20 @@
-"""The decision logic. Each package imports only packages listed below it, and `schemas`.
+"""The two stages of loadstream, and the worker that runs them.
 
-app        the worker: Faust's app, its agents and endpoints, put together
-in_process both stages joined without Kafka, for simulations
-replay     folds recorded inputs once more and compares
-cluster    one cluster's state, its tables, its stage
-aggregate  usage samples to node metrics, as a stage
-worker     what runs a stage: everything that knows Faust, Kafka and time
-migration  eviction and replacement of pods
-rebalance  which nodes are hot, and which pods should leave
-placement  where a pod goes
-inventory  what exists: nodes, their pods, full lists
-moves      outcomes of earlier moves
-usage      expected usage of nodes, as Koordinator computes it
-risk       statistics of usage, and the cost of a node that may be overutilized
-pods       a pod as the core sees it: demand, kind, owner, priority
-stage      the contract of a stage: records, journal, rows, checkpoints
+Each package imports only packages listed below it, and `schemas`. Only `app` and `worker` import connectors.
+
+app         builds the worker: Faust app, agents, endpoints
+in_process  runs both stages without Kafka, for simulations
+replay      applies recorded inputs again, and compares the results
+cluster     the stage that decides: state and tables of the clusters of a partition
+aggregate   the stage that turns usage samples into node metrics
+worker      runs a stage with Faust and Kafka, and reads the clock
+migration   eviction and replacement of pods
+rebalance   selection of hot nodes, and of pods that should leave
+placement   selection of a node for a pod
+inventory   nodes, their pods, full lists
+moves       outcomes of earlier moves
+usage       expected usage of nodes, as Koordinator computes it
+risk        statistics of usage, and the cost of a node that may be overutilized
+pods        demand, kind and priority class of a pod, and its room on a node
+stage       the contract of a stage: records, journal, rows, checkpoints
 """

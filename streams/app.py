@@ -42,8 +42,8 @@ from streams.worker.tables import RowTable
 
 logger = logging.getLogger(__name__)
 
-#: Inputs of the cluster stage whose records may wait for more (`batches`).
-PATIENT = frozenset(name for name in CLUSTER_INPUTS if not TOPIC_BY_NAME[name].answered)
+#: Inputs of the cluster stage whose records need no quick answer (`batches`).
+_PATIENT_TOPICS = frozenset(name for name in CLUSTER_INPUTS if not TOPIC_BY_NAME[name].answered)
 
 
 def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
@@ -52,7 +52,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
     Raises:
         NoBroker: no address is configured, and no local broker is announced.
         SettingsError: the data directory is not writable, or the collect file is invalid.
-        PortUnusable: it is not possible to listen on the metrics port.
+        PortUnusable: the worker cannot listen on the metrics port.
     """
     worker.make_data_dir()
     app = WorkerApp(
@@ -66,7 +66,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
         consumer_auto_offset_reset="earliest",
         datadir=str(worker.data_dir),
         store="memory://",
-        # Topics are created before, with the expected settings.
+        # The topics exist already, with the expected settings.
         topic_allow_declare=False,
         topic_disable_leader=True,
         topic_partitions=kafka.partitions,
@@ -111,14 +111,12 @@ def add_aggregate(
     limits: BatchLimits,
     metrics: Metrics,
     rules: PoolRules,
-    aggregate_limits: AggregateLimits | None = None,
 ) -> StageRunner:
     """Add the aggregate stage to an app that has not started."""
-    bounds = aggregate_limits or AggregateLimits()
 
     def build_stage(partition: int, rows: PartitionRows) -> AggregateStage:
         state = restore(partition, rows, rules)
-        return AggregateStage(state, kafka.partitions, bounds)
+        return AggregateStage(state, kafka.partitions, AggregateLimits())
 
     publisher = FencedPublisher(kafka)
     table = RowTable(app, WINDOWS, kafka.partitions)
@@ -153,7 +151,7 @@ def add_cluster(
 ) -> StageRunner:
     """Add the cluster stage to an app that has not started.
 
-    All its inputs are one stream. With an interval of 0, no checkpoints are written.
+    The stage reads all its inputs as one stream. With an interval of 0, it writes no checkpoints.
     """
 
     def build_stage(partition: int, rows: PartitionRows) -> ClusterStage:
@@ -168,8 +166,7 @@ def add_cluster(
     checkpointer = None
     if checkpoint_interval_s:
         count = partial(metrics.count_checkpoint, "cluster")
-        separate = publisher.separate()
-        checkpointer = Checkpointer(separate, checkpoint_interval_s, count)
+        checkpointer = Checkpointer(publisher.separate(), checkpoint_interval_s, count)
     tables = [RowTable(app, name, kafka.partitions) for name in CLUSTER_TABLES]
     runner = StageRunner(
         app,
@@ -182,8 +179,8 @@ def add_cluster(
         build=build_stage,
         limits=limits,
         metrics=metrics,
-        # Without ticks, another program writes the time, and waits for the effect of each record.
-        patient=PATIENT if ticks else frozenset(),
+        # Without ticks, another program writes the clock, and waits for the effect of each record.
+        patient=_PATIENT_TOPICS if ticks else frozenset(),
         ticks=ticks,
     )
 
@@ -227,5 +224,5 @@ def _log_start(worker: WorkerSettings, kafka: KafkaSettings) -> None:
         kafka.partitions,
         port,
     )
-    for variable, why in worker.without_effect().items():
-        logger.info("%s has no effect: %s", variable, why)
+    for variable, reason in worker.without_effect().items():
+        logger.info("%s has no effect: %s", variable, reason)

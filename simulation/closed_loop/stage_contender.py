@@ -194,7 +194,7 @@ class StageContender:
         predicted = []
         for machine in scenario.machines:
             statistics = inventory.nodes[machine.name].statistics
-            mean, variance = statistics.figures()[cpu] if statistics else (0.0, 0.0)
+            mean, variance = statistics.get_figures()[cpu] if statistics else (0.0, 0.0)
             capacity = machine.millicores
             deviation = sqrt(variance + (NODE_DEVIATION * capacity) ** 2)
             predicted.append(1.0 - NormalDist(mean, deviation).cdf(HOT_CPU * capacity))

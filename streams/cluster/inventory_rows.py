@@ -16,7 +16,7 @@ from schemas.storage.rows import NodeRow, ReservedPod, ReservedPodsRow
 from schemas.topics.codec import encode
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import GonePod, Node, RestoredPod
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import intern_pod
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
@@ -130,7 +130,7 @@ def encode_held(held: HeldPod, counted: AssignedPod | None) -> bytes:
         "sequence": held.sequence,
     }
     if counted is not None:
-        values["counted_at_ms"] = counted.cached_at_ms
+        values["counted_at_ms"] = counted.counted_at_ms
         if counted.pod.labels != held.pod.labels:
             values["counted_labels"] = counted.pod.labels
         if counted.pod.annotations != held.pod.annotations:

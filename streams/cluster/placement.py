@@ -41,7 +41,7 @@ from streams.placement.pending import (
 )
 from streams.placement.placer import Choice, Exclusions, Placer
 from streams.placement.ranking import Ranking
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import Kind, intern_pod, kind_of
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause

@@ -18,22 +18,25 @@ class Freshness:
         """Number of nodes with a fresh metric."""
         self.missing: Counter[MissingUsage] = Counter()
         """Number of nodes by the usage that their metrics lack."""
-        self._filtered = self._scored = False
-        self._at_risk: tuple[str, ...] = ()
+        self._filters_by_load = self._scores_by_load = False
+        self._risk_resources: tuple[str, ...] = ()
         self._expiries: list[tuple[int, str]] = []
         """A heap of times and names of nodes whose metrics may expire then."""
         self._expected: dict[str, int] = {}
         """Current time of each node; other entries of the heap are stale."""
 
-    def apply_policy(self, *, filtered: bool, scored: bool, at_risk: tuple[str, ...]) -> None:
-        """Forget all nodes, and apply what another policy needs.
+    def apply_policy(
+        self, *, filters_by_load: bool, scores_by_load: bool, risk_resources: tuple[str, ...]
+    ) -> None:
+        """Forget all nodes, and apply another policy.
 
         Args:
-            filtered: whether it filters by load.
-            scored: whether it scores by load.
-            at_risk: resources that it scores by risk.
+            filters_by_load: whether the policy filters by load.
+            scores_by_load: whether the policy scores by load.
+            risk_resources: resources of the risk score; empty if the policy does not use it.
         """
-        self._filtered, self._scored, self._at_risk = filtered, scored, at_risk
+        self._filters_by_load, self._scores_by_load = filters_by_load, scores_by_load
+        self._risk_resources = risk_resources
         self._expiries, self._expected = [], {}
         self.nodes = 0
         self.missing.clear()
@@ -81,9 +84,11 @@ class Freshness:
         is_filtered = fresh or not node.usage.estimator.args.filter_expired_node_metrics
         return find_missing_usage(
             node.usage,
-            filtered=self._filtered and is_filtered,
-            scored=self._scored and fresh,
-            at_risk=[name for name in self._at_risk if fresh and node.capacity.get(name, 0) > 0],
+            filters_by_load=self._filters_by_load and is_filtered,
+            scores_by_load=self._scores_by_load and fresh,
+            risk_resources=[
+                name for name in self._risk_resources if fresh and node.capacity.get(name, 0) > 0
+            ],
         )
 
     def update_missing(self, node: Node) -> None:

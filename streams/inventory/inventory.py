@@ -18,7 +18,7 @@ from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex
 from streams.inventory.pod_index import AntiAffinity, OwnedPods, Reservations
 from streams.inventory.record_numbers import RecordNumbers
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
 from streams.usage.metric import check_capacity
@@ -119,11 +119,11 @@ class Inventory:
         self.estimator.thresholds = self.filter_thresholds.thresholds
         by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
         self.freshness.apply_policy(
-            filtered=policy.plugins.filters(LOAD_AWARE),
-            scored=policy.plugins.scores(LOAD_AWARE),
-            at_risk=tuple(resource.name for resource in policy.overutilization_risk.resources)
-            if by_risk
-            else (),
+            filters_by_load=policy.plugins.filters(LOAD_AWARE),
+            scores_by_load=policy.plugins.scores(LOAD_AWARE),
+            risk_resources=tuple(
+                resource.name for resource in policy.overutilization_risk.resources if by_risk
+            ),
         )
         self.index.clear(self.nodes.values())
         self._set_fleet(policy)
@@ -181,7 +181,7 @@ class Inventory:
         statistics = [node.statistics for node in nodes if node.statistics is not None]
         sums = [node_statistics.fleet_sums for node_statistics in statistics]
         tiny_request_sums = [node_statistics.tiny_request_sums for node_statistics in statistics]
-        if self.fleet.renew(sums, tiny_request_sums, self.now_ms):
+        if self.fleet.recompute(sums, tiny_request_sums, self.now_ms):
             for node in self.index.nodes:
                 if node.row >= 0:
                     self.index.touch(node, Change.FLEET)

@@ -15,7 +15,7 @@ from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import PodDemand, kind_of
 from streams.risk.fleet_usage import Fleet
 from streams.risk.node_statistics import NodeStatistics
@@ -121,7 +121,7 @@ class Node:
             since_ms = ((metric.updated_at_ms or 0) if metric else 0) - average_ms
             self.gone = tuple([pod for pod in self.gone if pod.at_ms > since_ms])
         statistics = self.statistics
-        return statistics is not None and statistics.measure(
+        return statistics is not None and statistics.apply_metric(
             metric, self.held.values(), [pod.usage for pod in self.gone], extend=extend
         )
 

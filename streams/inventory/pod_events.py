@@ -6,7 +6,7 @@ from schemas.base.message import EPOCH_MS_MAX
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import intern_pod
 
 #: Beginnings of a kubelet's reasons for rejecting a pod; the name of a resource follows "OutOf".

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from schemas.messages.pods import Pod, PodAffinityTerm
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 
 #: Most terms that are compared with one pod. If there are more, each of them counts as a match.
 COMPARED_MAX = 256

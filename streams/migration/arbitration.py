@@ -14,7 +14,7 @@ from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import Proposal
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Gate
 from streams.rebalance.eviction_keys import compute_eviction_keys
 from streams.stage.budget import Budget

@@ -27,7 +27,7 @@ from streams.migration.protections import Protections
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.placement.filters.unsupported import explain_unsupported
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Gate
 
 #: Gate of pods for whose replacement no node can be chosen.

@@ -12,7 +12,7 @@ from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
 from streams.inventory.node import Node
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Gate
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause

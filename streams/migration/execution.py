@@ -20,7 +20,7 @@ from schemas.policy.sections.migration import DeleteOptions
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.migration.registry import is_commanded
 from streams.placement.pending import backoff_ms
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage

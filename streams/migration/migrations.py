@@ -35,7 +35,7 @@ from streams.migration.requests import UserRequests
 from streams.migration.tracking import Tracking
 from streams.moves.memory import MoveMemory
 from streams.placement.placer import Exclusions, Placer
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Candidate, Gate, RoundRules
 from streams.stage.cause import Cause
 from streams.stage.tracked_rows import TrackedRows

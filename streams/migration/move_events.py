@@ -8,7 +8,7 @@ from schemas.messages.moves import FollowedEvictionRow
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.moves.memory import MoveMemory
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 
 
 class MoveEvents:

@@ -8,7 +8,7 @@ from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
 from streams.placement.placer import ExcludedNodes, Exclusions, Placer
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from streams.stage.arrays import BoolArray
 

@@ -1,5 +1,5 @@
-"""Pods as decisions see them.
+"""Pods, with what decisions need to know about them.
 
-kind  groups of pods that every filter and score treats alike; demand and priority class of a kind
-held  a pod with its room on a node
+kind      groups of pods that every filter and score treats alike; demand and priority class of a kind
+held_pod  a pod with its room on a node
 """

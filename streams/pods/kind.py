@@ -1,4 +1,4 @@
-"""Kinds of pods, and what a pod of a kind asks for.
+"""Kinds of pods, and the demand and priority class of a kind.
 
 Every filter and score treats the pods of one kind alike. A kind has all properties of a pod that filters and
 scores depend on, so pods of one kind share a ranking. Names, uids and times are not part of a kind. Demand
@@ -11,12 +11,12 @@ Requests and limits are summed as Kubernetes sums them (docs/reference/upstream.
           + overhead
 
 Overhead counts for a limit only if there is a limit. Quantities are added exactly and rounded up once.
-Scores by requests assume a small request for containers without a request for cpu or memory (K3); it is kept
-apart from the requests.
+Scores by requests assume a small request for containers without a request for cpu or memory (K3). A demand
+has the assumed amounts apart from the requests.
 
 Koordinator's priority class of a pod follows from a label, else from its priority, else from its quality of
-service. An ordinary pod with a request or limit of cpu or memory is prod, and a pod without is batch (A2.8,
-A6.1). Pods of class batch and mid request other resources instead of cpu and memory, and pods of class free
+service. An ordinary pod with a request or limit of cpu or memory is prod, and any other is batch (A2.8, A6.1).
+Pods of class batch and mid request other resources instead of cpu and memory, and pods of class free
 request nothing (A4.1, A4.2).
 """
 
@@ -49,7 +49,6 @@ class PodDemand:
     assumed: Mapping[str, int]
     """What scores by requests assume for containers without a request; amounts above 0 only."""
     host_ports: tuple[HostPort, ...]
-
     best_effort: bool
     """Whether no container has a request or limit of cpu or memory; overhead does not count."""
 
@@ -67,7 +66,7 @@ def compute_demand(pod: Pod) -> PodDemand:
         assumed=_compute_assumed(pod, requests),
         host_ports=tuple(
             port
-            for container in (*pod.containers, *_sidecars(pod))
+            for container in (*pod.containers, *_list_sidecars(pod))
             for port in container.host_ports
         ),
         best_effort=not any(
@@ -79,7 +78,7 @@ def compute_demand(pod: Pod) -> PodDemand:
     )
 
 
-def _sidecars(pod: Pod) -> tuple[Container, ...]:
+def _list_sidecars(pod: Pod) -> tuple[Container, ...]:
     return tuple(c for c in pod.init_containers if c.restart_policy == "Always")
 
 
@@ -92,14 +91,14 @@ def _compute_assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
     return {name: amount for name, amount in added.items() if amount > 0}
 
 
-def _add_up(pod: Pod, field: str, missing: Mapping[str, str] = _NOTHING) -> dict[str, int]:
+def _add_up(pod: Pod, field: str, assumed: Mapping[str, str] = _NOTHING) -> dict[str, int]:
     running: dict[str, int] = {}
     for container in pod.containers:
-        _add(running, {**missing, **getattr(container, field)})
+        _add(running, {**assumed, **getattr(container, field)})
     starting: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     for container in pod.init_containers:
-        amounts = {**missing, **getattr(container, field)}
+        amounts = {**assumed, **getattr(container, field)}
         if container.restart_policy == "Always":
             _add(running, amounts)
             _add(sidecars, amounts)
@@ -152,7 +151,7 @@ _BY_QOS: dict[str, PriorityClass] = {
 }
 
 
-def priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
+def resolve_priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
     label = pod.labels.get(PRIORITY_CLASS_LABEL)
     if label is not None:
         by_label = _BY_LABEL.get(label)
@@ -187,32 +186,32 @@ _TRANSLATED: dict[PriorityClass, dict[str, str]] = {
 }
 
 
-def translate_resource(resource: str, of_class: PriorityClass) -> str | None:
+def translate_resource(resource: str, priority_class: PriorityClass) -> str | None:
     """Return the resource that a class requests instead of a resource; None if it requests none."""
-    if of_class == "prod":
+    if priority_class == "prod":
         return resource
-    return _TRANSLATED[of_class].get(resource)
+    return _TRANSLATED[priority_class].get(resource)
 
 
-def resolve_demand(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+def resolve_demand(resource: str, demand: PodDemand, priority_class: PriorityClass) -> int:
     """Return a pod's request or limit of a resource, else the default for pods without a request."""
-    amount = find_request(resource, demand, of_class)
-    return amount or DEFAULT_DEMAND.get(translate_resource(resource, of_class) or "", 0)
+    amount = find_request(resource, demand, priority_class)
+    return amount or DEFAULT_DEMAND.get(translate_resource(resource, priority_class) or "", 0)
 
 
-def resolve_demands(demand: PodDemand, of_class: PriorityClass) -> dict[str, int]:
-    """Return `resolve_demand` of each resource for which it is not 0."""
+def resolve_demands(demand: PodDemand, priority_class: PriorityClass) -> dict[str, int]:
+    """Return `resolve_demand` of all resources, without amounts of 0."""
     names = dict.fromkeys((*DEFAULT_DEMAND, *demand.requests, *demand.limits))
-    resolved = {name: resolve_demand(name, demand, of_class) for name in names}
+    resolved = {name: resolve_demand(name, demand, priority_class) for name in names}
     return {name: amount for name, amount in resolved.items() if amount}
 
 
-def find_request(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+def find_request(resource: str, demand: PodDemand, priority_class: PriorityClass) -> int:
     """Return a pod's request of a resource, else its limit, else 0.
 
-    The name that the class uses comes first, then the name of the resource.
+    The resource that the class requests instead has precedence over `resource`.
     """
-    for name in (translate_resource(resource, of_class) or "", resource):
+    for name in (translate_resource(resource, priority_class) or "", resource):
         amount = demand.requests.get(name, 0) or demand.limits.get(name, 0)
         if amount:
             return amount
@@ -255,7 +254,7 @@ class Kind:
     """A pod with the common properties only."""
     demand: PodDemand
     resolved: Mapping[str, int]
-    """Request of each resource, else limit, else default; other resources have none (`resolve_demand`)."""
+    """Demand by resource, above 0 (`resolve_demands`)."""
     priority_class: PriorityClass
     prod: bool
     daemon: bool
@@ -264,7 +263,7 @@ class Kind:
     """Approximate size in bytes."""
 
 
-#: Kinds by the properties as they are written: several spellings may mean one kind.
+#: Kinds by unsorted properties of pods, so a kind may have several keys.
 _KINDS: SizedCache[tuple[object, ...], Kind] = SizedCache(
     bytes_max=32 * 1024 * 1024, entries_max=8_192
 )
@@ -285,7 +284,7 @@ def kind_of(pod: Pod) -> Kind:
     """
     daemon = any(owner.kind == "DaemonSet" for owner in pod.owners)
     spec = pod.__pydantic_serializer__.to_json(pod, include=_FIELDS, exclude_defaults=True)
-    written = (
+    cache_key = (
         spec,
         tuple(item for item in pod.annotations.items() if item[0].startswith(_ANNOTATION_PREFIX)),
         *(pod.labels.get(label) for label in CLASS_LABELS),
@@ -293,21 +292,21 @@ def kind_of(pod: Pod) -> Kind:
         pod.qos_class,
         daemon,
     )
-    kind = _KINDS.get(written)
+    kind = _KINDS.get(cache_key)
     if kind is None:
         kind = _build_kind(pod, daemon)
-        _KINDS.put(written, kind, kind.size)
+        _KINDS.put(cache_key, kind, kind.size)
     return kind
 
 
 def _build_kind(pod: Pod, daemon: bool) -> Kind:
     demand = compute_demand(pod)
-    of_class = priority_class(pod, demand)
-    resolved = resolve_demands(demand, of_class)
-    common = _common(pod)
+    priority_class = resolve_priority_class(pod, demand)
+    resolved = resolve_demands(demand, priority_class)
+    common = _copy_common_fields(pod)
     described = common.model_dump(mode="json", include=_FIELDS, exclude_defaults=True)
     described["annotations"] = common.annotations
-    described["class"] = of_class
+    described["class"] = priority_class
     described["daemon"] = daemon
     text = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
     return Kind(
@@ -315,15 +314,15 @@ def _build_kind(pod: Pod, daemon: bool) -> Kind:
         pod=common,
         demand=demand,
         resolved=resolved,
-        priority_class=of_class,
-        prod=of_class == "prod",
+        priority_class=priority_class,
+        prod=priority_class == "prod",
         daemon=daemon,
         size=_BYTES_PER_CHARACTER * len(text),
     )
 
 
-def _common(pod: Pod) -> Pod:
-    """Return the pod without its individual fields, which the kind must not keep in memory."""
+def _copy_common_fields(pod: Pod) -> Pod:
+    """Return a copy that does not keep the individual fields of the pod in memory."""
     return pod.model_copy(
         update={
             "labels": {key: pod.labels[key] for key in CLASS_LABELS if key in pod.labels},
@@ -340,10 +339,10 @@ def _common(pod: Pod) -> Pod:
 
 
 def intern_pod(pod: Pod) -> Kind:
-    """Return the kind of a pod that is kept, and replace large fields of the pod by equal ones of other pods.
+    """Return the kind of a pod, and let the pod share large fields with equal pods.
 
     Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few kinds and
-    owners. The pod is changed in place, because a copy would cost more than everything else.
+    owners. The pod is changed in place, because a copy takes longer than all other steps.
 
     Raises:
         QuantityError: a quantity of the pod cannot be read.

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from schemas.messages.migrations import Mode
 from schemas.messages.pods import Pod
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.stage.arrays import BoolArray
 
 Phase = Literal["node", "prod"]

@@ -8,7 +8,7 @@ import numpy as np
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
 from streams.placement.placer import Exclusions
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Gate, RoundRules
 from streams.rebalance.columns import Columns
 from streams.stage.arrays import BoolArray

@@ -10,7 +10,7 @@ from operator import attrgetter, is_
 import numpy as np
 
 from schemas.messages.pods import Pod
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.eviction_keys import compute_eviction_keys, pack_keys
 from streams.stage.arrays import IntArray
 

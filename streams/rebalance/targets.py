@@ -20,7 +20,7 @@ import numpy as np
 from streams.placement.filters.node_affinity import required_affinity
 from streams.placement.filters.taints import Tolerations
 from streams.placement.plugin import Filter
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
 from streams.rebalance.differences import Differences

@@ -40,7 +40,7 @@ VARIANCE_MINUTES_MIN = 15
 USAGE_PRIOR_PODS = 20
 #: Fewer pods than this say too little about variance and spread.
 VARIANCE_PODS_MIN = 30
-#: A pod counts as if it used at most five times its demand, so that no single pod dominates.
+#: The usage of a pod counts as at most five times its demand, so that no single pod dominates.
 USAGE_MAX_PPM = 5_000_000
 VARIANCE_MAX_PPM = 25_000_000
 
@@ -58,8 +58,7 @@ class FleetUsage(NamedTuple):
     spread_ppm: int
 
 
-#: A pod is expected to use 85 % of its demand, with a standard deviation over time of 20 % of the demand, and
-#: of 55 % among pods.
+#: Mean usage of 85 % of the demand, with a standard deviation of 20 % over time, and of 55 % among pods.
 _PRIOR = FleetUsage(usage_ppm=850_000, variance_ppm=40_000, spread_ppm=302_500)
 
 
@@ -96,7 +95,7 @@ def compute_fleet_usage(
     Args:
         node_sums: for each node the sums over its pods, all resources one after the other.
         args: resources of the policy.
-        tiny_request_sums: the same over the pods that request less than the default.
+        tiny_request_sums: the same sums over the pods that request less than the default.
     """
     sums, tiny_sums = _add_up(node_sums, args), _add_up(tiny_request_sums, args)
     figures = []
@@ -151,10 +150,10 @@ def decode_fleet_usage(
 
 
 class Fleet:
-    """Arguments of the risk score, and usage of all pods of one cluster; its nodes share this object."""
+    """Arguments of the risk score, and usage of all pods of a cluster; the cluster's nodes share this object."""
 
     def __init__(self, args: OverutilizationRiskArgs, before: "Fleet | None" = None) -> None:
-        """Start with the priors, or with the figures under earlier arguments with the same resources."""
+        """Start with the figures of `before` if it has the same resources, else with the priors."""
         self.args = args
         self.resources = tuple(resource.name for resource in args.resources)
         self.renewed_at_ms: int | None = None
@@ -171,7 +170,7 @@ class Fleet:
     def is_due(self, now_ms: int) -> bool:
         return self.renewed_at_ms is None or now_ms - self.renewed_at_ms >= RECOMPUTE_INTERVAL_MS
 
-    def renew(
+    def recompute(
         self,
         node_sums: Iterable[tuple[int, ...]],
         tiny_request_sums: Iterable[tuple[int, ...]],
@@ -186,7 +185,7 @@ class Fleet:
         return True
 
     def select_requested(self, sums: Sequence[int], kind: Kind) -> Sequence[int]:
-        """Return a pod's sums, with 0 for resources of which it requests less than the default."""
+        """Return a pod's sums, with 0 for each resource whose request is less than the default."""
         requests = kind.demand.requests
         for resource, least in self._default_requests:
             if requests.get(resource, 0) < least:

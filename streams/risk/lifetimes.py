@@ -10,13 +10,14 @@ deviations s_a and s_b are merged by the rule of Chan, Golub and LeVeque (1979):
 A lifetime counts at most one week: after that, each new window displaces as many older minutes.
 
 A mean over days does not predict the next hour: usage depends on the time of day, and pods surge. So a
-recent average is kept, which forgets within `recentMinutes`. For each pod, the share of its distance from
-the mean that lasts is learned. Let d be the next window's usage - mean, and e the recent average - mean:
+lifetime also has a recent average, which forgets within `recentMinutes`. For each pod, `lasting` is the share
+of the average's distance from the mean that lasts until the next window. Let d be the next window's usage -
+mean, and e the recent average - mean:
 
     lasting = sum of d e / sum of e^2        (least squares through the origin, within 0 and 1)
 
-Chance explains a part of it: with n windows, the variance v of usage and the mean s of e^2, `lasting` has
-the variance v / (n s). The remaining part is
+Chance explains a part of `lasting`: with n windows, the variance v of usage and the mean s of e^2, `lasting`
+has the variance v / (n s). The remaining part is
 
     believed = lasting (1 - v / (n s lasting^2))     (positive-part James-Stein, at least 0)
 
@@ -41,9 +42,9 @@ PARTS = 1_000
 WINDOW_MINUTES = 5
 #: Figures of one resource in `Lifetime.recent`.
 RECENT_FIGURES = 3
-#: Stands in `Lifetime.usage` for a resource that was not measured.
+#: Mean and deviation in `Lifetime.usage` of a resource that was not measured.
 NOT_MEASURED = -1
-#: `lasting` and s forget within a day.
+#: Memory of `lasting` and s: one day.
 _MEMORY_MINUTES = 1_440
 #: At least 1 / 4 of a variance is not explained by the recent average.
 _UNEXPLAINED = 4
@@ -51,8 +52,6 @@ _MILLION = 1_000_000
 
 
 class Lifetime(NamedTuple):
-    """Usage of one pod so far."""
-
     minutes: int
     usage: tuple[int, ...]
     """Mean and standard deviation of each resource, in thousandths of its unit; length 2 resources."""
@@ -99,7 +98,7 @@ def extend_lifetime(lifetime: Lifetime | None, minutes: int, usage: Sequence[int
 def merge_lifetimes(older: Lifetime, newer: Lifetime) -> Lifetime:
     """Return the usage over both parts; `older` is shortened if both exceed a week together.
 
-    A resource that one part did not measure has the figures of `newer`.
+    The figures of a resource that was not measured in both parts are those of `newer`.
     """
     older_usage = older.usage
     newer_minutes, newer_usage, _ = newer
@@ -130,7 +129,7 @@ def update_recent(
         minutes: length of the window, at least 1.
         usage: mean usage of each resource in the window in units, or `NOT_MEASURED`; None if nothing
             was measured.
-        recent_minutes: time within which the recent average forgets most of a window, at least 1.
+        recent_minutes: time after which the recent average has forgotten most of a window, at least 1.
     """
     lifetime_minutes, lifetime_usage, before = lifetime
     if not before:
@@ -145,20 +144,21 @@ def update_recent(
     for index, used in enumerate(usage):
         mean = lifetime_usage[2 * index]
         average, root, lasting = before[RECENT_FIGURES * index : RECENT_FIGURES * (index + 1)]
-        now = used * PARTS
+        window_mean = used * PARTS
         if used < 0:
             recent += (average, root, lasting)
             continue
         if average < 0:
-            recent += (now, 0, 0)
+            recent += (window_mean, 0, 0)
             continue
         distance, squares = average - mean, root * root
-        products = lasting * squares // _MILLION * remembered + (now - mean) * distance * minutes
+        products = lasting * squares // _MILLION * remembered
+        products += (window_mean - mean) * distance * minutes
         products //= remembered + minutes
         squares = (squares * remembered + distance * distance * minutes) // (remembered + minutes)
         root = isqrt(squares)
         recent += (
-            average + (now - average) * minutes // horizon,
+            average + (window_mean - average) * minutes // horizon,
             root,
             0 if root == 0 else max(0, min(products * _MILLION // (root * root), _MILLION)),
         )
@@ -166,7 +166,7 @@ def update_recent(
 
 
 def expect_usage(lifetime: Lifetime) -> Lifetime:
-    """Return the lifetime with the expected mean and deviation."""
+    """Return a lifetime whose mean and deviation are the expected ones."""
     minutes, usage, recent = lifetime
     if not recent:
         return lifetime
@@ -179,7 +179,7 @@ def expect_usage(lifetime: Lifetime) -> Lifetime:
             continue
         average, root, lasting = recent[RECENT_FIGURES * index : RECENT_FIGURES * (index + 1)]
         variance = deviation * deviation
-        believed = _believe(lasting, variance, root * root * windows)
+        believed = _compute_believed(lasting, variance, root * root * windows)
         explained = (believed * root // _MILLION) ** 2
         expected += (
             max(0, mean + (average - mean) * believed // _MILLION),
@@ -188,7 +188,7 @@ def expect_usage(lifetime: Lifetime) -> Lifetime:
     return Lifetime(minutes, tuple(expected))
 
 
-def _believe(lasting: int, variance: int, squares: int) -> int:
+def _compute_believed(lasting: int, variance: int, squares: int) -> int:
     """Return `believed` in millionths; `squares` is the sum of e^2 over all windows."""
     if not lasting or not squares:
         return 0

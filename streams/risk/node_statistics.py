@@ -1,16 +1,16 @@
 """Mean and variance of the expected usage of one node, as sums over its pods.
 
-The sums are linear in the usage of the cluster's pods (`usage_shares`), which may therefore change at any
+The sums are linear in the usage of the cluster's pods (`usage_shares`), so that usage may change at any
 time. Pods are added and subtracted exactly, so the order of events does not matter.
 
-A pod counts by its lifetime. Lifetimes are extended once per window of five minutes: from the lifetimes in
-the metric, or else from its averages. A younger pod counts by the newest metric alone. Metrics identify
-pods by namespace and name, so a pod counts as unmeasured in its first minute: the usage may be that of an
-earlier pod with the same name.
+The usage of a pod is that of its lifetime. Lifetimes are extended once per window of five minutes, from the
+lifetimes in the metric or else from its averages. The usage of a younger pod is that in the newest metric.
+Metrics identify pods by namespace and name, so a pod counts as unmeasured in its first minute: the usage may
+be that of an earlier pod with the same name.
 
 The system part is the usage that belongs to no known pod, including host applications. It counts as a pod
 without requests. If a metric lacks a resource, the earlier figures of the resource are kept. If a metric
-has usage of the node and none of its pods, the whole node is the system part, and its pods add only the
+has usage of the node and no usage of pods, the whole node is the system part. Its pods then add only the
 uncertainty of their variance, even if they have a lifetime from earlier metrics.
 """
 
@@ -20,7 +20,7 @@ from operator import add, sub
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.pods import Pod
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.risk import usage_shares as shares
 from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, measure_pod
 from streams.risk.lifetimes import (
@@ -65,22 +65,22 @@ class NodeStatistics:
         self._sums = (0,) * (shares.SUMS * len(fleet.resources))
         self._figures: list[tuple[float, float]] = []
         self._figures_of: tuple[tuple[int, ...], tuple[FleetUsage, ...]] = ((), ())
-        """Sums and fleet usage from which `_figures` was computed; most metrics change neither."""
+        """Sums and fleet usage that `_figures` was computed from; most metrics do not change them."""
         self.fleet_sums = self.tiny_request_sums = ZERO_SUMS * len(fleet.resources)
         """Sums for `compute_fleet_usage`: over all pods, and over pods with tiny requests."""
 
     # --- results --------------------------------------------------------------------------------
 
-    def figures(self) -> list[tuple[float, float]]:
-        """Return mean and variance by resource, in units and squares of units; do not change the list."""
+    def get_figures(self) -> list[tuple[float, float]]:
+        """Return mean and variance by resource, in units and squares of units; callers must not change the list."""
         sums, fleet = self._sums, self.fleet.figures
         if self._figures_of[1] is not fleet or self._figures_of[0] != sums:
             self._figures, self._figures_of = shares.compute_figures(sums, fleet), (sums, fleet)
         return self._figures
 
-    def compute_figures(self, held: HeldPod) -> list[tuple[float, float]]:
+    def compute_pod_figures(self, held: HeldPod) -> list[tuple[float, float]]:
         """Return what one pod of the node adds to mean and variance."""
-        share = self._share(held, self._resolve_demand(held))
+        share = self._compute_share(held, self._resolve_demand(held))
         return shares.compute_figures(share, self.fleet.figures)
 
     def _resolve_demand(self, held: HeldPod) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ class NodeStatistics:
 
     def remove(self, held: HeldPod) -> None:
         demand = self._resolve_demand(held)
-        self._sums = tuple(map(sub, self._sums, self._share(held, demand)))
+        self._sums = tuple(map(sub, self._sums, self._compute_share(held, demand)))
         lifetime = self.lifetimes.get(held.pod.uid)
         if lifetime is None:
             self._young.pop(held.pod.uid, None)
@@ -118,21 +118,24 @@ class NodeStatistics:
     ) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Return what a pod adds to the node's sums, to `fleet_sums` and to `tiny_request_sums`.
 
-        The last two may be empty. `usage` of the newest metric counts if the pod has no lifetime.
+        The last two may be empty. `usage` is that in the newest metric, and counts if the pod has no lifetime.
         """
         demand = self._resolve_demand(held)
         lifetime = self.lifetimes.get(held.pod.uid)
         if lifetime is not None:
-            return (self._share(held, demand), *self._measure_for_fleet(held, lifetime, demand))
+            return (
+                self._compute_share(held, demand),
+                *self._measure_for_fleet(held, lifetime, demand),
+            )
         if usage is not None and self._metric_ms is not None:
-            minutes = _minutes_in_window(held, self._metric_ms)
+            minutes = _compute_minutes_in_window(held, self._metric_ms)
             if minutes:
                 self._young[held.pod.uid] = start_lifetime(minutes, usage)
-        return self._share(held, demand), (), ()
+        return self._compute_share(held, demand), (), ()
 
-    def _share(self, held: HeldPod, demand: Sequence[int]) -> tuple[int, ...]:
-        """Return what a pod adds to the node's sums; depends on pod, lifetime and metric only."""
-        if self.extended_by_whole_node and self._is_within_whole(held):
+    def _compute_share(self, held: HeldPod, demand: Sequence[int]) -> tuple[int, ...]:
+        """Return what a pod adds to the node's sums; the result depends only on pod, lifetime and metric."""
+        if self.extended_by_whole_node and self._is_in_whole_node(held):
             return shares.compute_whole_node_share(demand, self._expect(SYSTEM))
         uid = held.pod.uid
         lifetime = self._expect(uid) or self._young.get(uid)
@@ -144,7 +147,7 @@ class NodeStatistics:
         lifetime = self.lifetimes.get(key)
         return None if lifetime is None else expect_usage(lifetime)
 
-    def _is_within_whole(self, held: HeldPod) -> bool:
+    def _is_in_whole_node(self, held: HeldPod) -> bool:
         """Tell whether a pod's usage is part of the lifetime of the whole node.
 
         This lasts until the next window, even if the newest metric measures the pod: otherwise its usage
@@ -153,7 +156,7 @@ class NodeStatistics:
         at_ms = self.extended_at_ms or 0
         if self._metric_is_whole_node:
             at_ms = max(at_ms, self._metric_ms or 0)
-        return held.pod.uid in self.lifetimes or _minutes_in_window(held, at_ms) > 0
+        return held.pod.uid in self.lifetimes or _compute_minutes_in_window(held, at_ms) > 0
 
     def _measure_for_fleet(
         self, held: HeldPod, lifetime: Lifetime, demand: Sequence[int]
@@ -168,7 +171,7 @@ class NodeStatistics:
 
     # --- metrics and policy ---------------------------------------------------------------------
 
-    def measure(
+    def apply_metric(
         self,
         metric: NodeMetric | None,
         held: Iterable[HeldPod],
@@ -176,29 +179,28 @@ class NodeStatistics:
         *,
         extend: bool,
     ) -> bool:
-        """Apply a new metric; return whether it extended the lifetimes.
+        """Replace the metric; return whether it extended the lifetimes.
 
         Args:
-            metric: the metric; None if it was removed, which does not change lifetimes.
+            metric: the metric; None if it was removed. Lifetimes then stay the same.
             held: all pods of the node.
             gone: usage of pods that have left and that the metric's means still include.
             extend: False if the lifetimes already include the metric.
         """
         pods = list(held)
-        whole = _is_whole_node(metric)
         reported: Mapping[_PodName, Lifetime] = {}
         if metric is None or not extend:
             extend = False
         else:
             reported = read_lifetimes(metric, self.fleet.resources)
             extend = self._is_due(metric, reported)
-        if extend or whole or self._metric_is_whole_node:
+        if extend or _is_whole_node(metric) or self._metric_is_whole_node:
             self._set_metric(metric)
             if extend and metric is not None:
                 self._extend(metric, pods, gone, reported)
             self.sum_up(pods)
         else:
-            # Only pods without a lifetime count by the newest metric.
+            # The newest metric matters only for pods without a lifetime.
             young = [pod for pod in pods if pod.pod.uid not in self.lifetimes]
             for pod in young:
                 self.remove(pod)
@@ -262,7 +264,7 @@ class NodeStatistics:
         self._metric_is_whole_node = _is_whole_node(metric)
 
     def _read_usages(self, pods: Iterable[HeldPod]) -> dict[_PodName, tuple[int, ...]]:
-        """Return the usage of pods in the newest metric; the last one of equal names counts."""
+        """Return the usage of pods in the newest metric; of equal names, the last one counts."""
         wanted = {(held.pod.namespace, held.pod.name) for held in pods}
         return {
             name: self._read_usage(pod)
@@ -271,7 +273,7 @@ class NodeStatistics:
         }
 
     def _find_usage(self, pod: Pod) -> tuple[int, ...] | None:
-        """Return the usage of one pod, as `_read_usages` does for all."""
+        """Return the usage of one pod, as `_read_usages` does for several."""
         for measured in reversed(self._metric_pods):
             if measured.name == pod.name and measured.namespace == pod.namespace and measured.usage:
                 return self._read_usage(measured)
@@ -292,10 +294,10 @@ class NodeStatistics:
         now_ms, last_ms = metric.updated_at_ms, self.extended_at_ms
         if now_ms is None or last_ms is None:
             return now_ms is not None
-        # Without reported lifetimes, averages count, once per window.
         if reported:
             return now_ms > last_ms
-        # A node that reported lifetimes before will report them again, so wait one window longer.
+        # Averages count once per window. A node that reported lifetimes before will report them again, so
+        # wait one window longer.
         return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.extended_by_report else 1)
 
     def _extend(
@@ -307,7 +309,7 @@ class NodeStatistics:
     ) -> None:
         """Extend the lifetimes by the newest metric; `reported` are the lifetimes in it."""
         now_ms = metric.updated_at_ms or 0
-        window = self._window_minutes(now_ms)
+        window = self._compute_window_minutes(now_ms)
         usages = self._read_usages(held)
         lifetimes: dict[str, Lifetime] = {}
         for pod in held:
@@ -319,7 +321,7 @@ class NodeStatistics:
             if after is None or after.minutes > age + 1:
                 after = before if used is None else extend_lifetime(before, minutes, used)
             if after is not None:
-                lifetimes[uid] = self._follow_recent(before, after, minutes, used)
+                lifetimes[uid] = self._update_recent(before, after, minutes, used)
         # A system part that includes pods is not comparable with one that does not.
         before = (
             self.lifetimes.get(SYSTEM)
@@ -335,7 +337,7 @@ class NodeStatistics:
             )
             after = extend_lifetime(before, window, system)
         if after is not None:
-            lifetimes[SYSTEM] = self._follow_recent(before, after, window, system)
+            lifetimes[SYSTEM] = self._update_recent(before, after, window, system)
         self.lifetimes = lifetimes
         self.extended_at_ms, self.extended_by_whole_node, self.extended_by_report = (
             now_ms,
@@ -343,7 +345,7 @@ class NodeStatistics:
             bool(reported),
         )
 
-    def _follow_recent(
+    def _update_recent(
         self, before: Lifetime | None, after: Lifetime, minutes: int, used: Sequence[int] | None
     ) -> Lifetime:
         recent_minutes = self.fleet.args.recent_minutes
@@ -352,10 +354,10 @@ class NodeStatistics:
         recent = update_recent(before or after, minutes, used, recent_minutes)
         return Lifetime(after.minutes, after.usage, recent)
 
-    def _window_minutes(self, now_ms: int) -> int:
-        """Return the minutes that the averages of a metric count: those since the last extension.
+    def _compute_window_minutes(self, now_ms: int) -> int:
+        """Return the minutes that the averages of a metric add to a lifetime: those since the last extension.
 
-        They are at most a window, because a node that reports lifetimes may average over less.
+        The result is at most one window. A node that reports lifetimes may extend them more often.
         """
         if self.extended_at_ms is None:
             return WINDOW_MINUTES
@@ -387,12 +389,12 @@ def compute_system_usage(
 ) -> list[int]:
     """Return the mean usage of the system part in units, or `NOT_MEASURED`, one entry per resource.
 
-    It is at least the usage of the node less that of its pods, because unknown pods are part of it.
+    The result is at least the usage of the node less that of its pods, because unknown pods count as system.
 
     Args:
         metric: the metric.
         resources: names in the order of the result.
-        pods: usage of pods that are known, or were lately.
+        pods: usage of pods that are on the node, or have left it recently.
         whole_node: whether all usage of the node counts.
     """
     node_usage: Mapping[str, int] = metric.usage or {}
@@ -411,7 +413,7 @@ def compute_system_usage(
 
 
 def _is_whole_node(metric: NodeMetric | None) -> bool:
-    """Tell whether a metric has usage of the node and none of its pods."""
+    """Tell whether a metric has usage of the node and no usage of pods."""
     return (
         metric is not None
         and metric.usage is not None
@@ -420,12 +422,12 @@ def _is_whole_node(metric: NodeMetric | None) -> bool:
 
 
 def compute_age_minutes(held: HeldPod, now_ms: int) -> int:
-    """Return the whole minutes since the pod came to its node; below 0 before that."""
+    """Return the whole minutes since the pod was scheduled; below 0 before that."""
     since_ms = held.pod.scheduled_at_ms
     return (now_ms - (held.assigned_at_ms if since_ms is None else since_ms)) // 60_000
 
 
-def _minutes_in_window(held: HeldPod, now_ms: int) -> int:
+def _compute_minutes_in_window(held: HeldPod, now_ms: int) -> int:
     return max(0, min(compute_age_minutes(held, now_ms), WINDOW_MINUTES))
 
 

@@ -16,7 +16,7 @@ Callers scale mean and variance (`MEAN_SCALE`, `VARIANCE_SCALE`), so that z is i
 standard deviation includes the weight. This saves numpy operations over all nodes.
 
 The cost of one node and the costs of all nodes are computed by the same operations in the same order,
-so they are equal, on every machine (see `normal_table`).
+so they are equal on every machine (see `normal_table`).
 """
 
 from collections.abc import Callable
@@ -26,18 +26,18 @@ from typing import Any
 
 import numpy as np
 
-from streams.risk.normal_table import LAST, STEPS, ZERO, normal_table
+from streams.risk.normal_table import LAST, STEPS, ZERO, get_normal_table
 from streams.stage.arrays import FloatArray
 
-#: Standard deviation of a node's usage besides that of its pods, as a share of the node.
+#: Standard deviation that is added to that of the usage, as a share of the node.
 NODE_DEVIATION = 0.02
 #: Weight of the expected usage above the hot share, relative to the probability of being hot; a power of 2.
 EXCESS_WEIGHT = 4.0
-#: Cost of a whole node's mean usage: the decision between nodes without risk.
+#: Cost per mean usage of a whole node; decides between nodes without risk.
 TIE = 0.0001
 
 _ZERO, _LAST = float(ZERO), float(LAST)
-#: Over a step, G grows by half a step times Phi at both ends, so G is counted in half steps.
+#: Over a step, G grows by half a step times the sum of Phi at both ends, so the unit of G is half a step.
 _HALF_STEPS = 2.0 * STEPS
 _DEVIATION_SCALE = EXCESS_WEIGHT / _HALF_STEPS
 #: Factors by which mean and variance are multiplied before costs are computed. They are powers of 2, so
@@ -46,23 +46,23 @@ MEAN_SCALE, VARIANCE_SCALE = STEPS * _DEVIATION_SCALE, _DEVIATION_SCALE * _DEVIA
 
 
 @cache
-def _excess() -> FloatArray:
+def _scale_excess() -> FloatArray:
     """Return G at the grid points, in half steps."""
-    excess = normal_table().excess * _HALF_STEPS
+    excess = get_normal_table().excess * _HALF_STEPS
     excess.flags.writeable = False
     return excess
 
 
 @cache
-def _lists() -> tuple[list[float], list[float], list[float]]:
+def _list_values() -> tuple[list[float], list[float], list[float]]:
     """Return distribution, growth and excess as Python floats: half a megabyte, for all clusters."""
-    table = normal_table()
-    return table.distribution.tolist(), table.step.tolist(), _excess().tolist()
+    table = get_normal_table()
+    return table.distribution.tolist(), table.step.tolist(), _scale_excess().tolist()
 
 
-def cost_function() -> Callable[[float, float], float]:
+def build_cost_function() -> Callable[[float, float], float]:
     """Return the cost of one node as a function of scaled mean and variance."""
-    distribution, growth, excess = _lists()
+    distribution, growth, excess = _list_values()
 
     def cost(mean: float, variance: float) -> float:
         deviation = sqrt(variance)
@@ -82,10 +82,10 @@ class CostArrays:
     """Costs of many nodes at once. Working arrays are reused: allocating takes longer than computing."""
 
     def __init__(self) -> None:
-        self._table, self._excess = normal_table(), _excess()
+        self._table, self._excess = get_normal_table(), _scale_excess()
         self._allocate((0,))
 
-    def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def compute(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return the costs of nodes, in an array that the next call overwrites.
 
         Args:

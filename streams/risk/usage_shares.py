@@ -1,4 +1,4 @@
-"""What one pod adds to the sums from which mean and variance of its node are computed.
+"""Shares of pods in the sums that determine mean and variance of a node's usage.
 
 With m the minutes for which a pod has been measured, n its demand, p = `MEAN_PRIOR_MINUTES` and
 q = `VARIANCE_PRIOR_MINUTES`:
@@ -9,7 +9,7 @@ q = `VARIANCE_PRIOR_MINUTES`:
 `usage`, `variance` and `spread` are those of `fleet_usage`; the last term is the uncertainty of the pod's
 mean. v is m less one window, because one average has no variance. The sums are linear in these three
 figures, so a share has five integers per resource (`SUMS`): the factor of `usage` and the own mean, both in
-thousandths of a unit, the factor of `variance`, the own variance, and the factor of `spread`.
+thousandths of a unit; the factor of `variance`; the own variance; and the factor of `spread`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from streams.risk.lifetimes import PARTS, WINDOW_MINUTES, Lifetime
 
 #: Minutes of a pod's own usage that weigh as much as the fleet's figures, for mean and for variance.
 MEAN_PRIOR_MINUTES, VARIANCE_PRIOR_MINUTES = 3, 30
-#: Sums of one resource.
+#: Number of sums per resource.
 SUMS = 5
 _MILLION = 1_000_000
 
@@ -90,17 +90,17 @@ def compute_system_share(lifetime: Lifetime | None, resources: int) -> tuple[int
 
 
 def compute_figures(sums: Sequence[int], fleet: Iterable[FleetUsage]) -> list[tuple[float, float]]:
-    """Return mean and variance by resource, in units and squares of units, of a share or sum of shares."""
+    """Return mean and variance of a share or sum of shares, by resource, in units and squares of units."""
     result = []
     for index, figures in enumerate(fleet):
-        expected, measured, square, variance_minutes, unknown = sums[
+        usage_factor, own_mean, variance_factor, own_variance, spread_factor = sums[
             SUMS * index : SUMS * index + SUMS
         ]
-        mean = (expected * figures.usage_ppm + measured * _MILLION) / (PARTS * _MILLION)
+        mean = (usage_factor * figures.usage_ppm + own_mean * _MILLION) / (PARTS * _MILLION)
         variance = (
-            square * figures.variance_ppm
-            + variance_minutes * _MILLION
-            + unknown * figures.spread_ppm
+            variance_factor * figures.variance_ppm
+            + own_variance * _MILLION
+            + spread_factor * figures.spread_ppm
         ) / _MILLION
         result.append((mean, variance))
     return result

@@ -2,8 +2,8 @@
 
     estimate = min(limit, round(max(limit, request) * scaling factor / 100))   per resource
 
-A pod without request and limit gets a small flat amount of cpu and memory. Annotations of the pod change
-its estimate if the policy allows it; annotations that Go cannot decode are ignored.
+The estimate of a pod without request and limit is a small fixed amount of cpu and memory. If the policy allows
+it, annotations of the pod change its estimate. Annotations that Go cannot decode are ignored.
 Source: docs/reference/upstream.md A4.1, A4.2, A6.5.
 """
 
@@ -27,7 +27,7 @@ AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds
 
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
-#: Cached estimates, and their bytes.
+#: Most cached estimates, and most bytes that they take.
 _ESTIMATES_MAX, _ESTIMATES_BYTES_MAX = 4_096, 16 * 1024 * 1024
 _ESTIMATE_BYTES = 1_000
 #: Arguments that estimates depend on.
@@ -42,26 +42,25 @@ _ESTIMATION_FIELDS = (
 class Estimate(NamedTuple):
     expected: Vector
     added: Vector
-    """`expected` without negative amounts, which never lower a node's expected usage (A6.6)."""
+    """`expected` with 0 instead of negative amounts, which do not lower the usage of a node (A6.6)."""
 
 
 class Estimator:
-    """Estimates pods under one set of arguments, as vectors over one list of resources."""
+    """Estimates the usage of pods by the arguments of a policy."""
 
     def __init__(self, args: LoadAwareSchedulingArgs, compat: Compat = "loadstream") -> None:
         self.args = args
         self.follows_koordinator = compat == "koordinator"
-        """Whether usage, filter and score follow Koordinator in everything."""
+        """Whether usage, filter and score follow Koordinator without corrections."""
         self.resources: tuple[str, ...] = args.resources
-        """Names in ascending order: the axis of every vector."""
+        """Names of the resources of every vector, in ascending order."""
         self.thresholds = read_policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
         self._estimates = SizedCache[bytes, Estimate](_ESTIMATES_BYTES_MAX, _ESTIMATES_MAX)
         """By key of the kind."""
 
-    def estimates_like(self, other: "Estimator") -> bool:
-        """Tell whether both compute the same estimates, over the same resources."""
+    def has_same_estimates(self, other: "Estimator") -> bool:
         own_args, other_args = self.args, other.args
         return (
             self.resources == other.resources
@@ -72,7 +71,7 @@ class Estimator:
             )
         )
 
-    def vector(self, amounts: Mapping[str, int]) -> Vector:
+    def to_vector(self, amounts: Mapping[str, int]) -> Vector:
         """Return amounts as a vector; missing resources are 0."""
         get = amounts.get
         return tuple([get(resource, 0) for resource in self.resources])
@@ -84,7 +83,7 @@ class Estimator:
             factors = self._factors
             if self.args.allow_customize_estimation:
                 factors = {**factors, **read_scaling_factors(kind.pod)}
-            estimate = _estimate(
+            estimate = _build_estimate(
                 tuple(
                     [
                         _estimate_resource(
@@ -101,8 +100,8 @@ class Estimator:
             self._estimates.put(kind.key, estimate, _ESTIMATE_BYTES)
         return estimate
 
-    def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
-        """Return until when the estimate of a measured pod counts; None if it does not count."""
+    def compute_deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
+        """Return until when the estimate of a pod counts, although metrics show the pod; None if it does not."""
         after_scheduled = self.args.estimated_seconds_after_pod_scheduled or 0
         after_initialized = self.args.estimated_seconds_after_initialized or 0
         if self.args.allow_customize_estimation:
@@ -115,7 +114,7 @@ class Estimator:
         return None
 
 
-def _estimate(expected: Vector) -> Estimate:
+def _build_estimate(expected: Vector) -> Estimate:
     if min(expected, default=0) >= 0:
         return Estimate(expected, expected)
     return Estimate(expected, tuple([max(0, amount) for amount in expected]))
@@ -152,7 +151,7 @@ def read_scaling_factors(pod: Pod) -> dict[str, int]:
 
 
 def read_seconds(pod: Pod, annotation: str, default: int) -> int:
-    """Return the seconds in a pod's annotation for which its estimate counts although it is measured."""
+    """Return the seconds in a pod's annotation; the default if Go cannot decode them."""
     text = pod.annotations.get(annotation)
     if text is None or not _GO_INTEGER.fullmatch(text) or len(text) > 20:
         return default

@@ -1,7 +1,7 @@
-"""JSON as Go decodes it into typed values, for annotations of Koordinator.
+"""Decodes JSON in annotations of Koordinator as Go does.
 
-Go ignores the case of field names, decodes a repeated name into the same field again, and has no NaN. So an
-object is decoded to its names and values in their order.
+Go ignores the case of field names, merges the values of a repeated name, and accepts no NaN. So an object is
+decoded to pairs of name and value, in their order.
 """
 
 import json
@@ -38,7 +38,7 @@ def read_integers(value: Any, before: dict[str, int] | None = None) -> dict[str,
 
     Args:
         value: the object; null empties the map.
-        before: earlier content of the map, which the object is merged into.
+        before: earlier content of the map; the result contains it, unless the object replaces it.
 
     Raises:
         ValueError: the value is not a map of integers.

@@ -1,8 +1,8 @@
-"""Usage that the filter and the scores need and a node's metric lacks.
+"""Usage that the filter and the scores need, but that is missing in a node's metric.
 
 By Koordinator's rules, the sum of the estimates of all pods replaces a missing statistic
 (docs/reference/upstream.md X9). By loadstream's rules, another statistic replaces it, and a resource of
-unknown usage counts as on a node without a metric (X9, X23). Decisions name what is missing.
+unknown usage counts as on a node without a metric (X9, X23). Decisions name the missing usage.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,16 @@ from streams.usage.metric import name_statistic
 from streams.usage.node_usage import ExpectedNodeUsage
 from streams.usage.rounding import UNBOUNDED
 
-#: Kinds of pods whose decisions need the usage, as bits. Pods of DaemonSets are apart, because the filter does
-#: not apply to them. Prod pods are apart, because their thresholds may be for the mean usage of prod pods.
+#: Pods whose decisions need the usage, as bits. Pods of DaemonSets are separate, because the filter does not
+#: apply to them. Prod pods are separate, because their thresholds may be for the mean usage of prod pods.
 OTHER_PODS, PROD_PODS, OTHER_DAEMONS, PROD_DAEMONS = 1, 2, 4, 8
 ALL_PODS = OTHER_PODS | PROD_PODS | OTHER_DAEMONS | PROD_DAEMONS
 
-#: What replaces a statistic by Koordinator's rules.
+#: Replacement of a statistic by Koordinator's rules.
 ESTIMATES = "estimates"
 
 
 class MissingUsage(NamedTuple):
-    """Usage of a node that its metric lacks."""
-
     subject: str
     """A resource, or a statistic such as "p95 over 30m"."""
     replacement: str
@@ -39,9 +37,20 @@ def get_pods_bit(*, prod: bool, daemon: bool) -> int:
 
 
 def find_missing_usage(
-    usage: ExpectedNodeUsage, *, filtered: bool, scored: bool, at_risk: Sequence[str] = ()
+    usage: ExpectedNodeUsage,
+    *,
+    filters_by_load: bool,
+    scores_by_load: bool,
+    risk_resources: Sequence[str],
 ) -> tuple[MissingUsage, ...]:
-    """Return what the metric of a node lacks for a policy that filters or scores by load, or by risk."""
+    """Return the usage that is missing in the metric of a node.
+
+    Args:
+        usage: usage of the node.
+        filters_by_load: whether the policy filters by load.
+        scores_by_load: whether the policy scores by load.
+        risk_resources: resources of the risk score.
+    """
     vectors, metric = usage.vectors, usage.metric
     if vectors is None or vectors.node is None or metric is None or metric.usage is None:
         return ()
@@ -49,27 +58,27 @@ def find_missing_usage(
     resources, aggregated = usage.estimator.resources, usage.estimator.args.aggregated
     needed: list[_Needed] = []
     if vectors.unknown or aggregated is not None or usage.profile.aggregation is not None:
-        needed = _list_needed(usage, filtered=filtered, scored=scored)
-    for kind, duration_ms, pods, positions in needed:
-        reading = vectors.read(kind, duration_ms)
+        needed = _list_needed(usage, filters_by_load=filters_by_load, scores_by_load=scores_by_load)
+    for aggregation, duration_ms, pods, positions in needed:
+        reading = vectors.read(aggregation, duration_ms)
         unknown = () if reading is None else reading.unknown
-        lacks = [(resources[position], "") for position in unknown if position in positions]
-        if kind is not None:
+        gaps = [(resources[position], "") for position in unknown if position in positions]
+        if aggregation is not None:
             replaced = (
                 [(position, ESTIMATES) for position in positions]
                 if reading is None
                 else reading.replacements
             )
-            name = name_statistic(kind, duration_ms)
-            lacks += [
+            name = name_statistic(aggregation, duration_ms)
+            gaps += [
                 (name, replacement) for position, replacement in replaced if position in positions
             ]
-        for lack in lacks:
-            missing[lack] = missing.get(lack, 0) | pods
-    for name in at_risk:
+        for gap in gaps:
+            missing[gap] = missing.get(gap, 0) | pods
+    for name in risk_resources:
         if name not in metric.usage and not any(name in pod.usage for pod in metric.pods):
             missing[name, ""] = ALL_PODS
-    return tuple([MissingUsage(*lack, pods) for lack, pods in missing.items()])
+    return tuple([MissingUsage(*gap, pods) for gap, pods in missing.items()])
 
 
 class _Needed(NamedTuple):
@@ -82,18 +91,20 @@ class _Needed(NamedTuple):
     """Positions of the resources."""
 
 
-def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> list[_Needed]:
+def _list_needed(
+    usage: ExpectedNodeUsage, *, filters_by_load: bool, scores_by_load: bool
+) -> list[_Needed]:
     args, profile = usage.estimator.args, usage.profile
     needed: list[_Needed] = []
-    if filtered and profile.usage_max is not None:
-        of_prod_too = profile.prod_usage_max is None or args.check_both
-        pods = OTHER_PODS | (PROD_PODS if of_prod_too else 0)
-        positions = {i for i, most in enumerate(profile.usage_max) if most != UNBOUNDED}
+    if filters_by_load and profile.usage_max is not None:
+        checks_prod_pods = profile.prod_usage_max is None or args.check_both
+        pods = OTHER_PODS | (PROD_PODS if checks_prod_pods else 0)
+        positions = {i for i, limit in enumerate(profile.usage_max) if limit != UNBOUNDED}
         needed.append(_Needed(profile.aggregation, profile.aggregated_ms, pods, positions))
-    if filtered and profile.prod_usage_max is not None:
-        positions = {i for i, most in enumerate(profile.prod_usage_max) if most != UNBOUNDED}
+    if filters_by_load and profile.prod_usage_max is not None:
+        positions = {i for i, limit in enumerate(profile.prod_usage_max) if limit != UNBOUNDED}
         needed.append(_Needed(None, 0, PROD_PODS, positions))
-    if scored:
+    if scores_by_load:
         prod = PROD_PODS | PROD_DAEMONS
         weights, total = args.resource_weights, profile.total
         positions = {
@@ -102,10 +113,12 @@ def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> l
             if total[i] > 0 and (args.dominant_resource_weight or weights.get(name))
         }
         aggregated = args.aggregated
-        kind = (aggregated.score_aggregation_type or None) if aggregated else None
+        aggregation = (aggregated.score_aggregation_type or None) if aggregated else None
         duration_ms = aggregated.score_aggregated_duration_ms if aggregated else 0
         if args.score_according_prod_usage:
             needed.append(_Needed(None, 0, prod, positions))
             prod = 0
-        needed.append(_Needed(kind, duration_ms, OTHER_PODS | OTHER_DAEMONS | prod, positions))
+        needed.append(
+            _Needed(aggregation, duration_ms, OTHER_PODS | OTHER_DAEMONS | prod, positions)
+        )
     return needed

@@ -1,10 +1,10 @@
-"""Usage of one node: its metric, and the expected usage of pods that the metric does not show yet.
+"""Expected usage of one node: its metric, and estimates of pods that the metric does not fully show yet.
 
-A metric shows past usage. Pods that were placed later are not in it, and pods that have just started are in
-it with too little usage. Estimates of both count until a later metric shows the pods. The sums of these
-estimates are updated as pods and metrics come and go.
+A metric shows past usage. It does not contain pods that were placed later, and it shows too little usage of
+pods that have just started. Estimates of these pods count until a later metric shows their full usage. The
+sums of estimates are updated with each pod and metric.
 
-The assigned pods equal Koordinator's pod-assign cache, with its rules for which events count.
+The assigned pods are those of Koordinator's pod-assign cache, and the same events change them.
 Source: docs/reference/upstream.md A3, A4, A6.
 """
 
@@ -18,7 +18,7 @@ from streams.pods.kind import Kind
 from streams.usage.estimate import Estimate, Estimator
 from streams.usage.metric import MetricVectors
 from streams.usage.thresholds import build_profile
-from streams.usage.vectors import UNKNOWN, Vector, minus, plus, total
+from streams.usage.vectors import UNKNOWN, Vector, add, subtract, sum_vectors
 
 #: Usage of a pod, and whether it counts as prod usage.
 _Measured = tuple[Vector, bool]
@@ -33,17 +33,17 @@ class AssignedPod:
 
     pod: Pod
     kind: Kind
-    cached_at_ms: int
+    counted_at_ms: int
     prod: bool
     estimate: Estimate
     timestamp_ms: int
     """Time when the pod was scheduled, else when it was counted."""
     deadline_ms: int | None
-    """With metrics older than this, the estimate counts even if they show the pod."""
+    """The estimate counts until a metric is at least as new, even if older metrics show the pod."""
 
 
 class Share(NamedTuple):
-    """What one pod adds to the sums of the node."""
+    """Amounts that one pod adds to the sums of the node."""
 
     delta: Vector
     prod_usage: Vector
@@ -51,9 +51,9 @@ class Share(NamedTuple):
 
 
 def is_same_for_estimation(cached: Pod, pod: Pod) -> bool:
-    """Tell whether a pod counts as before; changes of labels and annotations alone do not matter."""
+    """Tell whether a pod needs no new estimate; changes of labels and annotations alone do not matter."""
     return (
-        # Metrics identify pods by these.
+        # Metrics identify pods by namespace and name.
         (cached.namespace, cached.name) == (pod.namespace, pod.name)
         and cached.node == pod.node
         and cached.scheduled_at_ms == pod.scheduled_at_ms
@@ -80,11 +80,11 @@ class ExpectedNodeUsage:
         self.assigned: dict[str, AssignedPod] = {}
         """By uid of the pod."""
         self.delta: Vector
-        """What estimates add to the node's usage."""
+        """Sum that estimates add to the node's usage."""
         self.prod_usage: Vector
         """Measured usage of prod pods."""
         self.prod_delta: Vector
-        """What estimates add to `prod_usage`."""
+        """Sum that estimates add to `prod_usage`."""
         self.estimated: Vector
         """Sum of the estimates of all pods."""
         self.delta = self.prod_usage = self.prod_delta = self.estimated = self._zero()
@@ -95,7 +95,6 @@ class ExpectedNodeUsage:
     # --- policy and metric ----------------------------------------------------------------------
 
     def set_profile(self, capacity: Mapping[str, int], annotations: Mapping[str, str]) -> None:
-        """Compute the thresholds again from the node's capacity and annotations."""
         estimator = self.estimator
         self.profile = build_profile(
             capacity, annotations, estimator.resources, estimator.thresholds
@@ -104,7 +103,7 @@ class ExpectedNodeUsage:
     def set_estimator(self, estimator: Estimator) -> bool:
         """Apply another policy; return whether estimates may change. The caller sets the profile."""
         before, self.estimator = self.estimator, estimator
-        if before.estimates_like(estimator):
+        if before.has_same_estimates(estimator):
             return False
         if self.metric is not None and (
             before.resources != estimator.resources
@@ -112,13 +111,13 @@ class ExpectedNodeUsage:
         ):
             self.vectors = MetricVectors(self.metric, estimator)
         self.assigned = {
-            uid: self._make_assigned(old.pod, old.kind, old.cached_at_ms)
+            uid: self._make_assigned(old.pod, old.kind, old.counted_at_ms)
             for uid, old in self.assigned.items()
         }
-        self.estimated = total(
+        self.estimated = sum_vectors(
             self._zero(), [pod.estimate.expected for pod in self.assigned.values()]
         )
-        self._recount()
+        self._recompute_sums()
         return True
 
     def set_metric(self, metric: NodeMetric | None) -> None:
@@ -128,7 +127,7 @@ class ExpectedNodeUsage:
         if metric is not None and metric.updated_at_ms is not None:
             self.metric_time_ms = metric.updated_at_ms
         self._forget_time()
-        self._recount()
+        self._recompute_sums()
 
     @property
     def expires_at_ms(self) -> int | None:
@@ -149,38 +148,35 @@ class ExpectedNodeUsage:
 
     # --- pods -----------------------------------------------------------------------------------
 
-    def assign(self, pod: Pod, kind: Kind, now_ms: int) -> bool:
-        """Count a pod, in place of an earlier state of it; return False if such pods never count."""
-        if not _can_count(pod):
-            return False
-        self._uncount(pod.uid)
-        self._count(self._make_assigned(pod, kind, now_ms))
-        return True
+    def assign(self, pod: Pod, kind: Kind, now_ms: int) -> None:
+        """Count a pod, unless it has finished or only reserves room; replaces an earlier state of the pod."""
+        if _can_count(pod):
+            self._uncount(pod.uid)
+            self._count(self._make_assigned(pod, kind, now_ms))
 
     def restore(self, pods: Iterable[tuple[Pod, Kind, int]]) -> None:
-        """Count all pods, each from its own time."""
+        """Count pods with their kind, each since its time in the row."""
         for pod, kind, counted_at_ms in pods:
             if _can_count(pod):
                 self.assigned[pod.uid] = self._make_assigned(pod, kind, counted_at_ms)
-        self.estimated = total(
+        self.estimated = sum_vectors(
             self._zero(), [pod.estimate.expected for pod in self.assigned.values()]
         )
-        self._recount()
+        self._recompute_sums()
 
-    def update(self, pod: Pod, kind: Kind, now_ms: int) -> bool:
-        """Apply a change of a pod of this node; return False if estimates do not change."""
+    def update(self, pod: Pod, kind: Kind, now_ms: int) -> None:
+        """Apply a change of a pod of this node."""
         if pod.has_finished:
-            return self.unassign(pod.uid)
+            self.unassign(pod.uid)
+            return
         cached = self.assigned.get(pod.uid)
-        if cached is not None and is_same_for_estimation(cached.pod, pod):
-            return False
-        return self.assign(pod, kind, now_ms)
+        if cached is None or not is_same_for_estimation(cached.pod, pod):
+            self.assign(pod, kind, now_ms)
 
-    def unassign(self, uid: str) -> bool:
-        """Stop counting a pod; return False if it was not counted."""
-        counted = self._uncount(uid)
+    def unassign(self, uid: str) -> None:
+        """Stop counting a pod."""
+        self._uncount(uid)
         self._forget_time()
-        return counted
 
     # --- expected usage -------------------------------------------------------------------------
 
@@ -197,119 +193,122 @@ class ExpectedNodeUsage:
         if self.vectors is None or self.vectors.node is None:
             raise ValueError("expected usage of a node without usage: check `vectors` first")
         if aggregation is None:
-            return _mark_unknown(plus(self.vectors.node, self.delta), self.vectors.unknown)
+            return _mark_unknown(add(self.vectors.node, self.delta), self.vectors.unknown)
         reading = self.vectors.read(aggregation, duration_ms)
         if reading is None:
             return self.estimated
-        return _mark_unknown(plus(reading.usage, self.delta), reading.unknown)
+        return _mark_unknown(add(reading.usage, self.delta), reading.unknown)
 
     def compute_expected_prod(self) -> Vector:
-        """Return the expected usage of prod pods, plus that of the system if the policy says so.
+        """Return the expected usage of prod pods, plus that of the system if the policy includes it.
 
         Resources of unknown usage are `UNKNOWN`.
         """
-        expected = plus(self.prod_usage, self.prod_delta)
+        expected = add(self.prod_usage, self.prod_delta)
         if self.vectors is None:
             return expected
         if self.estimator.args.prod_usage_include_sys:
-            expected = plus(expected, self.vectors.system)
+            expected = add(expected, self.vectors.system)
         return _mark_unknown(expected, self.vectors.unknown)
 
     # --- sums -----------------------------------------------------------------------------------
 
-    def _make_assigned(self, pod: Pod, kind: Kind, cached_at_ms: int) -> AssignedPod:
-        timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
+    def _make_assigned(self, pod: Pod, kind: Kind, counted_at_ms: int) -> AssignedPod:
+        timestamp_ms = counted_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
         return AssignedPod(
             pod=pod,
             kind=kind,
-            cached_at_ms=cached_at_ms,
+            counted_at_ms=counted_at_ms,
             prod=kind.prod,
             estimate=self.estimator.estimate(kind),
             timestamp_ms=timestamp_ms,
-            deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
+            deadline_ms=self.estimator.compute_deadline_ms(pod, timestamp_ms),
         )
 
     def _count(self, assigned: AssignedPod) -> None:
-        share = self._share(assigned, self._find_measured(assigned), self._zero())
+        share = self._compute_share(assigned, self._find_measured(assigned), self._zero())
         self.assigned[assigned.pod.uid] = assigned
-        self.delta = plus(self.delta, share.delta)
+        self.delta = add(self.delta, share.delta)
         if any(share.prod_usage):
-            self.prod_usage = plus(self.prod_usage, share.prod_usage)
-        self.prod_delta = plus(self.prod_delta, share.prod_delta)
-        self.estimated = plus(self.estimated, assigned.estimate.expected)
+            self.prod_usage = add(self.prod_usage, share.prod_usage)
+        self.prod_delta = add(self.prod_delta, share.prod_delta)
+        self.estimated = add(self.estimated, assigned.estimate.expected)
 
-    def _uncount(self, uid: str) -> bool:
+    def _uncount(self, uid: str) -> None:
         assigned = self.assigned.pop(uid, None)
         if assigned is None:
-            return False
-        share = self._share(assigned, self._find_measured(assigned), self._zero())
-        self.delta = minus(self.delta, share.delta)
-        self.prod_usage = minus(self.prod_usage, share.prod_usage)
-        self.prod_delta = minus(self.prod_delta, share.prod_delta)
-        self.estimated = minus(self.estimated, assigned.estimate.expected)
-        return True
+            return
+        share = self._compute_share(assigned, self._find_measured(assigned), self._zero())
+        self.delta = subtract(self.delta, share.delta)
+        self.prod_usage = subtract(self.prod_usage, share.prod_usage)
+        self.prod_delta = subtract(self.prod_delta, share.prod_delta)
+        self.estimated = subtract(self.estimated, assigned.estimate.expected)
 
     def _find_measured(self, assigned: AssignedPod) -> _Measured | None:
         pod, vectors = assigned.pod, self.vectors
         return None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
 
-    def _share(self, assigned: AssignedPod, measured: _Measured | None, zero: Vector) -> Share:
+    def _compute_share(
+        self, assigned: AssignedPod, measured: _Measured | None, zero: Vector
+    ) -> Share:
         """Return what a pod adds to the sums; `measured` is its usage in the metric.
 
-        The share depends only on the pod and the metric, so a pod is subtracted as it was added.
+        The share depends only on the pod and the metric, so the subtracted share equals the added one.
         """
         added = assigned.estimate.added
         if measured is None:
             return Share(added, zero, added if assigned.prod else zero)
         usage, known_as_prod = measured
-        beyond = zero
+        excess = zero
         if not self._is_shown(assigned, self._shown_since_ms):
-            beyond = tuple([max(0, a - b) for a, b in zip(added, usage, strict=True)])
+            excess = tuple([max(0, a - b) for a, b in zip(added, usage, strict=True)])
         if not assigned.prod:
-            return Share(beyond, zero, zero)
+            return Share(excess, zero, zero)
         if known_as_prod:
-            return Share(beyond, usage, beyond)
-        # The metric has the pod in another class, so none of its usage is known to be prod usage.
-        return Share(beyond, zero, added)
+            return Share(excess, usage, excess)
+        # The pod has another class in the metric, so none of its usage is known to be prod usage.
+        return Share(excess, zero, added)
 
     @property
     def _shown_since_ms(self) -> int | None:
-        """Pods that are older than this are fully in the metric; None without a metric."""
+        """Time before which a pod must be scheduled to be fully in the metric; None without a metric."""
         if self.vectors is None or self.metric_time_ms is None:
             return None
         return self.metric_time_ms - self.vectors.report_interval_ms
 
     def _is_shown(self, assigned: AssignedPod, shown_since_ms: int | None) -> bool:
-        """Tell whether the metric shows the pod's full usage, so its estimate does not count (A4.3)."""
+        """Tell whether the metric shows the pod's full usage, so that its estimate does not count (A4.3)."""
         if shown_since_ms is None or shown_since_ms < assigned.timestamp_ms:
             return False
         deadline_ms = assigned.deadline_ms
         return deadline_ms is None or deadline_ms <= (self.metric_time_ms or 0)
 
-    def _recount(self) -> None:
-        """Recompute all sums, as `_count` of each pod would."""
+    def _recompute_sums(self) -> None:
+        """Set the sums that depend on the metric, as `_count` of each pod would."""
         zero, shown_since_ms = self._zero(), self._shown_since_ms
-        measured = self.vectors.pods if self.vectors is not None and self.assigned else _NO_PODS
+        measured_pods = (
+            self.vectors.pods if self.vectors is not None and self.assigned else _NO_PODS
+        )
         shares: list[Share] = []
         prod_usage: list[Vector] = []
         for assigned in self.assigned.values():
             pod = assigned.pod
-            measured_pod = measured.get((pod.namespace, pod.name))
-            # Most pods have been measured for long; their estimates add nothing (`_share`).
+            measured = measured_pods.get((pod.namespace, pod.name))
+            # The metric fully shows most pods, so their estimates add nothing (`_compute_share`).
             if (
-                measured_pod is None
+                measured is None
                 or shown_since_ms is None
                 or shown_since_ms < assigned.timestamp_ms
                 or assigned.deadline_ms is not None
-                or (assigned.prod and not measured_pod[1])
+                or (assigned.prod and not measured[1])
             ):
-                shares.append(self._share(assigned, measured_pod, zero))
+                shares.append(self._compute_share(assigned, measured, zero))
             elif assigned.prod:
-                prod_usage.append(measured_pod[0])
-        self.delta = total(zero, [share.delta for share in shares if share.delta is not zero])
+                prod_usage.append(measured[0])
+        self.delta = sum_vectors(zero, [share.delta for share in shares if share.delta is not zero])
         prod_usage += [share.prod_usage for share in shares if share.prod_usage is not zero]
-        self.prod_usage = total(zero, prod_usage)
-        self.prod_delta = total(
+        self.prod_usage = sum_vectors(zero, prod_usage)
+        self.prod_delta = sum_vectors(
             zero, [share.prod_delta for share in shares if share.prod_delta is not zero]
         )
 

@@ -1,12 +1,12 @@
-"""Go's arithmetic: rounding half away from zero, and percentages in Go's order of operations.
+"""Percentages of usage, rounded as Go does: half away from zero.
 
-A usage of 65.5 % is refused at a threshold of 65, and 65.49 % is not. The rounded percentage depends on
-float64 operations in exactly this order. Source: docs/reference/upstream.md A2.4, A4.1.
+A threshold of 65 refuses a usage of 65.5 %, and accepts 65.49 %. The rounded percentage depends on the order
+of the float64 operations, which is that of Go. Source: docs/reference/upstream.md A2.4, A4.1.
 """
 
 from functools import lru_cache
 
-#: The largest amount in a message, as a limit that no usage exceeds.
+#: A limit that no usage exceeds: the largest amount in a message.
 UNBOUNDED = 2**63 - 1
 
 
@@ -19,17 +19,16 @@ def round_half_away(value: float) -> int:
     return whole + 1 if value > 0 else whole - 1
 
 
-def usage_percent(used: int, total: int) -> int:
+def compute_percent(used: int, total: int) -> int:
     """Return `used` as a rounded percentage of `total`, which must not be 0."""
     return round_half_away(float(used) / float(total) * 100)
 
 
 @lru_cache(maxsize=65_536)
-def largest_within(total: int, threshold: int) -> int:
-    """Return the largest `used` whose `usage_percent` of `total` does not exceed `threshold`.
+def find_largest_usage(total: int, threshold: int) -> int:
+    """Return the largest `used` whose `compute_percent` does not exceed `threshold`.
 
-    A comparison with it replaces the division in every decision. The result is within -`UNBOUNDED` and
-    `UNBOUNDED`.
+    Decisions compare usage with the result instead of dividing. The result is from -`UNBOUNDED` to `UNBOUNDED`.
 
     Args:
         total: capacity, above 0.
@@ -37,16 +36,16 @@ def largest_within(total: int, threshold: int) -> int:
     """
     low = high = int((threshold + 0.5) / 100 * total)
     step = 1
-    while usage_percent(low, total) > threshold:
+    while compute_percent(low, total) > threshold:
         low -= step
         step *= 2
     step = 1
-    while usage_percent(high, total) <= threshold:
+    while compute_percent(high, total) <= threshold:
         high += step
         step *= 2
     while high - low > 1:
         middle = (low + high) // 2
-        if usage_percent(middle, total) > threshold:
+        if compute_percent(middle, total) > threshold:
             high = middle
         else:
             low = middle

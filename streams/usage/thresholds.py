@@ -1,8 +1,8 @@
-"""Usage thresholds of a node, and its profile: the largest usage that they allow.
+"""Usage thresholds of a node, and its profile: the largest usage that the thresholds allow.
 
-Parts of the node's annotation override those of the policy. Profiles are computed when a node's state
-changes, so changes of usage and pods need additions only. Thresholds of the policy may follow the time of the
-week; they change only at ticks.
+Thresholds in the node's annotation override those of the policy. Profiles are computed when a node's state
+changes, so changes of usage and pods need additions only. Thresholds of the policy may depend on the time of
+the week; they change only at ticks.
 Source: docs/reference/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
 from schemas.policy.durations import parse_duration_ms
 from streams.usage.go_json import decode, read_fields, read_integers
-from streams.usage.rounding import UNBOUNDED, largest_within
+from streams.usage.rounding import UNBOUNDED, find_largest_usage
 from streams.usage.vectors import Vector
 
 THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
@@ -36,10 +36,6 @@ class NodeThresholds:
     plain: Mapping[str, int]
     prod: Mapping[str, int]
     aggregated: AggregatedThresholds | None
-
-    def vector(self, thresholds: Mapping[str, int], resources: tuple[str, ...]) -> tuple[int, ...]:
-        """Return thresholds in the order of `resources`; missing ones are 0."""
-        return tuple(thresholds.get(resource, 0) for resource in resources)
 
 
 def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> NodeThresholds:
@@ -73,7 +69,7 @@ def read_node_thresholds(
     return NodeThresholds(
         plain=annotation.plain or defaults.plain,
         prod=annotation.prod or defaults.prod,
-        aggregated=annotation.aggregated.thresholds() or defaults.aggregated,
+        aggregated=annotation.aggregated.build() or defaults.aggregated,
     )
 
 
@@ -81,23 +77,23 @@ def read_node_thresholds(
 class _AnnotationAggregated:
     """Part `aggregatedUsage` of the annotation."""
 
-    limits: dict[str, int] = field(default_factory=dict)
+    thresholds: dict[str, int] = field(default_factory=dict)
     aggregation: str = ""
     duration_ms: int = 0
 
     def read(self, value: Any) -> None:
         for name, item in read_fields(value):
             if name == "usagethresholds":
-                self.limits = read_integers(item, self.limits)
+                self.thresholds = read_integers(item, self.thresholds)
             elif name == "usageaggregationtype" and item is not None:
-                self.aggregation = _text(item)
+                self.aggregation = _read_text(item)
             elif name == "usageaggregatedduration":
-                self.duration_ms = 0 if item is None else parse_duration_ms(_text(item))
+                self.duration_ms = 0 if item is None else parse_duration_ms(_read_text(item))
 
-    def thresholds(self) -> AggregatedThresholds | None:
-        if not self.limits or not self.aggregation:
+    def build(self) -> AggregatedThresholds | None:
+        if not self.thresholds or not self.aggregation:
             return None
-        return AggregatedThresholds(self.limits, self.aggregation, self.duration_ms)
+        return AggregatedThresholds(self.thresholds, self.aggregation, self.duration_ms)
 
 
 @dataclass(slots=True)
@@ -120,7 +116,7 @@ class _Annotation:
                 self.aggregated.read(item)
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("not a text")  # noqa: TRY004 - one error for all bad JSON
     return value
@@ -139,7 +135,7 @@ class NodeProfile:
     """Largest usage that the thresholds for all pods allow; None if nothing is checked. `UNBOUNDED` for
     resources without a threshold or capacity."""
     prod_usage_max: Vector | None
-    """Largest usage of prod pods; None if prod pods are judged as all other pods."""
+    """Largest usage of prod pods; None if `usage_max` applies to them."""
     aggregation: str | None
     """Statistic that `usage_max` limits; None for mean usage."""
     aggregated_ms: int
@@ -159,19 +155,22 @@ def build_profile(
     checked = thresholds.plain if aggregated is None else aggregated.thresholds
     return NodeProfile(
         total=total,
-        usage_max=_compute_usage_max(total, thresholds.vector(checked, resources)),
-        prod_usage_max=_compute_usage_max(total, thresholds.vector(thresholds.prod, resources)),
+        usage_max=_compute_usage_max(total, checked, resources),
+        prod_usage_max=_compute_usage_max(total, thresholds.prod, resources),
         aggregation=None if aggregated is None else aggregated.aggregation,
         aggregated_ms=0 if aggregated is None else aggregated.duration_ms,
     )
 
 
-def _compute_usage_max(total: Vector, thresholds: Vector) -> Vector | None:
-    if not any(thresholds):
+def _compute_usage_max(
+    total: Vector, thresholds: Mapping[str, int], resources: tuple[str, ...]
+) -> Vector | None:
+    percents = [thresholds.get(resource, 0) for resource in resources]
+    if not any(percents):
         return None
     return tuple(
-        largest_within(capacity, threshold) if threshold and capacity > 0 else UNBOUNDED
-        for capacity, threshold in zip(total, thresholds, strict=True)
+        find_largest_usage(capacity, percent) if percent and capacity > 0 else UNBOUNDED
+        for capacity, percent in zip(total, percents, strict=True)
     )
 
 
@@ -188,7 +187,7 @@ class FilterThresholds:
 
 
 def compute_filter_thresholds(policy: Policy, now_ms: int) -> FilterThresholds:
-    """Return the thresholds of the load-aware filter at a log time; 0 before the first clock tick."""
+    """Return the thresholds of the load-aware filter at a log time, which is 0 before the first clock tick."""
     configured = read_policy_thresholds(policy.load_aware)
     moving = policy.moving_thresholds.filter
     if moving is None or not policy.plugins.filters(LOAD_AWARE):

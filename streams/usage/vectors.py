@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 Vector = tuple[int, ...]
 
-#: Stands for unknown usage of a resource.
+#: Value of a resource of unknown usage.
 UNKNOWN = -(2**61)
 
 
-def plus(left: Vector, right: Vector) -> Vector:
+def add(left: Vector, right: Vector) -> Vector:
     return tuple(map(int.__add__, left, right))
 
 
-def minus(left: Vector, right: Vector) -> Vector:
+def subtract(left: Vector, right: Vector) -> Vector:
     return tuple(map(int.__sub__, left, right))
 
 
-def total(zero: Vector, vectors: Sequence[Vector]) -> Vector:
+def sum_vectors(zero: Vector, vectors: Sequence[Vector]) -> Vector:
     """Return the sum per resource; `zero` is the sum of no vectors."""
     return tuple(map(sum, zip(*vectors, strict=True))) if vectors else zero

@@ -13,7 +13,7 @@ from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
 from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round

@@ -17,7 +17,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
 from streams.moves.history import Moves
 from streams.placement.placer import Exclusions
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, RoundRules
 from streams.rebalance.outcome import RoundOutcome

@@ -40,7 +40,7 @@ from schemas.topics.codec import decode
 from schemas.topics.partitions import find_policy_numbers, partition_for
 from streams.aggregate.collect import CollectRules, PoolRules
 from streams.inventory.node import Node
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import Kind, kind_of
 from streams.stage.cause import build_as_of
 from streams.usage.estimate import Estimator

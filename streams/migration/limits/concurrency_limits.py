@@ -10,7 +10,7 @@ from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.limits.workloads import Replicas
 from streams.migration.registry import MigrationGroup, Registry, is_moving
-from streams.pods.held import is_overdue
+from streams.pods.held_pod import is_overdue
 from streams.rebalance.candidates import Gate, Scope
 
 

@@ -32,7 +32,7 @@ from streams.risk.overutilization import (
     TIE,
     VARIANCE_SCALE,
     CostArrays,
-    cost_function,
+    build_cost_function,
 )
 from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
@@ -82,7 +82,7 @@ class OverutilizationRiskScore(Score):
         self._fleet: tuple[FleetUsage, ...] = get_prior_usage(args)
         self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
         """The last pod, the fleet's figures and the pod's expected usage, because `score` is called row by row."""
-        self._cost, self._costs = cost_function(), CostArrays()
+        self._cost, self._costs = build_cost_function(), CostArrays()
         self._tie = TIE / MEAN_SCALE
         self._ties: FloatArray = np.array(self._tie)
         """The same with shape (): the fastest operand for numpy."""
@@ -123,7 +123,7 @@ class OverutilizationRiskScore(Score):
         figures = [(0.0, 0.0)] * len(self._resources)
         if node.statistics is not None:
             self._fleet = node.statistics.fleet.figures
-            figures = node.statistics.figures()
+            figures = node.statistics.get_figures()
         unknown = {missing.subject for missing in node.missing if not missing.replacement}
         inputs = [
             (node.capacity.get(resource, 0), mean, variance, node.fresh and resource not in unknown)
@@ -214,7 +214,7 @@ class OverutilizationRiskScore(Score):
         after += self._mean[index]
         spread: FloatArray = self._square[index] * variance
         spread += self._variance[index]
-        cost = self._costs.costs(after, spread)
+        cost = self._costs.compute(after, spread)
         after *= self._ties
         after += cost
         np.subtract(self._before[index], after, out=after)

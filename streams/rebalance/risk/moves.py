@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from schemas.policy import Policy
 from streams.inventory.node import Node
-from streams.pods.held import is_overdue
+from streams.pods.held_pod import is_overdue
 from streams.rebalance.candidates import Gate
 from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric, find_measured
 from streams.rebalance.outcome import HIGH, NORMAL, SKIPPED, Costs, RoundOutcome
@@ -135,7 +135,7 @@ class _Round:
             self.targets.add(target)
             self.fit.find_group(move.held, "node").use_room(target)
             if source is not None and source.statistics is not None:
-                self.risk.add_pod(target, source.statistics.compute_figures(move.held))
+                self.risk.add_pod(target, source.statistics.compute_pod_figures(move.held))
 
     # --- the round --------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class _Round:
         for index, held in enumerate(figures.pods.held):
             if not figures.pods.bound[index]:
                 continue
-            pod = RiskPod(held, position, node.statistics.compute_figures(held))
+            pod = RiskPod(held, position, node.statistics.compute_pod_figures(held))
             leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
             if leaves and not is_overdue(held.pod, self.inputs.now_ms):
                 self.risk.remove_pod(position, pod.figures)

@@ -16,7 +16,7 @@ from streams.risk.overutilization import (
     NODE_DEVIATION,
     VARIANCE_SCALE,
     CostArrays,
-    cost_function,
+    build_cost_function,
 )
 from streams.stage.arrays import FloatArray
 
@@ -38,7 +38,7 @@ class RiskNodes:
 
     def __init__(self, args: OverutilizationRiskArgs, nodes: Sequence[Node | None]) -> None:
         resources = [resource.name for resource in args.resources]
-        self._cost, self._costs = cost_function(), CostArrays()
+        self._cost, self._costs = build_cost_function(), CostArrays()
         hot = [resource.hot_share for resource in args.resources]
         rows = [_compute_moments(node, resources, hot) for node in nodes]
         shape = (len(nodes), len(resources), 3)
@@ -51,7 +51,7 @@ class RiskNodes:
         """Shape (nodes,)."""
 
     def _sum_costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        costs = self._costs.costs(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
+        costs = self._costs.compute(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
         total: FloatArray = costs.sum(axis=0)
         return total
 
@@ -119,7 +119,7 @@ def _compute_moments(
         return [(-share, _NODE_VARIANCE, 0.0) for share in hot]
     row = []
     for name, share, (mean, variance) in zip(
-        resources, hot, node.statistics.figures(), strict=True
+        resources, hot, node.statistics.get_figures(), strict=True
     ):
         capacity = node.capacity.get(name, 0)
         per_unit = 1.0 / float(capacity) if capacity > 0 else 0.0

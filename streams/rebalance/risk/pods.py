@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.outcome import Costs
 from streams.rebalance.risk.nodes import Figures, RiskNodes
 from streams.risk.node_statistics import compute_age_minutes

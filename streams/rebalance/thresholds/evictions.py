@@ -18,7 +18,7 @@ While a window with `evictWithoutTarget` is open, batch and free pods leave even
 
 import numpy as np
 
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.eviction_keys import NO_EVICTION_ANNOTATION
 from streams.rebalance.node_figures import TOTAL_MAX

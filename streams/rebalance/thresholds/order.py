@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from schemas.base.message import INT64_MAX
-from streams.pods.held import HeldPod, is_overdue
+from streams.pods.held_pod import HeldPod, is_overdue
 from streams.rebalance.candidates import Phase
 from streams.rebalance.node_figures import UNMEASURED, NodeFigures, ReadingRules
 from streams.rebalance.thresholds.limits import PoolNodes

@@ -10,7 +10,7 @@ from schemas.messages.nodes import NodeState
 from schemas.policy import read_policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from streams.usage.node_usage import ExpectedNodeUsage
 from tests.streams.builders import (

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from streams.inventory.node import Node
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
 from tests.streams.builders import load_args, node, pod

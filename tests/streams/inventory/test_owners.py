@@ -8,7 +8,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
 from streams.inventory.pod_index import OwnedPods
 from streams.placement.placer import Placer
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from tests.streams.builders import CLUSTER, lifecycle, node, pod, removed_node, replica
 

@@ -8,8 +8,8 @@ from streams.pods.kind import (
     PriorityClass,
     compute_demand,
     find_request,
-    priority_class,
     resolve_demand,
+    resolve_priority_class,
     translate_resource,
 )
 from tests.streams.builders import container, pod
@@ -67,7 +67,7 @@ def test_a_pod_has_the_class_that_koordinator_gives_it(
     fields: dict[str, Any], expected: str
 ) -> None:
     of = pod(**fields)
-    assert priority_class(of, compute_demand(of)) == expected
+    assert resolve_priority_class(of, compute_demand(of)) == expected
 
 
 _BATCH_CPU, _MID_CPU = "kubernetes.io/batch-cpu", "kubernetes.io/mid-cpu"

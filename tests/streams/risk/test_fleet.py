@@ -41,7 +41,7 @@ def means(world: World) -> list[int]:
     result = []
     for _, host in sorted(world.state.inventory.nodes.items()):
         assert host.statistics is not None
-        result.append(round(host.statistics.figures()[0][0]))
+        result.append(round(host.statistics.get_figures()[0][0]))
     return result
 
 

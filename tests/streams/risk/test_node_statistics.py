@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes, PodMetric
 from schemas.messages.pods import Container
 from schemas.policy import OverutilizationRiskArgs
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from streams.risk.fleet_usage import Fleet, FleetUsage
 from streams.risk.lifetimes import PARTS, expect_usage
@@ -44,12 +44,12 @@ def test_recent_usage_counts_while_it_lasts(minutes: int, least: float, most: fl
     statistics.add(held)
     for window in range(1, 107):
         used = 100 if window <= 100 else 2_000
-        statistics.measure(_metric(5 * window, system=used, a=used), [held], extend=True)
+        statistics.apply_metric(_metric(5 * window, system=used, a=used), [held], extend=True)
     for key in ("a", SYSTEM):
         lifetime = statistics.lifetimes[key]
         assert bool(lifetime.recent) == bool(minutes)
         assert least < expect_usage(lifetime).usage[0] / PARTS < most
-    (figures,) = statistics.figures()
+    (figures,) = statistics.get_figures()
     assert 2 * least < figures[0] < 2 * most
 
 
@@ -57,8 +57,8 @@ def test_recent_usage_of_a_whole_node_is_not_that_of_a_system_part() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
     for window in range(1, 20):
-        statistics.measure(_metric(5 * window, system=3_000), [held], extend=True)
-    statistics.measure(_metric(100, system=100, a=200), [held], extend=True)
+        statistics.apply_metric(_metric(5 * window, system=3_000), [held], extend=True)
+    statistics.apply_metric(_metric(100, system=100, a=200), [held], extend=True)
     assert statistics.lifetimes[SYSTEM][:2] == (5, (100 * PARTS, 0))
     assert statistics.lifetimes[SYSTEM].recent[0] == 100 * PARTS
 
@@ -66,7 +66,7 @@ def test_recent_usage_of_a_whole_node_is_not_that_of_a_system_part() -> None:
 def test_without_recent_minutes_recent_usage_is_forgotten() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
-    statistics.measure(_metric(5, a=100), [held], extend=True)
+    statistics.apply_metric(_metric(5, a=100), [held], extend=True)
     assert all(statistics.lifetimes[key].recent for key in ("a", SYSTEM))
     without = _statistics(recentMinutes=0).fleet
     assert not statistics.set_fleet(statistics.fleet, None, [held])
@@ -78,17 +78,17 @@ def test_without_recent_minutes_recent_usage_is_forgotten() -> None:
 def test_a_pod_without_measurements_is_expected_to_use_the_fleet_mean() -> None:
     statistics = _statistics()
     statistics.add(_held("a"))
-    assert statistics.figures() == [(500.0, 40_000.0 + 90_000.0)]
+    assert statistics.get_figures() == [(500.0, 40_000.0 + 90_000.0)]
 
 
 def test_a_young_pod_is_measured_by_the_newest_metric() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
-    statistics.measure(_metric(-9, 0), [held], extend=True)
-    assert statistics.measure(_metric(-8, a=900), [held], extend=True) is False
-    assert statistics.figures() == [(500.0, 130_000.0)]  # it was not there yet
-    assert statistics.measure(_metric(4, a=100), [held], extend=False) is False
-    (figures,) = statistics.figures()
+    statistics.apply_metric(_metric(-9, 0), [held], extend=True)
+    assert statistics.apply_metric(_metric(-8, a=900), [held], extend=True) is False
+    assert statistics.get_figures() == [(500.0, 130_000.0)]  # it was not there yet
+    assert statistics.apply_metric(_metric(4, a=100), [held], extend=False) is False
+    (figures,) = statistics.get_figures()
     mean, variance = (500 * 3 + 100 * 4) / 7, 40_000 + 90_000 * 3 / 7
     assert figures == pytest.approx((mean, variance), abs=1)
 
@@ -110,35 +110,35 @@ def test_a_metric_is_read_once_and_not_once_for_each_young_pod() -> None:
     statistics.sum_up(held)
     read = Read(pod_metric(name, cpu=100) for name in names)
     report = metric(cpu=3000).model_copy(update={"pods": read})
-    statistics.measure(report, held, extend=False)
+    statistics.apply_metric(report, held, extend=False)
     assert Read.reads < len(names) / 2
-    assert statistics.figures()[0][0] >= 2000
+    assert statistics.get_figures()[0][0] >= 2000
 
 
 def test_mean_and_variance_are_worked_out_again_once_something_has_changed() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
-    assert statistics.measure(_metric(5, a=900), [held], extend=True)
-    before = statistics.figures()
-    assert statistics.measure(_metric(6, a=100), [held], extend=True) is False
-    assert statistics.figures() is before
+    assert statistics.apply_metric(_metric(5, a=900), [held], extend=True)
+    before = statistics.get_figures()
+    assert statistics.apply_metric(_metric(6, a=100), [held], extend=True) is False
+    assert statistics.get_figures() is before
     statistics.fleet.figures = (
         FleetUsage(usage_ppm=600_000, variance_ppm=40_000, spread_ppm=90_000),
     )
-    assert statistics.figures()[0][0] == pytest.approx((600 * 3 + 900 * 5) / 8, abs=1)
+    assert statistics.get_figures()[0][0] == pytest.approx((600 * 3 + 900 * 5) / 8, abs=1)
     statistics.remove(held)
-    assert statistics.figures() == [(0.0, 0.0)]
+    assert statistics.get_figures() == [(0.0, 0.0)]
 
 
 def test_a_lifetime_is_extended_once_in_a_window() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
     for minute, used in enumerate((0, 0, 0, 0, 100, 0, 0, 0, 0, 300), start=1):
-        extended = statistics.measure(_metric(minute, a=used), [held], extend=True)
+        extended = statistics.apply_metric(_metric(minute, a=used), [held], extend=True)
         assert extended == (minute in (1, 6))
-    assert statistics.measure(_metric(11, a=500), [held], extend=True)
+    assert statistics.apply_metric(_metric(11, a=500), [held], extend=True)
     assert statistics.lifetimes["a"][:2] == (11, (500 * PARTS * 5 // 11, 248_964))
-    (mean, variance) = statistics.figures()[0]
+    (mean, variance) = statistics.get_figures()[0]
     own_variance = 248.964**2
     assert mean == pytest.approx((500 * 3 + 500 * 5) / 14, abs=1)
     assert variance == pytest.approx((40_000 * 30 + own_variance * 6) / 36 + 90_000 * 3 / 14, abs=2)
@@ -148,16 +148,16 @@ def test_a_new_pod_of_an_old_name_is_not_measured_in_its_first_minute() -> None:
     statistics = _statistics()
     old, new = _held("a"), _held("b", seconds=299, name="a")
     statistics.add(old)
-    statistics.measure(_metric(5, a=900), [old], extend=True)
+    statistics.apply_metric(_metric(5, a=900), [old], extend=True)
     statistics.remove(old)
     statistics.add(new)
-    assert statistics.figures() == [(500.0, 130_000.0)]
-    statistics.measure(_metric(5.5, a=900), [new], extend=True)
-    assert statistics.figures() == [(500.0, 130_000.0)]
-    statistics.measure(_metric(6, a=900), [new], extend=True)
-    assert statistics.figures()[0][0] == pytest.approx((500 * 3 + 900) / 4, abs=1)
+    assert statistics.get_figures() == [(500.0, 130_000.0)]
+    statistics.apply_metric(_metric(5.5, a=900), [new], extend=True)
+    assert statistics.get_figures() == [(500.0, 130_000.0)]
+    statistics.apply_metric(_metric(6, a=900), [new], extend=True)
+    assert statistics.get_figures()[0][0] == pytest.approx((500 * 3 + 900) / 4, abs=1)
     assert "a" in statistics.lifetimes  # the lifetime of the pod that has gone ends with the window
-    statistics.measure(_metric(10, a=900), [new], extend=True)
+    statistics.apply_metric(_metric(10, a=900), [new], extend=True)
     assert set(statistics.lifetimes) == {"b", SYSTEM}
 
 
@@ -167,12 +167,15 @@ def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
     host = (HostApplicationMetric(name="agent", usage={"cpu": 50}),)
     for minute, system in ((5, 100), (10, 300)):
         report = _metric(minute, system=system, a=0).model_copy(update={"host_applications": host})
-        statistics.measure(report, [held], extend=True)
+        statistics.apply_metric(report, [held], extend=True)
     alone = _statistics()
     alone.add(held)
     for minute in (5, 10):
-        alone.measure(_metric(minute, a=0), [held], extend=True)
-    (mean, variance), (mean_alone, variance_alone) = statistics.figures()[0], alone.figures()[0]
+        alone.apply_metric(_metric(minute, a=0), [held], extend=True)
+    (mean, variance), (mean_alone, variance_alone) = (
+        statistics.get_figures()[0],
+        alone.get_figures()[0],
+    )
     assert mean - mean_alone == pytest.approx(250)
     assert variance - variance_alone == pytest.approx(100**2)
 
@@ -181,12 +184,12 @@ def test_a_missing_system_part_is_the_usage_that_no_pod_has() -> None:
     statistics, held = _statistics(), _held("a")
     statistics.add(held)
     report = _metric(10, system=700, a=300)
-    statistics.measure(report.model_copy(update={"system_usage": {}}), [held], extend=True)
-    without = statistics.figures()
+    statistics.apply_metric(report.model_copy(update={"system_usage": {}}), [held], extend=True)
+    without = statistics.get_figures()
     statistics = _statistics()
     statistics.add(held)
-    statistics.measure(report, [held], extend=True)
-    assert without == statistics.figures()
+    statistics.apply_metric(report, [held], extend=True)
+    assert without == statistics.get_figures()
 
 
 def test_usage_of_unknown_pods_belongs_to_the_system_part() -> None:
@@ -195,7 +198,7 @@ def test_usage_of_unknown_pods_belongs_to_the_system_part() -> None:
     for gone, system in (((), 6_100), (({"cpu": 6_000},), 100)):
         statistics = _statistics()
         statistics.add(held)
-        statistics.measure(report, [held], gone, extend=True)
+        statistics.apply_metric(report, [held], gone, extend=True)
         assert statistics.lifetimes[SYSTEM].usage == (system * PARTS, 0)
 
 
@@ -203,32 +206,32 @@ def test_a_resource_that_a_metric_lacks_stays_as_it_was_known() -> None:
     old, young = _held("a"), _held("young", seconds=9 * 60)
     statistics = _statistics()
     statistics.add(old)
-    statistics.measure(_metric(5, system=100, a=2_000), [old], extend=True)
+    statistics.apply_metric(_metric(5, system=100, a=2_000), [old], extend=True)
     statistics.add(young)
-    before = statistics.figures()
+    before = statistics.get_figures()
     blind = metric(usage={"memory": 5}, seconds=600, pods=(pod_metric("a", memory=5),))
-    assert statistics.measure(blind, [old, young], extend=True)
+    assert statistics.apply_metric(blind, [old, young], extend=True)
     assert statistics.lifetimes["a"].usage == (2_000 * PARTS, 0)
     assert statistics.lifetimes[SYSTEM].usage == (100 * PARTS, 0)
-    after = statistics.figures()
+    after = statistics.get_figures()
     assert after[0][0] >= before[0][0]
     # A pod without measurements counts with its request.
-    assert statistics.compute_figures(young)[0][0] == 500
+    assert statistics.compute_pod_figures(young)[0][0] == 500
 
 
 def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     statistics, held = _statistics(), _held("a", "4")
     statistics.add(held)
     for minute in (5, 10, 15):
-        statistics.measure(metric(cpu=3_000, seconds=60 * minute), [held], extend=True)
-    (mean, variance) = statistics.figures()[0]
+        statistics.apply_metric(metric(cpu=3_000, seconds=60 * minute), [held], extend=True)
+    (mean, variance) = statistics.get_figures()[0]
     assert mean == 3_000
     assert variance == pytest.approx(0.04 * 4_000**2 * 30 / 40)
     late = _held("late", seconds=15 * 60)
     statistics.add(late)
-    assert statistics.figures()[0][0] == 3_500
+    assert statistics.get_figures()[0][0] == 3_500
     # Once pods are measured, the former system part is dropped.
-    statistics.measure(_metric(20, system=10, a=3_000, late=0), [held, late], extend=True)
+    statistics.apply_metric(_metric(20, system=10, a=3_000, late=0), [held, late], extend=True)
     assert statistics.lifetimes[SYSTEM][:2] == (5, (10 * PARTS, 0))
 
 
@@ -236,25 +239,25 @@ def test_usage_counts_once_when_metrics_start_or_stop_naming_pods() -> None:
     statistics, held, late = _statistics(), _held("a", "4"), _held("late", seconds=6 * 60)
     for member in (held, late):
         statistics.add(member)
-    statistics.measure(_metric(5, system=3_000), [held, late], extend=True)
-    assert statistics.figures()[0][0] == 3_000 + 500
+    statistics.apply_metric(_metric(5, system=3_000), [held, late], extend=True)
+    assert statistics.get_figures()[0][0] == 3_000 + 500
     # Pods are named before the system part is known to be smaller.
-    assert not statistics.measure(_metric(8, system=1_000, a=2_000), [held, late], extend=True)
-    assert statistics.figures()[0][0] == 3_000 + 500
-    statistics.measure(None, [held, late], extend=True)
-    assert statistics.figures()[0][0] == 3_000 + 500
-    assert statistics.measure(_metric(10, system=1_000, a=2_000), [held, late], extend=True)
+    assert not statistics.apply_metric(_metric(8, system=1_000, a=2_000), [held, late], extend=True)
+    assert statistics.get_figures()[0][0] == 3_000 + 500
+    statistics.apply_metric(None, [held, late], extend=True)
+    assert statistics.get_figures()[0][0] == 3_000 + 500
+    assert statistics.apply_metric(_metric(10, system=1_000, a=2_000), [held, late], extend=True)
     of_pod = (2_000 * 5 + 2_000 * 3) // 8
-    assert statistics.figures()[0][0] == 1_000 + of_pod + 500
+    assert statistics.get_figures()[0][0] == 1_000 + of_pod + 500
     # And they are named no more: the system part that is known has none of them.
-    assert not statistics.measure(_metric(12, system=9_000), [held, late], extend=True)
-    assert statistics.figures()[0][0] == 1_000 + of_pod + 500
-    assert statistics.measure(_metric(15, system=9_000), [held, late], extend=True)
-    assert statistics.figures()[0][0] == 9_000
+    assert not statistics.apply_metric(_metric(12, system=9_000), [held, late], extend=True)
+    assert statistics.get_figures()[0][0] == 1_000 + of_pod + 500
+    assert statistics.apply_metric(_metric(15, system=9_000), [held, late], extend=True)
+    assert statistics.get_figures()[0][0] == 9_000
     assert "a" in statistics.lifetimes
     for member in (held, late):
         statistics.remove(member)
-    assert statistics.figures()[0][0] == 9_000
+    assert statistics.get_figures()[0][0] == 9_000
 
 
 def test_a_pod_of_another_class_counts_with_the_requests_of_its_class() -> None:
@@ -264,17 +267,17 @@ def test_a_pod_of_another_class_counts_with_the_requests_of_its_class() -> None:
     batch_pod = batch_pod.model_copy(update={"containers": (container,)})
     statistics = _statistics()
     statistics.add(HeldPod(batch_pod, kind_of(batch_pod), at(0)))
-    assert statistics.figures()[0][0] == 1_000.0
+    assert statistics.get_figures()[0][0] == 1_000.0
 
 
 def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
     bare = pod("a").model_copy(update={"containers": ()})
     statistics = _statistics()
     statistics.add(HeldPod(bare, kind_of(bare), at(0)))
-    assert statistics.figures()[0][0] == 250 * 0.5
+    assert statistics.get_figures()[0][0] == 250 * 0.5
     free = bare.model_copy(update={"priority": 3_500})
     statistics.add(HeldPod(free, kind_of(free), at(0)))
-    assert statistics.figures()[0][0] == 250 * 0.5  # free pods add nothing
+    assert statistics.get_figures()[0][0] == 250 * 0.5  # free pods add nothing
 
 
 def _asking(uid: str, *containers: Container) -> HeldPod:
@@ -289,7 +292,7 @@ def test_pods_with_tiny_requests_are_summed_separately() -> None:
     for member in pods:
         statistics.add(member)
     used = {"asking": 300, "limited": 400, "nothing": 2_000, "little": 249}
-    statistics.measure(_metric(20, **used), pods, extend=True)
+    statistics.apply_metric(_metric(20, **used), pods, extend=True)
     assert statistics.fleet_sums[:2] == (2, 700_000)
     assert statistics.tiny_request_sums[:2] == (2, 6_000_000)
     for member in pods:
@@ -328,12 +331,12 @@ def test_updated_sums_equal_new_ones(events: list[tuple[object, ...]]) -> None:
                     statistics.remove(held.pop(uid))
             case ("metric", int() as minutes, dict() as used):
                 minute += minutes
-                statistics.measure(_metric(minute, 7, **used), held.values(), extend=True)
+                statistics.apply_metric(_metric(minute, 7, **used), held.values(), extend=True)
             case _:
-                statistics.measure(None, held.values(), extend=True)
-        figures, sums = statistics.figures(), statistics.fleet_sums
+                statistics.apply_metric(None, held.values(), extend=True)
+        figures, sums = statistics.get_figures(), statistics.fleet_sums
         statistics.sum_up(held.values())
-        assert (statistics.figures(), statistics.fleet_sums) == (figures, sums)
+        assert (statistics.get_figures(), statistics.fleet_sums) == (figures, sums)
 
 
 def _with_lifetimes(report: NodeMetric, **lifetimes: tuple[int, int, int]) -> NodeMetric:
@@ -348,14 +351,14 @@ def test_a_lifetime_in_the_metric_replaces_averages() -> None:
     statistics, old, young = _statistics(), _held("a", seconds=-60_000), _held("b", seconds=120)
     for member in (old, young):
         statistics.add(member)
-    statistics.measure(_metric(5, a=900, b=40), [old, young], extend=True)
+    statistics.apply_metric(_metric(5, a=900, b=40), [old, young], extend=True)
     report = _with_lifetimes(_metric(6, a=900, b=40), a=(600, 100, 50))
-    assert statistics.measure(report, [old, young], extend=True)
+    assert statistics.apply_metric(report, [old, young], extend=True)
     assert statistics.lifetimes["a"][:2] == (600, (100 * PARTS, 50 * PARTS))
     assert statistics.lifetimes["b"][:2] == (3 + 1, (40 * PARTS, 0))
     # A node that reported lifetimes will report them again: averages are not used a window later.
-    assert not statistics.measure(_metric(12, a=900, b=40), [old, young], extend=True)
-    assert statistics.measure(_metric(16, a=900, b=40), [old, young], extend=True)
+    assert not statistics.apply_metric(_metric(12, a=900, b=40), [old, young], extend=True)
+    assert statistics.apply_metric(_metric(16, a=900, b=40), [old, young], extend=True)
     assert statistics.lifetimes["a"].minutes == 605
 
 
@@ -373,7 +376,7 @@ def test_lifetimes_without_the_resources_of_the_policy_do_not_make_averages_coun
     statistics.add(held)
     for minute in range(1, 12):
         report = _metric(minute, system=10, a=900).model_copy(update={"lifetimes": lifetimes})
-        assert statistics.measure(report, [held], extend=True) == (minute in (1, 6, 11))
+        assert statistics.apply_metric(report, [held], extend=True) == (minute in (1, 6, 11))
     assert statistics.lifetimes["a"].minutes == statistics.lifetimes[SYSTEM].minutes == 15
 
 
@@ -385,7 +388,7 @@ def test_averages_that_come_more_often_than_a_window_count_for_the_time_between_
     for minute in range(1, surge + 11):
         used = 100 if minute <= surge else 1_000
         report = _with_lifetimes(_metric(minute, system=used, a=used), a=(minute, 100, 0))
-        assert statistics.measure(report, [held], extend=True)
+        assert statistics.apply_metric(report, [held], extend=True)
     assert statistics.lifetimes[SYSTEM].minutes == pytest.approx(surge + 10, abs=5)
     for key in ("a", SYSTEM):
         recent = statistics.lifetimes[key].recent[0] / PARTS
@@ -405,8 +408,8 @@ def test_a_pod_without_minutes_or_usage_in_the_lifetimes_of_a_metric_has_no_life
     lifetimes = PodLifetimes(
         minutes=(600, 0, 70), mean={"cpu": (100, 7, -1)}, deviation={"cpu": (50, 7, -1)}
     )
-    some.measure(plain.model_copy(update={"lifetimes": lifetimes}), held, extend=True)
-    only.measure(_with_lifetimes(plain, a=(600, 100, 50)), held, extend=True)
+    some.apply_metric(plain.model_copy(update={"lifetimes": lifetimes}), held, extend=True)
+    only.apply_metric(_with_lifetimes(plain, a=(600, 100, 50)), held, extend=True)
     assert some.lifetimes["a"][:2] == (600, (100 * PARTS, 50 * PARTS))
     assert some.lifetimes == only.lifetimes
     assert some.extended_by_report
@@ -416,5 +419,5 @@ def test_a_lifetime_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:
     statistics, held = _statistics(), _held("a", seconds=0)
     statistics.add(held)
     report = _with_lifetimes(_metric(5, a=70), a=(600, 100, 50))
-    statistics.measure(report, [held], extend=True)
+    statistics.apply_metric(report, [held], extend=True)
     assert statistics.lifetimes["a"][:2] == (5, (70 * PARTS, 0))

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from streams.risk.normal_table import LAST, STEPS, ZERO, normal_table
+from streams.risk.normal_table import LAST, STEPS, ZERO, get_normal_table
 
 _Z = (np.arange(LAST + 1) - ZERO) / STEPS
 
@@ -18,13 +18,13 @@ def _density(z: float) -> float:
 
 def test_the_table_is_the_same_to_the_byte_on_every_machine() -> None:
     digest = hashlib.sha256()
-    for column in normal_table():
+    for column in get_normal_table():
         digest.update(column.astype("<f8").tobytes())
     assert digest.hexdigest()[:32] == "269094d59737221f482f2efc492d6b5b"
 
 
 def test_grid_points_are_those_of_the_error_function() -> None:
-    table = normal_table()
+    table = get_normal_table()
     expected = np.array([_distribution(z) for z in _Z.tolist()])
     assert np.abs(table.distribution - expected).max() < 2e-15
     density = np.array([_density(z) for z in _Z.tolist()])
@@ -33,5 +33,5 @@ def test_grid_points_are_those_of_the_error_function() -> None:
 
 
 def test_the_last_piece_has_no_end() -> None:
-    table = normal_table()
+    table = get_normal_table()
     assert (table.distribution[-1], table.step[-1], table.excess[-1]) == (1.0, 0.0, 8.0)

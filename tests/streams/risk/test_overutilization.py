@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.risk.normal_table import normal_table
+from streams.risk.normal_table import get_normal_table
 from streams.risk.overutilization import (
     EXCESS_WEIGHT,
     MEAN_SCALE,
     VARIANCE_SCALE,
     CostArrays,
-    cost_function,
+    build_cost_function,
 )
 
 #: Mean usage less the hot share, and variance, as shares of a node.
@@ -21,7 +21,7 @@ _VARIANCES = st.floats(0.0004, 100, allow_nan=False)
 
 
 def _cost(mean: float, variance: float) -> float:
-    return cost_function()(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
+    return build_cost_function()(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
 
 
 def _by_the_error_function(mean: float, variance: float) -> float:
@@ -46,7 +46,7 @@ def test_costs_of_many_nodes_equal_those_of_single_nodes(
 ) -> None:
     means = np.array([mean for mean, _ in nodes])
     variances = np.array([variance for _, variance in nodes])
-    together = CostArrays().costs(means * MEAN_SCALE, variances * VARIANCE_SCALE).tolist()
+    together = CostArrays().compute(means * MEAN_SCALE, variances * VARIANCE_SCALE).tolist()
     assert together == [_cost(mean, variance) for mean, variance in nodes]
 
 
@@ -71,12 +71,12 @@ def test_a_node_that_is_hot_costs_more_as_its_usage_grows() -> None:
 
 
 def test_the_plugins_of_all_clusters_share_one_table() -> None:
-    kept = [(cost_function(), CostArrays())]
+    kept = [(build_cost_function(), CostArrays())]
     tracemalloc.start()
     try:
-        kept += [(cost_function(), CostArrays()) for _ in range(100)]
+        kept += [(build_cost_function(), CostArrays()) for _ in range(100)]
         grown, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    table = normal_table()
+    table = get_normal_table()
     assert grown / 100 < sum(column.nbytes for column in table) / 10

@@ -86,7 +86,7 @@ def test_a_limit_caps_what_a_factor_asks_for() -> None:
 
 def test_negative_estimation_seconds_of_a_policy_are_ignored() -> None:
     args = load_args(estimatedSecondsAfterPodScheduled=-5, estimatedSecondsAfterInitialized=-5)
-    assert Estimator(args).deadline_ms(pod(initialized_at_ms=at(110)), at(100)) is None
+    assert Estimator(args).compute_deadline_ms(pod(initialized_at_ms=at(110)), at(100)) is None
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_negative_estimation_seconds_of_a_policy_are_ignored() -> None:
 def test_a_pod_can_set_its_estimation_seconds(scheduled: str, expected: int | None) -> None:
     args = load_args(allowCustomizeEstimation=True, estimatedSecondsAfterPodScheduled=30)
     of = pod(annotations={AFTER_SCHEDULED: scheduled})
-    assert Estimator(args).deadline_ms(of, at(100)) == expected
+    assert Estimator(args).compute_deadline_ms(of, at(100)) == expected
 
 
 def test_estimation_seconds_of_a_pod_count_only_where_allowed() -> None:
     of = pod(annotations={AFTER_SCHEDULED: "60", AFTER_INITIALIZED: "60"}, initialized_at_ms=at(0))
-    assert Estimator(load_args()).deadline_ms(of, at(100)) is None
+    assert Estimator(load_args()).compute_deadline_ms(of, at(100)) is None
 
 
 # --- vectors ------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_resources_are_all_that_any_argument_names() -> None:
     )
     estimator = Estimator(args)
     assert estimator.resources == ("a", "b", "c", "cpu", "d", "e", "f", "memory")
-    assert estimator.vector({"b": 2, "memory": 3, "other": 4}) == (0, 2, 0, 0, 0, 0, 0, 3)
+    assert estimator.to_vector({"b": 2, "memory": 3, "other": 4}) == (0, 2, 0, 0, 0, 0, 0, 3)
     assert estimator.resources == args.resources
 
 

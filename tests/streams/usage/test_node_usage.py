@@ -85,7 +85,7 @@ def test_a_duration_that_was_not_measured_leaves_the_sum_of_all_estimates() -> N
 )
 def test_pods_that_use_nothing_are_not_counted(fields: dict[str, Any], counted: bool) -> None:
     of = pod(**fields)
-    assert load().assign(of, kind_of(of), at(0)) is counted
+    assert (of.uid in assigned(load(), of).assigned) is counted
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,9 @@ def test_a_change_counts_if_spec_or_conditions_changed(
     of = pod()
     here = assigned(load(), of)
     changed = of.model_copy(update=fields)
-    assert here.update(changed, kind_of(changed), at(50)) is noticed
+    before = here.assigned[of.uid]
+    here.update(changed, kind_of(changed), at(50))
+    assert (here.assigned.get(of.uid) is not before) is noticed
 
 
 @pytest.mark.parametrize(

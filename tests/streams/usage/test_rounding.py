@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.usage.rounding import UNBOUNDED, largest_within, round_half_away, usage_percent
+from streams.usage.rounding import UNBOUNDED, compute_percent, find_largest_usage, round_half_away
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 capacities = st.one_of(st.integers(1, 200_000), st.integers(1, 2**63 - 1))
@@ -56,15 +56,15 @@ def test_rounding_is_nearest(value: float) -> None:
     ],
 )
 def test_a_percentage_is_rounded_after_float_division(used: int, total: int, percent: int) -> None:
-    assert usage_percent(used, total) == percent
+    assert compute_percent(used, total) == percent
 
 
 @given(capacities, int64, st.integers(0, 2**63 - 1))
 def test_a_comparison_with_the_largest_within_replaces_the_division(
     total: int, threshold: int, used: int
 ) -> None:
-    exceeds = usage_percent(used, total) > threshold
-    assert (used > largest_within(total, threshold)) == exceeds
+    exceeds = compute_percent(used, total) > threshold
+    assert (used > find_largest_usage(total, threshold)) == exceeds
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_a_comparison_with_the_largest_within_replaces_the_division(
     ],
 )
 def test_the_largest_within_stays_within_64_bits(total: int, threshold: int, largest: int) -> None:
-    assert largest_within(total, threshold) == largest
+    assert find_largest_usage(total, threshold) == largest

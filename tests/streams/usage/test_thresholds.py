@@ -103,7 +103,3 @@ def test_repeated_parts_of_aggregated_usage_are_merged() -> None:
         '"aggregatedUsage": {"usageAgg', '"aggregatedUsage": null, "aggregatedUsage": {"usageAgg'
     )
     assert read(forgotten).aggregated == P95
-
-
-def test_thresholds_become_a_vector_in_the_order_of_the_resources() -> None:
-    assert DEFAULTS.vector(DEFAULTS.plain, ("a", "cpu", "memory")) == (0, 65, 95)

@@ -12,9 +12,9 @@ from streams.placement.filters.load_aware import LoadAwareFilter
 from streams.placement.scores.load_aware import LoadAwareScore
 from streams.pods.kind import Kind, kind_of
 from streams.usage.estimate import Estimator
-from streams.usage.rounding import usage_percent
+from streams.usage.rounding import compute_percent
 from streams.usage.thresholds import read_node_thresholds
-from streams.usage.vectors import UNKNOWN, plus
+from streams.usage.vectors import UNKNOWN, add
 from tests.streams.builders import at, inventory_node, load_args, metric, node, pod
 from tests.streams.cluster.oracle import refresh_all
 from tests.streams.strategies import annotated_nodes, load_aware_arguments, loading_pods, metrics
@@ -29,16 +29,16 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
         return None
     state = here.state
     limit = read_node_thresholds({} if state is None else state.annotations, estimator.thresholds)
-    prod = limit.vector(limit.prod, estimator.resources)
+    prod = estimator.to_vector(limit.prod)
     word = ""
     by_prod = kind.prod and any(prod)
     if by_prod:
         thresholds = prod
     elif limit.aggregated is not None:
-        thresholds = limit.vector(limit.aggregated.thresholds, estimator.resources)
+        thresholds = estimator.to_vector(limit.aggregated.thresholds)
         word = "aggregated "
     else:
-        thresholds = limit.vector(limit.plain, estimator.resources)
+        thresholds = estimator.to_vector(limit.plain)
     if not any(thresholds) or usage.metric is None:
         return None
     if args.filter_expired_node_metrics and usage.is_expired(now_ms):
@@ -53,14 +53,14 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
         )
     else:
         expected = usage.compute_expected(None, 0)
-    used, expected = expected, plus(expected, estimator.estimate(kind).expected)
+    used, expected = expected, add(expected, estimator.estimate(kind).expected)
     for index, resource in enumerate(estimator.resources):
         total, threshold = usage.profile.total[index], thresholds[index]
         if (
             threshold
             and total > 0
             and used[index] != UNKNOWN
-            and usage_percent(expected[index], total) > threshold
+            and compute_percent(expected[index], total) > threshold
         ):
             return f"node(s) {resource} {word}usage exceed threshold"
     return None
@@ -85,7 +85,7 @@ def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: 
         )
     else:
         expected = usage.compute_expected(None, 0)
-    used = plus(expected, estimator.estimate(kind).expected)
+    used = add(expected, estimator.estimate(kind).expected)
     free = {
         resource: 0 if amount_known == UNKNOWN else _left_percent(total, amount)
         for resource, total, amount, amount_known in zip(

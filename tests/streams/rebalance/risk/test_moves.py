@@ -308,7 +308,7 @@ def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Rou
         assert move.target is not None
         statistics = world.inventory.nodes[move.node].statistics
         assert statistics is not None
-        figures = statistics.compute_figures(move.held)
+        figures = statistics.compute_pod_figures(move.held)
         before = float(risk.costs.sum())
         risk.remove_pod(names.index(move.node), figures)
         risk.add_pod(names.index(move.target), figures)

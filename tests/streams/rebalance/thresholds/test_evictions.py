@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.pods.held import HeldPod
+from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
 from streams.rebalance.candidates import Gate
 from tests.streams.builders import BY_THRESHOLDS, pod

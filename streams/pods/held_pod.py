@@ -1,23 +1,21 @@
-"""Pods with their room on a node."""
+"""A pod with its room on a node."""
 
 from dataclasses import dataclass
 
 from schemas.messages.pods import Pod
 from streams.pods.kind import Kind
 
-#: A terminating pod should be gone this long after its grace period.
+#: A terminating pod should be gone this long after the end of its grace period.
 REMOVAL_MS = 30_000
 
 
 def is_overdue(pod: Pod, now_ms: int) -> bool:
-    """Tell whether a terminating pod has exceeded its grace period; it may never go."""
+    """Tell whether a terminating pod has exceeded its grace period, so that it may never leave."""
     return pod.deleting_at_ms is not None and now_ms - pod.deleting_at_ms > REMOVAL_MS
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPod:
-    """A pod with its room on a node."""
-
     pod: Pod
     kind: Kind
     assigned_at_ms: int
@@ -28,7 +26,7 @@ class HeldPod:
     requested_at_ms: int | None = None
     """Time of the scheduling request, if a decision of loadstream placed the pod."""
     attempt: int = 0
-    """Number of failed attempts to place or bind the pod before."""
+    """Number of earlier failed attempts to place or bind the pod."""
     sequence: int = 0
     """Number of records that the cluster had applied when the pod was held."""
     list_id: str | None = None
