@@ -1,8 +1,8 @@
 """Rows of one kind of a cluster, and which of them must be written.
 
 Each part of a cluster's state lists its `TrackedRows`, which write and restore its rows. If the state has
-another form than its rows, a subclass converts the state to rows (`row`, or `encode` for speed) and
-back (`take`).
+another form than its rows, a subclass converts the state to rows (`build_row`, or `encode` for speed) and
+back (`restore_row`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -39,12 +39,12 @@ class TrackedRows(Generic[K, V]):
         """Return the size of the state; 0 for the state of a new cluster."""
         return len(self.rows)
 
-    def row(self, key: K) -> Any:
+    def build_row(self, key: K) -> Any:
         """Return the row of a key, or None."""
         return self.rows.get(key)
 
     def encode(self, key: K) -> bytes | None:
-        row = self.row(key)
+        row = self.build_row(key)
         return None if row is None else encode(row)
 
     def set(self, key: K, value: V) -> None:
@@ -61,7 +61,7 @@ class TrackedRows(Generic[K, V]):
             self.changed[key] = None
         return value
 
-    def take(self, row: Any) -> None:
+    def restore_row(self, row: Any) -> None:
         self.put(row)
 
     def note_changed(self) -> None:
@@ -81,5 +81,5 @@ class TrackedRows(Generic[K, V]):
     def restore(self, rows: Iterable[Any]) -> None:
         """Restore all rows into empty state."""
         for row in rows:
-            self.take(row)
+            self.restore_row(row)
         self.changed.clear()

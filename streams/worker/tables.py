@@ -18,9 +18,9 @@ from faust.types import TP
 from schemas.settings.connection import APP_ID
 from schemas.storage.tables import parse_row_key
 from streams.stage.long_rows import (
-    list_chunk_keys,
     is_chunk,
     join_chunks,
+    list_chunk_keys,
     parse_chunk_key,
     split_change,
 )
