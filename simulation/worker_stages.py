@@ -139,7 +139,7 @@ class LockStepStages:
         elif record.topic == _REFUSED:
             yield _REFUSED, record.value or b""
         else:
-            batch = self._journal.take(record.offset, record.value)
+            batch = self._journal.feed(record.offset, record.value)
             if batch is not None:
                 yield from self._read_batch(batch)
 

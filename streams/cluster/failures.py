@@ -24,7 +24,7 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
         super().__init__(KIND, lambda row: row.cluster)
         self._version = version
 
-    def take(self, row: FailedClusterRow) -> None:
+    def restore_row(self, row: FailedClusterRow) -> None:
         """Restore a row; a cluster that another version set apart comes back."""
         self.rows[row.cluster] = row
         if row.set_apart and row.version != self._version:

@@ -61,7 +61,7 @@ class NodeRows(TrackedRows[str, Node]):
         values |= {"cluster": self._cluster, "node": key, "schema_version": 1}
         return orjson.dumps(values, default=_values, option=orjson.OPT_SORT_KEYS)
 
-    def take(self, row: NodeRow) -> None:
+    def restore_row(self, row: NodeRow) -> None:
         if row.state is not None:
             self._inventory.apply_node(row.state)
         node = self._inventory.node(row.node)
@@ -99,7 +99,7 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
             return None
         return encode_held(held, node.usage.assigned.get(uid))
 
-    def take(self, row: ReservedPodsRow) -> None:
+    def restore_row(self, row: ReservedPodsRow) -> None:
         """Restore all pods of a node."""
         pods = []
         for item in row.pods:

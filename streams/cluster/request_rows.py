@@ -20,7 +20,7 @@ class RequestRows(TrackedRows[str, WaitingRequest]):
         self._cluster, self._inventory, self._pending = cluster, inventory, placement.pending
         self.changed = placement.changed_requests
 
-    def row(self, key: str) -> PendingRequestRow | None:
+    def build_row(self, key: str) -> PendingRequestRow | None:
         waiting = self._pending.get(key)
         if waiting is None:
             return None
@@ -35,7 +35,7 @@ class RequestRows(TrackedRows[str, WaitingRequest]):
             excluded=waiting.excluded,
         )
 
-    def take(self, row: PendingRequestRow) -> None:
+    def restore_row(self, row: PendingRequestRow) -> None:
         waiting = WaitingRequest(
             row.request,
             intern_pod(row.request.pod),

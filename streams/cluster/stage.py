@@ -237,7 +237,7 @@ class ClusterStage:
             raise DamagedTable(key, f"missing, while {len(by_cluster)} clusters have rows")
         for cluster, of_cluster in sorted(by_cluster.items()):
             for row in read_rows(of_cluster, failures.KIND):
-                clusters.failures.take(row)
+                clusters.failures.restore_row(row)
             of_cluster.pop(failures.KIND, None)
             if of_cluster and clusters.failures.find_apart(cluster) is None:
                 clusters.restore_at_start(cluster, of_cluster, stage.now_ms)

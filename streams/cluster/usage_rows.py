@@ -22,7 +22,7 @@ class PodUsageRows(TrackedRows[str, PodUsageRow]):
         self._cluster, self._inventory = cluster, inventory
         self.changed = inventory.changed_lifetimes
 
-    def row(self, key: str) -> PodUsageRow | None:
+    def build_row(self, key: str) -> PodUsageRow | None:
         """Return the row of a node; None before a metric has extended its lifetimes."""
         node = self._inventory.nodes.get(key)
         statistics = None if node is None else node.statistics
@@ -54,7 +54,7 @@ class PodUsageRows(TrackedRows[str, PodUsageRow]):
             },
         )
 
-    def take(self, row: PodUsageRow) -> None:
+    def restore_row(self, row: PodUsageRow) -> None:
         """Restore a row, unless the policy uses other resources now."""
         node = self._inventory.nodes.get(row.node)
         statistics = None if node is None else node.statistics
@@ -92,7 +92,7 @@ class FleetUsageRows(TrackedRows[str, FleetUsageRow]):
         super().__init__("fleet_usage")
         self._cluster, self._inventory = cluster, inventory
 
-    def row(self, key: str) -> FleetUsageRow | None:
+    def build_row(self, key: str) -> FleetUsageRow | None:
         """Return the row; None if the figures are priors, or if no plugin uses them."""
         fleet = self._inventory.fleet
         if fleet is None or fleet.renewed_at_ms is None:
@@ -108,7 +108,7 @@ class FleetUsageRows(TrackedRows[str, FleetUsageRow]):
             self.changed[""] = None
         self._inventory.fleet_changed = False
 
-    def take(self, row: FleetUsageRow) -> None:
+    def restore_row(self, row: FleetUsageRow) -> None:
         fleet = self._inventory.fleet
         if fleet is not None:
             fleet.figures = decode_fleet_usage(row.resources, fleet.args)

@@ -206,7 +206,7 @@ class Drains(TrackedRows[str, DrainRow]):
         self.drop(name)
         self.lifecycle.inventory.cordon(name, cordoned=False)
 
-    def take(self, row: DrainRow) -> None:
+    def restore_row(self, row: DrainRow) -> None:
         self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
 

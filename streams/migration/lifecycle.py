@@ -293,7 +293,7 @@ class MigrationProgress(TrackedRows[str, MigrationStateRow]):
     def mark_changed(self) -> None:
         self.changed[""] = None
 
-    def row(self, key: str) -> MigrationStateRow:
+    def build_row(self, key: str) -> MigrationStateRow:
         return MigrationStateRow(
             cluster=self.cluster,
             arbitrated_at_ms=self.arbitrated_at_ms,
@@ -301,6 +301,6 @@ class MigrationProgress(TrackedRows[str, MigrationStateRow]):
             passed=self.passed,
         )
 
-    def take(self, row: MigrationStateRow) -> None:
+    def restore_row(self, row: MigrationStateRow) -> None:
         self.arbitrated_at_ms = row.arbitrated_at_ms
         self.created, self.passed = row.created, row.passed

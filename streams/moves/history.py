@@ -218,7 +218,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def take(self, row: RecentMovesRow) -> None:
+    def restore_row(self, row: RecentMovesRow) -> None:
         self._put(row.owner, row)
 
     def _new(self, owner: str) -> RecentMovesRow:

@@ -110,7 +110,7 @@ class Recording:
             NotReplayable: an applied record is missing.
         """
         for offset, value in self._entries:
-            batch = self._reader.take(offset, value)
+            batch = self._reader.feed(offset, value)
             self.foreign += len(self._reader.take_foreign())
             if batch is not None:
                 return RecordedBatch(batch, offset, tuple(self._applied(batch, offset)))

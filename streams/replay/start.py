@@ -78,7 +78,7 @@ def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) ->
     raise NotReplayable(
         f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
         f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
-        f"{finder.incomplete} are incomplete; {finder.unreadable} records are unreadable. A replay is possible "
+        f"{finder.incomplete_count} are incomplete; {finder.unreadable} records are unreadable. A replay is possible "
         f"after the next checkpoint of a worker (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
     )
 
@@ -91,7 +91,7 @@ def find_oldest_checkpoint(stored: StoredTopics, partition: int) -> Checkpoint |
 def _find_oldest(stored: StoredTopics, finder: CheckpointFinder) -> Checkpoint | None:
     first, end = stored.extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
-        candidate = finder.take(offset, value)
+        candidate = finder.feed(offset, value)
         usable = None if candidate is None else _read_usable(stored, finder.partition, candidate)
         if usable is not None:
             return usable
@@ -107,7 +107,7 @@ def _find_newest(stored: StoredTopics, partition: int, before_ms: int) -> Checkp
         begin = max(first, end - size)
         finder = CheckpointFinder(partition)
         for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
-            finder.take(offset, value)
+            finder.feed(offset, value)
         for candidate in sorted(
             finder.found,
             key=lambda candidate: candidate.position.offset,
@@ -170,7 +170,7 @@ def _read_checkpoint(
     decoder = CheckpointDecoder(candidate.position)
     for _, value in stored.read(checkpoint.TOPIC, candidate.first_offset, candidate.last_offset):
         piece = read_piece(partition, value)
-        complete = None if piece is None else decoder.take(*piece)
+        complete = None if piece is None else decoder.feed(*piece)
         if complete is not None:
             return complete
     return None

@@ -2,11 +2,11 @@
 
 records          input and output records, dead letters, and the protocol `Stage`
 statistics       counts and figures of a stage for metrics
-journal          a batch as journal records; the tail of a journal as rows and outputs
-journal_records  content of a single journal record
-packing          rows of pods: one by one in the journal, packed per node in the table
+journal          encodes a batch as journal records; reads the tail of a journal as rows and outputs
+journal_records  splits a journal record into head and content; joins the parts of a batch
+packing          packs rows of pods, single in the journal, into table rows per node
 tracked_rows     rows of one kind, and which of them must be written
-long_rows        rows that exceed the size of a record: split and joined
+long_rows        splits rows that exceed the size of a record, and joins them again
 checkpoint       encodes rows as pieces of a checkpoint; finds and decodes checkpoints
 budget           limits the work of one record, tick or round
 arrays           types of arrays

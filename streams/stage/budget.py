@@ -3,9 +3,9 @@
 A budget counts units of work, not time, so that decisions do not depend on the speed of the worker.
 Work that exceeds the budget waits for the next tick or round.
 
-If a budget is too small for a list, half of it is for the first items, and half for items from a
-position that changes each time. So items at the end are reached even if the first ones never succeed.
-The position is derived from a seed such as log time, so it needs no state.
+If a budget is too small for a list, half of the budget is for the first items, and half for items from a
+position that changes each time. So items at the end are reached even if the first items never succeed.
+The position is derived from a seed such as log time, so the position needs no state.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,19 +28,19 @@ class Budget:
         return self.left <= 0
 
     def has_more_than(self, share: float) -> bool:
-        """Whether more than a share of all units is left; the share is reserved for later work."""
+        """Tell whether more than a share of all units is left; callers reserve the share for later work."""
         return self.left > self.units * share
 
     def spend(self, units: int = 1) -> None:
         self.left -= units
 
     def choose(self, sizes: Sequence[int], overcommit: int = 1) -> list[int]:
-        """Return the positions of the items to work on, in order, at least one; spends nothing.
+        """Return the positions of the items to work on, in order, at least one; spend nothing.
 
         Args:
             sizes: most units that each item takes.
-            overcommit: by how many times the sizes may exceed the units that are left, for items that often
-                take less than their size.
+            overcommit: the sizes may add up to this many times the units left; for items that often take less
+                than their size.
         """
         positions = list(range(len(sizes)))
         if sum(sizes) > self.left:
@@ -51,15 +51,15 @@ class Budget:
 
 def rotate(items: list[T], seed: int) -> list[T]:
     """Rotate a list to a position that is derived from the seed."""
-    begin = crc32(str(seed).encode()) % max(1, len(items))
-    return items[begin:] + items[:begin]
+    start = crc32(str(seed).encode()) % max(1, len(items))
+    return items[start:] + items[:start]
 
 
-def _count_fitting(sizes: Sequence[int], positions: Iterable[int], most: int) -> int:
+def _count_fitting(sizes: Sequence[int], positions: Iterable[int], units: int) -> int:
     count = 0
     for position in positions:
-        most -= sizes[position]
-        if most < 0:
+        units -= sizes[position]
+        if units < 0:
             break
         count += 1
     return count

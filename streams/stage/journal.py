@@ -1,12 +1,12 @@
 """Converts a batch to journal records, and the tail of a journal to rows and outputs.
 
-- A batch becomes one record, or several if it is too large. It counts only if all its records exist.
-- A new owner of the partition writes an opening record, whose offset is the number of its epoch. Later
-  batches of earlier epochs come from a writer that has lost the partition, and do not count.
-- A record without the head of this journal is foreign: it was produced by mistake, and is skipped.
+- A batch becomes one record, or several parts if it is too large. An incomplete batch is ignored.
+- A new owner of the partition writes an opening record. The offset of this record is the owner's epoch.
+  Later batches of earlier epochs come from a writer that has lost the partition, and are ignored.
+- A record without the head of a journal record is foreign: it was produced by mistake, and is skipped.
 - Offsets without a record, such as markers of transactions, are skipped too.
-- Batches are numbered without gaps. A missing batch is an error, as is a record with the head of this
-  journal that cannot be read.
+- Batches are numbered without gaps. A missing batch is an error.
+- An unreadable record with the head of a journal record is an error.
 """
 
 from collections import deque
@@ -27,23 +27,22 @@ from streams.stage.journal_records import (
     join_parts,
     read_record,
 )
-from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, reset_advice
+from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, advise_reset
 
 TOPIC = "journal"
 
 #: Most bytes of content in one record.
 PART_BYTES = PIECE_BYTES_MAX
 
-#: Most offsets of foreign records that an error names.
+#: Most offsets of foreign records in an error.
 _NAMED_MAX = 5
 
 
 class JournalDamaged(RuntimeError):
     """The journal cannot be read; a worker must not start from it."""
 
-    def __init__(self, partition: int | None, problem: str) -> None:
-        advice = reset_advice("N" if partition is None else partition)
-        super().__init__(f"{problem}. {advice}")
+    def __init__(self, partition: int, problem: str) -> None:
+        super().__init__(f"{problem}. {advise_reset(partition)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Tail:
 
 
 def encode_opening(partition: int) -> bytes:
-    """Return the record with which a new writer takes over the partition."""
+    """Return the opening record of a new writer."""
     return encode(JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)) + b"\n"
 
 
@@ -88,7 +87,7 @@ def encode_batch(
     """Return the records of the batch that follows `position`."""
     outputs = (*result.outputs, *result.dead_letters)
     index = {
-        "inputs": group_runs(applied),
+        "inputs": _group_runs(applied),
         "rows": [(row.key, None if row.value is None else len(row.value)) for row in result.rows],
         "outputs": [
             (output.topic, output.key, output.timestamp_ms, len(output.value)) for output in outputs
@@ -111,7 +110,7 @@ def encode_batch(
         "applied": len(applied),
         "rows": len(result.rows),
         "outputs": len(outputs),
-        "positions": _positions(result.rows),
+        "positions": _read_positions(result.rows),
     }
     return [
         orjson.dumps({**head, "part": number}, option=orjson.OPT_APPEND_NEWLINE) + part
@@ -119,21 +118,21 @@ def encode_batch(
     ]
 
 
-def _positions(rows: Sequence[RowChange]) -> dict[str, int]:
-    """Return the input offsets from the partition's own row, for readers that need only the head."""
+def _read_positions(rows: Sequence[RowChange]) -> dict[str, int]:
+    """Return the input offsets in the partition's own row, for readers that need only the head."""
     values = (row.value for row in reversed(rows) if kind_of_key(row.key) == PARTITION)
     newest = next(values, None)
     positions: dict[str, int] = {} if newest is None else orjson.loads(newest)["offsets"]
     return positions
 
 
-def group_runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
+def _group_runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
     """Group records with consecutive offsets, in the order applied."""
-    groups: list[dict[str, object]] = []
-    before: tuple[str, int, int | None] = "", -1, None
+    runs: list[dict[str, object]] = []
+    next_of_run: tuple[str, int, int | None] = "", -1, None
     for record in applied:
-        if (record.topic, record.offset, record.refused_at_ms) == before:
-            groups[-1]["last_offset"] = record.offset
+        if (record.topic, record.offset, record.refused_at_ms) == next_of_run:
+            runs[-1]["last_offset"] = record.offset
         else:
             run: dict[str, object] = {
                 "topic": record.topic,
@@ -142,16 +141,16 @@ def group_runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
             }
             if record.refused_at_ms is not None:
                 run["refused_at_ms"] = record.refused_at_ms
-            groups.append(run)
-        before = record.topic, record.offset + 1, record.refused_at_ms
-    return groups
+            runs.append(run)
+        next_of_run = record.topic, record.offset + 1, record.refused_at_ms
+    return runs
 
 
 class JournalReader:
     """Reads a partition's journal record by record."""
 
-    def __init__(self, position: JournalPosition, partition: int | None = None) -> None:
-        """Start after `position`; without a partition, records of any partition are accepted."""
+    def __init__(self, position: JournalPosition, partition: int) -> None:
+        """Start after `position`."""
         self.position = position
         """Position after the records that were read."""
         self._foreign: list[ForeignRecord] = []
@@ -159,11 +158,11 @@ class JournalReader:
         self._partition = partition
         self._parts: list[Record] = []
 
-    def take(self, offset: int, value: bytes | None) -> JournalBatch | None:
-        """Read the next record; return the batch that it completes, if the batch counts.
+    def feed(self, offset: int, value: bytes | None) -> JournalBatch | None:
+        """Read the next record; return the batch that it completes, or None.
 
         Raises:
-            JournalDamaged: the record cannot be read, or a batch before it is missing.
+            JournalDamaged: the record cannot be read, or an earlier batch is missing.
         """
         record_and_content = self._read(offset, value)
         self.position = replace(self.position, offset=offset)
@@ -181,8 +180,8 @@ class JournalReader:
         elif record.epoch > self.position.epoch:
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} has epoch {record.epoch}, but no record that opens this epoch was "
-                f"read; the newest opened epoch is {self.position.epoch}",
+                f"journal offset {offset} has epoch {record.epoch}, but the opening record of this epoch is "
+                f"missing; the newest opened epoch is {self.position.epoch}",
             )
         return None
 
@@ -192,7 +191,7 @@ class JournalReader:
         return foreign
 
     def _read(self, offset: int, value: bytes | None) -> Record | None:
-        """Return a record of this journal; None if it is foreign."""
+        """Return the record; None if it is foreign."""
         record = read_record(value)
         if isinstance(record, Refusal):
             if has_journal_head(value):
@@ -205,10 +204,8 @@ class JournalReader:
             self._skip(offset, Refusal(record.category, reason))
             return None
         partition = record[0].partition
-        if self._partition is not None and partition != self._partition:
-            reason = (
-                f"partition is {partition}; expected {self._partition}, where the record was found"
-            )
+        if partition != self._partition:
+            reason = f"partition is {partition}; expected {self._partition}, as in the topic"
             self._skip(offset, Refusal("misplaced", reason))
             return None
         return record
@@ -229,8 +226,8 @@ class JournalReader:
         if sequence != self.position.sequence + 1:
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} holds batch {sequence}; expected "
-                f"{self.position.sequence + 1}: batches between them are missing{self._name_skipped()}",
+                f"journal offset {offset} has batch {sequence}; expected "
+                f"{self.position.sequence + 1}: the batches in between are missing{self._name_skipped()}",
             )
         self.position = replace(self.position, sequence=sequence)
         try:
@@ -247,18 +244,18 @@ class JournalReader:
 
 
 def read_tail(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
-    """Return the combined effect of further records.
+    """Read records with `reader`, and return their combined effect.
 
     Args:
-        reader: has read the records before.
-        entries: offset and value of the further records.
+        reader: a reader that has read all earlier records.
+        entries: offset and value of each record.
 
     Raises:
         JournalDamaged: a record cannot be read, or a batch is missing.
     """
     tail = Tail(reader.position)
     for offset, value in entries:
-        batch = reader.take(offset, value)
+        batch = reader.feed(offset, value)
         if batch is not None:
             tail.rows |= {row.key: row.value for row in batch.rows}
             tail.outputs += batch.outputs

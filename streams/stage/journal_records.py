@@ -1,4 +1,4 @@
-"""Content of journal records: splits a record into head and content, and joins parts to a batch.
+"""Splits a journal record into head and content, and joins the parts of a batch.
 
 `journal` checks the order of batches.
 """
@@ -23,7 +23,7 @@ Record = tuple[JournalRecord, bytes]
 
 @dataclass(frozen=True, slots=True)
 class JournalBatch:
-    """A complete batch that counts."""
+    """A complete batch."""
 
     epoch: int
     sequence: int
@@ -31,18 +31,18 @@ class JournalBatch:
     """Applied records, in order."""
     rows: tuple[RowChange, ...]
     outputs: tuple[OutputRecord, ...]
-    """Published records, dead letters last."""
+    """Records to publish, dead letters last."""
 
 
 def read_record(value: bytes | None) -> Record | Refusal:
-    """Return head and content of a record, or why it is not a journal record."""
+    """Return head and content of a record, or a refusal if it is not a journal record."""
     line, _, content = (value or b"").partition(b"\n")
     head = decode_as(JournalRecord, line, PIECE_HEAD_BYTES_MAX)
     return head if isinstance(head, Refusal) else (head, content)
 
 
 def has_journal_head(value: bytes | None) -> bool:
-    """Whether an unreadable record belongs to a journal: it is damaged, or of a newer version."""
+    """Tell whether an unreadable record belongs to a journal; it is damaged or of a newer version."""
     try:
         head = orjson.loads((value or b"").partition(b"\n")[0])
     except orjson.JSONDecodeError:
@@ -57,17 +57,20 @@ def join_parts(parts: Sequence[Record]) -> JournalBatch:
         ValueError: the content does not match its index.
     """
     head = parts[0][0]
-    index, of_rows, of_outputs = split_content(b"".join(content for _, content in parts))
+    content = b"".join(content for _, content in parts)
+    index, row_values, output_values = split_content(content)
     return JournalBatch(
         head.epoch,
         head.sequence,
         index.inputs,
         tuple(
             RowChange(key, None if length is None else value)
-            for (key, length), value in zip(index.rows, of_rows, strict=True)
+            for (key, length), value in zip(index.rows, row_values, strict=True)
         ),
         tuple(
             OutputRecord(topic, key, value, timestamp_ms)
-            for (topic, key, timestamp_ms, _), value in zip(index.outputs, of_outputs, strict=True)
+            for (topic, key, timestamp_ms, _), value in zip(
+                index.outputs, output_values, strict=True
+            )
         ),
     )

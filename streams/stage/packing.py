@@ -1,9 +1,9 @@
-"""Packs pods, which the journal has one by one, into rows with all pods of a node.
+"""Packs single pods of the journal into table rows with all pods of a node.
 
 With one row per node, a large cluster is recovered from thousands of rows and not from hundreds of
-thousands. The journal would grow too fast if each change of a pod wrote the row of its whole node. So the
-journal has only the changed pod, with the key partition/cluster/kind/node/uid. Pods are packed when the
-table is written, once per node for many changes.
+thousands. The journal would grow too fast if each change of a pod wrote the row of its node. So the
+journal contains only the changed pod, with the key partition/cluster/kind/node/uid. Pods are packed when
+the table is written, once per node for many changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -15,14 +15,14 @@ import orjson
 from schemas.storage.tables import kind_of_key, parse_row_key
 from streams.stage.records import DamagedTable, RowChange, decompress
 
-#: The kind of packed rows. Their names are names of nodes, without slashes.
+#: Kind of the packed rows. A packed row has the name of its node, without slashes.
 PACKED = "reserved_pods"
-#: The field of a packed row with its items.
+#: Field of a packed row that contains its items.
 _ITEMS = "pods"
 
 
 def split_item_key(key: str) -> tuple[str, str | None]:
-    """Return the key of the table row, and the item in it; None: the change is the whole row."""
+    """Return the key of the table row, and the uid of the item in it; None: the key is that of a row."""
     parts = key.split("/", 4)  # a uid may contain slashes
     if len(parts) == 5 and parts[2] == PACKED:
         return key[: -len(parts[4]) - 1], parts[4]
@@ -30,55 +30,54 @@ def split_item_key(key: str) -> tuple[str, str | None]:
 
 
 @dataclass(slots=True)
-class _RowState:
+class _PackedRowChange:
     is_replaced: bool = False
-    """Whether `items` are applied to `value`; otherwise they are applied to the row in the table."""
+    """Whether `value` replaces the row in the table."""
     value: bytes | None = None
     items: dict[str, bytes | None] = field(default_factory=dict)
+    """Changed items by uid."""
 
 
 class Changes:
     """The newest changes of rows, ordered by the first change of each row."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, _RowState] = {}
+        self._rows: dict[str, _PackedRowChange] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, key: str, value: bytes | None) -> None:
         """Add a change of a row, or of an item of a packed row; None: it is deleted."""
-        row, item = split_item_key(key)
-        newest = self._rows.get(row)
-        if newest is None:
-            newest = self._rows[row] = _RowState()
-        if item is not None:
-            newest.items[item] = value
+        row_key, uid = split_item_key(key)
+        change = self._rows.setdefault(row_key, _PackedRowChange())
+        if uid is not None:
+            change.items[uid] = value
         else:
-            newest.is_replaced, newest.value = True, value
-            newest.items.clear()
+            change.is_replaced, change.value = True, value
+            change.items.clear()
 
     def __iter__(self) -> Iterator[RowChange]:
-        """Yield the newest changes, with items one by one."""
-        for key, newest in self._rows.items():
-            if newest.is_replaced:
-                yield RowChange(key, newest.value)
-            for item, value in newest.items.items():
-                yield RowChange(f"{key}/{item}", value)
+        """Yield the newest changes in the form of the journal."""
+        for key, change in self._rows.items():
+            if change.is_replaced:
+                yield RowChange(key, change.value)
+            for uid, value in change.items.items():
+                yield RowChange(f"{key}/{uid}", value)
 
-    def packed_rows(self, before: Callable[[str], bytes | None]) -> Iterator[RowChange]:
+    def pack_rows(self, read: Callable[[str], bytes | None]) -> Iterator[RowChange]:
         """Yield the changed rows, packed.
 
         Args:
-            before: returns a row of the table, or None.
+            read: returns the present row of the table, or None.
 
         Raises:
             DamagedTable: a packed row of the table cannot be read.
         """
-        for key, newest in self._rows.items():
-            value = newest.value if newest.is_replaced else before(key)
-            if newest.items:
-                value = _pack_row(key, value, newest.items)
+        for key, change in self._rows.items():
+            value = change.value if change.is_replaced else read(key)
+            if change.items:
+                value = _pack_row(key, value, change.items)
             yield RowChange(key, value)
 
 
@@ -91,7 +90,7 @@ def apply_changes(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]
     newest = Changes()
     for change in changes:
         newest.add(change.key, change.value)
-    for row in newest.packed_rows(rows.get):
+    for row in newest.pack_rows(rows.get):
         if row.value is None:
             rows.pop(row.key, None)
         else:
@@ -99,7 +98,7 @@ def apply_changes(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]
 
 
 def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-    """Return rows of tables in the form of the journal, with pods one by one.
+    """Return table rows in the form of the journal, with single pods.
 
     Raises:
         DamagedTable: a packed row cannot be read.
@@ -118,23 +117,25 @@ def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     return unpacked
 
 
-def _pack_row(key: str, before: bytes | None, items: Mapping[str, bytes | None]) -> bytes | None:
-    """Return a packed row with changed items; None: no item is left."""
-    entries: list[tuple[int, str, Any]] = []
-    if before is not None:
+def _pack_row(key: str, row: bytes | None, changes: Mapping[str, bytes | None]) -> bytes | None:
+    """Apply changes of items to a packed row; return None if no item is left."""
+    entries: list[tuple[int, Any]] = []
+    if row is not None:
         try:
-            for entry in orjson.loads(decompress(before))[_ITEMS]:
-                uid = entry["pod"]["uid"]
-                if uid not in items:
-                    entries.append((entry["arrival"], uid, entry))
+            for item in orjson.loads(decompress(row))[_ITEMS]:
+                if item["pod"]["uid"] not in changes:
+                    entries.append((item["arrival"], item))
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedTable(key, f"cannot be read: {error!r}") from error
-    for uid, value in items.items():
+    for value in changes.values():
         if value is not None:
-            entries.append((orjson.loads(value)["arrival"], uid, orjson.Fragment(value)))
+            entries.append((orjson.loads(value)["arrival"], orjson.Fragment(value)))
     if not entries:
         return None
     _, cluster, _, node = parse_row_key(key)
     entries.sort(key=lambda entry: entry[0])
-    row = {"cluster": cluster, "node": node, _ITEMS: [entry for _, _, entry in entries]}
-    return orjson.dumps({**row, "schema_version": 1}, option=orjson.OPT_SORT_KEYS)
+    items = [item for _, item in entries]
+    return orjson.dumps(
+        {"cluster": cluster, "node": node, _ITEMS: items, "schema_version": 1},
+        option=orjson.OPT_SORT_KEYS,
+    )

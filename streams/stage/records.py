@@ -21,7 +21,7 @@ from streams.stage.statistics import Counts, Figures
 DEAD_LETTERS_TOPIC = "dead-letters"
 #: Shorter values are not compressed in memory.
 _COMPRESSED_BYTES_MIN = 1_024
-#: First byte of a compressed value; neither JSON nor the head of a long row begins with it.
+#: First byte of a compressed value; JSON and heads of long rows begin with other bytes.
 _COMPRESSED = b"\1"
 
 
@@ -37,7 +37,7 @@ class InputRecord:
     timestamp_ms: int
     """Timestamp of the record, by the producer's or the broker's clock."""
     refused_at_ms: int | None = None
-    """For a clock tick that the worker refused as too far ahead: the worker's time. Otherwise None.
+    """The worker's time when it refused a clock tick as too far ahead; None for other records.
     The journal stores it for a replay."""
 
 
@@ -45,15 +45,15 @@ class InputRecord:
 class OutputMessage:
     """A message to publish.
 
-    It is not an object of a class in `schemas`, because validation takes time. Tests check that the
-    classes accept all messages and encode them to the same bytes.
+    The classes in `schemas` are not used, because validation takes time. Tests check that these classes
+    accept all messages and encode them to the same bytes.
     """
 
     topic: str
     fields: dict[str, Any]
     """All fields as JSON values, without optional fields that are None."""
     waited_s: int | None = None
-    """How long the pod of a placement waited for its node, for metrics; None for other messages."""
+    """For metrics: the waiting time of a placed pod; None for other messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ class Stage(Protocol):
 
     @property
     def positions(self) -> Mapping[str, int]:
-        """Last applied offset of each input topic, without topics that have none."""
+        """Last applied offset by input topic."""
         ...
 
     @property
     def now_ms(self) -> int | None:
-        """The stage's time according to its input; None: unknown."""
+        """Log time; None: unknown."""
         ...
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
@@ -124,9 +124,9 @@ class Stage(Protocol):
         ...
 
     def prepare(self) -> bool:
-        """Do some work in advance for later records; return False if there is none.
+        """Do some work for later records in advance; return False if no work is left.
 
-        Calls have no effect on results, rows and the state that rows are made of.
+        The work has no effect on results and rows.
         """
         ...
 
@@ -140,7 +140,7 @@ class Stage(Protocol):
 
 
 def refuse_output(output: OutputRecord) -> Refusal:
-    """Return why an output that is too long cannot be published."""
+    """Return the refusal of an output that is too long to be published."""
     return Refusal(
         "limit",
         f"the record was applied, but it causes a record of {len(output.value)} bytes to {output.topic}, "
@@ -149,10 +149,10 @@ def refuse_output(output: OutputRecord) -> Refusal:
 
 
 def build_dead_letters(record: InputRecord, refusal: Refusal) -> list[OutputRecord]:
-    """Return a record with the reason of its refusal, in several output records if it is large.
+    """Return the dead letter of a refused record, as several output records if it is large.
 
-    Their timestamp is the time of writing: with the timestamp of an old record, retention would delete
-    them at once.
+    The dead letter has no timestamp of its own: with that of an old record, retention would delete it at
+    once.
     """
     letter = build_dead_letter(
         record.topic,
@@ -170,7 +170,7 @@ def build_dead_letters(record: InputRecord, refusal: Refusal) -> list[OutputReco
 
 
 def compress(value: bytes) -> bytes:
-    """Compress a row for memory; the pods of a node, which are similar, take a tenth."""
+    """Compress a row in memory: a row with the similar pods of a node shrinks to a tenth."""
     if len(value) >= _COMPRESSED_BYTES_MIN:
         return _COMPRESSED + bytes(lz4.compress_block(value))
     # A copy, because bytes from orjson can occupy ten times their length.
@@ -188,7 +188,7 @@ def read_row(key: str, value: bytes) -> Any:
     """Return a row as an object of the class of its kind.
 
     Raises:
-        DamagedTable: the row cannot be read, or has another cluster than its key.
+        DamagedTable: the row cannot be read, or its cluster differs from that of its key.
     """
     _, cluster, kind, _ = parse_row_key(key)
     if kind not in ROW_CLASSES:
@@ -198,11 +198,11 @@ def read_row(key: str, value: bytes) -> Any:
         raise DamagedTable(key, f"cannot be read: {row.reason}")
     cluster_in_row = getattr(row, "cluster", cluster)
     if cluster_in_row != cluster:
-        raise DamagedTable(key, f"belongs to cluster {cluster_in_row}, unlike its key")
+        raise DamagedTable(key, f"cluster is {cluster_in_row}; expected {cluster}, as in the key")
     return row
 
 
-def reset_advice(partition: object) -> str:
+def advise_reset(partition: object) -> str:
     """Return advice for a partition from which no worker can start."""
     return (
         f"If it cannot be repaired, stop all workers and run `loadstream partition reset {partition}`: "
@@ -215,8 +215,8 @@ class DamagedTable(RuntimeError):
 
     def __init__(self, row: str, problem: str) -> None:
         """`row` is the key of a row."""
-        number = row.partition("/")[0]
-        advice = reset_advice(number if number.isdecimal() else "N")
+        partition = row.partition("/")[0]
+        advice = advise_reset(partition if partition.isdecimal() else "N")
         super().__init__(f"row {row}: {problem}. {advice}")
         self.row = row
         self.problem = problem

@@ -13,7 +13,7 @@ class Counts:
     """Counts since the last call of `take_counts`."""
 
     results: Counter[str] = field(default_factory=Counter)
-    """Records by result; every stage has its own few results."""
+    """Records by result; each stage defines its results."""
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Refused records by source topic and category."""
     decided: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -27,7 +27,7 @@ class Counts:
     migrations: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """Ended migrations by cluster, phase and reason."""
     moves: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Followed evictions by cluster and outcome (`MOVE_COUNTS`)."""
+    """Ended moves by cluster and outcome (`MOVE_COUNTS`)."""
     policies: dict[str, str] = field(default_factory=dict)
     """Short descriptions of applied policies, by cluster."""
     clusters: dict[str, None] = field(default_factory=dict)
@@ -44,21 +44,21 @@ class ClusterFigures:
     stale_nodes: int
     """Nodes without a fresh metric."""
     pods: int
-    """Pods with room on a node."""
+    """Pods that take up room on a node."""
     pending_requests: int
     """Requests that wait for a node."""
     hot_nodes: int
     """Nodes above a high threshold, or at risk, in the last round."""
     migrations: int
-    """Migrations that wait or proceed."""
+    """Migrations that have not ended."""
     newest_metric_age_ms: int | None
-    """Log time since the newest metric of any node; None: there is no metric, or no time."""
+    """Log time since the newest metric of any node; None: there is no metric, or no log time."""
     nodes_by_estimates: int = 0
-    """Nodes judged by estimates, because their metrics lack a statistic that the policy uses."""
+    """Nodes with estimates instead of a statistic that the policy uses and their metrics lack."""
     hot_usage: Mapping[tuple[str, str], float] = field(default_factory=dict, compare=False)
     """Usage of the hottest nodes as a share of capacity, by node and resource.
 
-    Not compared, because it is empty from a restart to the next round.
+    Empty from a restart to the next round, so not compared.
     """
 
 
@@ -67,7 +67,7 @@ class Figures:
     """Figures of one partition."""
 
     now_ms: int | None
-    """The stage's time according to its input; None: unknown."""
+    """Log time; None: unknown."""
     nodes: int
     clusters: tuple[ClusterFigures, ...] = ()
     """Clusters by name; empty in the aggregate stage."""

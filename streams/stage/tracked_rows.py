@@ -1,8 +1,8 @@
 """Rows of one kind of a cluster, and which of them must be written.
 
-Parts of a cluster's state list their `TrackedRows`, by which rows are written and restored. If the
-state is kept in another form than its rows, a subclass converts it to rows (`row`, or `encode` for
-speed) and back (`take`).
+Each part of a cluster's state lists its `TrackedRows`, which write and restore its rows. If the state has
+another form than its rows, a subclass converts the state to rows (`build_row`, or `encode` for speed) and
+back (`restore_row`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ class TrackedRows(Generic[K, V]):
 
         Args:
             kind: kind of the rows.
-            key: returns the key of a row; by default the kind has one row, whose key is empty.
+            key: returns the key of a row. By default there is one row, with an empty key.
             sorted_keys: write rows in the order of keys, not in the order of changes.
         """
         self.kind = kind
@@ -36,15 +36,15 @@ class TrackedRows(Generic[K, V]):
         """Keys of rows to write (an ordered set)."""
 
     def __len__(self) -> int:
-        """Size of the state; 0 if it equals that of a new cluster."""
+        """Return the size of the state; 0 for the state of a new cluster."""
         return len(self.rows)
 
-    def row(self, key: K) -> Any:
-        """Return the row of a key; None if there is none."""
+    def build_row(self, key: K) -> Any:
+        """Return the row of a key, or None."""
         return self.rows.get(key)
 
     def encode(self, key: K) -> bytes | None:
-        row = self.row(key)
+        row = self.build_row(key)
         return None if row is None else encode(row)
 
     def set(self, key: K, value: V) -> None:
@@ -61,18 +61,18 @@ class TrackedRows(Generic[K, V]):
             self.changed[key] = None
         return value
 
-    def take(self, row: Any) -> None:
+    def restore_row(self, row: Any) -> None:
         self.put(row)
 
     def note_changed(self) -> None:
-        """Add keys to `changed`, in subclasses whose state does not do so itself."""
+        """Add keys to `changed` in subclasses that do not add them at once."""
 
     def mark_written(self) -> None:
         self.note_changed()
         self.changed.clear()
 
     def changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield name and bytes of the rows changed since the last call; None for a deleted row."""
+        """Yield name and bytes of each row changed since the last call; None for a deleted row."""
         self.note_changed()
         for key in sorted(self.changed) if self._sorted else self.changed:
             yield key if isinstance(key, str) else "/".join(key), self.encode(key)
@@ -81,5 +81,5 @@ class TrackedRows(Generic[K, V]):
     def restore(self, rows: Iterable[Any]) -> None:
         """Restore all rows into empty state."""
         for row in rows:
-            self.take(row)
+            self.restore_row(row)
         self.changed.clear()

@@ -18,10 +18,10 @@ from faust.types import TP
 from schemas.settings.connection import APP_ID
 from schemas.storage.tables import parse_row_key
 from streams.stage.long_rows import (
-    chunk_keys,
     is_chunk,
     join_chunks,
-    row_key_of_chunk,
+    list_chunk_keys,
+    parse_chunk_key,
     split_change,
 )
 from streams.stage.records import DamagedTable, RowChange, compress, decompress
@@ -117,7 +117,7 @@ class RowTable:
         for raw, value in self._table.data.items():
             partition, key = self._place(raw)
             if is_chunk(key):
-                self._chunks.setdefault(row_key_of_chunk(key), []).append(key)
+                self._chunks.setdefault(parse_chunk_key(key), []).append(key)
             elif partition in by_partition:
                 by_partition[partition][key] = join_chunks(key, value, self._value)
         return by_partition
@@ -160,7 +160,7 @@ class RowTable:
             RowChange(chunk, None)
             for key, chunks in self._chunks.items()
             if key.partition("/")[0] == str(partition)
-            for chunk in set(chunks).difference(chunk_keys(key, self._value(key.encode())))
+            for chunk in set(chunks).difference(list_chunk_keys(key, self._value(key.encode())))
         ]
 
     def store(self, changes: Iterable[RowChange]) -> None:
@@ -169,7 +169,7 @@ class RowTable:
         for change in changes:
             raw = change.key.encode()
             if is_chunk(change.key):
-                self._note_chunk(row_key_of_chunk(change.key), change)
+                self._note_chunk(parse_chunk_key(change.key), change)
             if change.value is None:
                 data.pop(raw, None)
             else:

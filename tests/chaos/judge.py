@@ -105,7 +105,7 @@ def _judge_journal(history: History, verdict: Verdict) -> None:
 def _judge_partition(history: History, partition: int, verdict: Verdict) -> list[OutputRecord]:
     """Judge one partition; return the outputs in its journal."""
     entries = [(record.offset, record.value) for record in history.of(journal.TOPIC, partition)]
-    tail = journal.read_tail(journal.JournalReader(journal.JournalPosition()), entries)
+    tail = journal.read_tail(journal.JournalReader(journal.JournalPosition(), partition), entries)
     inputs = _Inputs(history, partition)
     verification = Verification(partition, history.partitions)
     difference = verification.verify(Recording(partition, entries, inputs))
@@ -130,9 +130,9 @@ def _applied(
 ) -> Iterator[InputRecord]:
     """Yield all inputs in the order applied."""
     inputs = _Inputs(history, partition)
-    reader = journal.JournalReader(journal.JournalPosition())
+    reader = journal.JournalReader(journal.JournalPosition(), partition)
     for offset, value in entries:
-        batch = reader.take(offset, value)
+        batch = reader.feed(offset, value)
         for run in () if batch is None else batch.inputs:
             for record in inputs.through(run.topic, run.last_offset):
                 yield replace(record, refused_at_ms=run.refused_at_ms)

@@ -124,7 +124,7 @@ class ClusterReference(Reference):
         """The rows of the worker are those of the reference."""
         worker = self._cluster_worker
         worker.redo()
-        apply_changes(self._rows, self._changes.packed_rows(self._rows.get))
+        apply_changes(self._rows, self._changes.pack_rows(self._rows.get))
         self._changes = Changes()
         for key in sorted(self._rows.keys() | worker.rows.keys()):
             expected, actual = self._rows.get(key), worker.rows.get(key)

@@ -231,7 +231,8 @@ class ClusterWorker(Worker):
         first = self._written.offset + 1
         try:
             tail = journal.read_tail(
-                journal.JournalReader(self._written), enumerate(self.journal[first:], first)
+                journal.JournalReader(self._written, PARTITION),
+                enumerate(self.journal[first:], first),
             )
         except journal.JournalDamaged as damaged:
             raise Failure("the journal cannot be followed", str(damaged)) from damaged
@@ -284,7 +285,7 @@ class ClusterWorker(Worker):
         whole: Checkpoint | None = None
         for value in (*encoder.add(self.rows.items()), *encoder.close()):
             piece = read_piece(PARTITION, value)
-            whole = None if piece is None else decoder.take(*piece)
+            whole = None if piece is None else decoder.feed(*piece)
         require(whole is not None, "a checkpoint is not whole")
         assert whole is not None
         return whole

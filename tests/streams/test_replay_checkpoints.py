@@ -42,7 +42,7 @@ def _read(broker: RunningBroker, topic: str) -> list[Any]:
 def _checkpoints(broker: RunningBroker) -> list[FoundCheckpoint]:
     finder = CheckpointFinder(HOME)
     for message in _read(broker, "checkpoints"):
-        finder.take(message.offset(), message.value())
+        finder.feed(message.offset(), message.value())
     return finder.found
 
 

@@ -63,7 +63,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
     def apply(self, budget: DisruptionBudget, sequence: int) -> str | None:
         """Store the status of a budget; return why it is refused, else None."""
         key = (budget.namespace, budget.name)
-        before = self.row(key)
+        before = self.build_row(key)
         if budget.removed:
             if before is not None:
                 self._remove(key, before)
@@ -143,14 +143,14 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
     def discharge(self, uid: str, *, gone: bool) -> None:
         """End the charges of a pod: its command has failed, or the pod is gone."""
         for key in sorted(self._charged.pop(uid, {})):
-            row = self.row(key)
+            row = self.build_row(key)
             if row is None:
                 continue
             charged = tuple(other for other in row.charged if other != uid)
             gone_uids = (*row.gone, uid) if gone else row.gone
             self._put(row.model_copy(update={"charged": charged, "gone": gone_uids}))
 
-    def take(self, row: DisruptionBudgetRow) -> None:
+    def restore_row(self, row: DisruptionBudgetRow) -> None:
         self._put(row)
         for uid in row.charged:
             self._charged.setdefault(uid, {})[row.budget.namespace, row.budget.name] = None

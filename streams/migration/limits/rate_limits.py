@@ -219,7 +219,7 @@ class Limiters(TrackedRows[Key, Bucket]):
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def row(self, key: Key) -> EvictionLimiterRow | None:
+    def build_row(self, key: Key) -> EvictionLimiterRow | None:
         bucket = self.rows.get(key)
         if bucket is None:
             return None
@@ -235,5 +235,5 @@ class Limiters(TrackedRows[Key, Bucket]):
             }
         )
 
-    def take(self, row: EvictionLimiterRow) -> None:
+    def restore_row(self, row: EvictionLimiterRow) -> None:
         self.set((row.scope, row.name), Bucket(row.tokens, row.part, row.parts, row.filled_at_ms))

@@ -207,7 +207,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def row(self, key: str) -> HotspotCounterRow | None:
+    def build_row(self, key: str) -> HotspotCounterRow | None:
         counters = tuple(
             HotspotCounter(
                 pool=counter.pool,
@@ -224,7 +224,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             return None
         return HotspotCounterRow(cluster=self.cluster, node=key, counters=counters)
 
-    def take(self, row: HotspotCounterRow) -> None:
+    def restore_row(self, row: HotspotCounterRow) -> None:
         self.rows[row.node] = {
             (counter.pool if self._consecutive else "", counter.phase): NodeCounter(
                 counter.pool,

@@ -142,7 +142,7 @@ class ThresholdMapsTable(TrackedRows[str, ThresholdMapsRow]):
             self.changed[""] = None
         self._pools = pools
 
-    def row(self, key: str) -> ThresholdMapsRow | None:
+    def build_row(self, key: str) -> ThresholdMapsRow | None:
         maps = self._pools.get_changed_maps()
         return None if maps is None else ThresholdMapsRow(cluster=self._cluster, maps=maps)
 
@@ -151,7 +151,7 @@ class ThresholdMapsTable(TrackedRows[str, ThresholdMapsRow]):
             self.changed[""] = None
         self._pools.changed = False
 
-    def take(self, row: ThresholdMapsRow) -> None:
+    def restore_row(self, row: ThresholdMapsRow) -> None:
         self._pools.restore(row.maps)
 
 

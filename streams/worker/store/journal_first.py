@@ -86,7 +86,7 @@ class JournalFirst:
         # Complete rows, to be written by the next flush. Packing them later would need the rows of the
         # tables, which another rebalance may drop meanwhile.
         unwritten = Changes()
-        for change in changes.packed_rows(rows.get):
+        for change in changes.pack_rows(rows.get):
             unwritten.add(change.key, change.value)
             if change.value is None:
                 newest.pop(change.key, None)
@@ -200,7 +200,7 @@ class JournalFirst:
             self._settings, journal.TOPIC, partition, position.offset + 1, end, _refuse_deleted
         ):
             for entry in entries:
-                reader.take(entry.offset, entry.value)
+                reader.feed(entry.offset, entry.value)
             dead += _build_foreign_letters(reader, partition, entries)
         now = reader.position
         if now.epoch != position.epoch:

@@ -166,7 +166,7 @@ class LazyRows:
         piece: list[RowChange] = []
         size = 0
         pace = Pace()
-        for row in changes.packed_rows(self._row):
+        for row in changes.pack_rows(self._row):
             piece.append(row)
             size += len(row.value or b"")
             if pace.is_over:

@@ -23,7 +23,7 @@ from typing import Any
 from connectors.kafka.client import Failures, client_options
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 from schemas.topics.catalog import TOPICS
-from streams.stage.records import reset_advice
+from streams.stage.records import advise_reset
 from streams.worker.partitions import Partitions
 
 logger = logging.getLogger(__name__)
@@ -233,7 +233,7 @@ def check_ids(before: Mapping[str, str], now: Mapping[str, str], partitions: int
             every = " ".join(map(str, range(partitions)))
             raise TopicChanged(
                 f"topic {name} was deleted and created again, so the stored offsets mean other records. "
-                f"{reset_advice(every)}"
+                f"{advise_reset(every)}"
             )
 
 
@@ -253,5 +253,5 @@ def check_ends(positions: Mapping[Any, int], ends: Mapping[Any, int | None]) -> 
             raise TopicChanged(
                 f"topic {topic}, partition {partition} ends at offset {end}, but was applied up to offset "
                 f"{position}: the topic was created again, or brokers have lost records. "
-                f"{reset_advice(partition)}"
+                f"{advise_reset(partition)}"
             )

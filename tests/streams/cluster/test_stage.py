@@ -192,7 +192,7 @@ def test_a_row_that_cannot_be_read_is_named() -> None:
     ("key", "complaint"),
     [
         ("0/test/clusters", "the key is not of the form"),
-        ("0/other/clusters/", "belongs to cluster test, unlike its key"),
+        ("0/other/clusters/", "cluster is test; expected other, as in the key"),
     ],
 )
 def test_a_row_with_a_wrong_key_is_refused(key: str, complaint: str) -> None:

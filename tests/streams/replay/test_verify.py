@@ -162,10 +162,10 @@ def test_a_missing_input_after_a_checkpoint_is_an_error() -> None:
 def test_a_journal_that_does_not_continue_at_the_checkpoint_is_an_error() -> None:
     history, checkpoint, _ = _long()
     for position, words in (
-        (replace(checkpoint.position, sequence=5), "holds batch 1; expected 6"),
+        (replace(checkpoint.position, sequence=5), "has batch 1; expected 6"),
         (
             replace(checkpoint.position, epoch=-1),
-            "has epoch 0, but no record that opens this epoch was read",
+            "has epoch 0, but the opening record of this epoch is missing",
         ),
     ):
         with pytest.raises(JournalDamaged, match=words):
@@ -375,8 +375,8 @@ def test_a_record_that_was_applied_twice_is_a_difference() -> None:
 
 def _counts(values: Sequence[bytes], number: int) -> bool:
     """Whether a journal record is of the writer that owns the partition there."""
-    reader = journal.JournalReader(journal.JournalPosition())
-    return [reader.take(n, value) for n, value in enumerate(values)][number] is not None
+    reader = journal.JournalReader(journal.JournalPosition(), 0)
+    return [reader.feed(n, value) for n, value in enumerate(values)][number] is not None
 
 
 def _holds(value: bytes) -> bool:
@@ -386,6 +386,6 @@ def _holds(value: bytes) -> bool:
 
 
 def _batches(history: Journaled) -> list[Any]:
-    reader = journal.JournalReader(journal.JournalPosition())
-    read = [reader.take(number, value) for number, value in enumerate(history.journal)]
+    reader = journal.JournalReader(journal.JournalPosition(), 0)
+    read = [reader.feed(number, value) for number, value in enumerate(history.journal)]
     return [asdict(batch) for batch in read if batch is not None]

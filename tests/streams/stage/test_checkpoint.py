@@ -11,7 +11,7 @@ from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.journal import JournalRecord
 from schemas.topics.codec import encode
 from streams.stage.checkpoint import (
-    OPEN_MAX,
+    INCOMPLETE_MAX,
     PIECE_BYTES,
     Checkpoint,
     CheckpointDecoder,
@@ -54,14 +54,14 @@ def _cut(
 def _find_checkpoints(values: list[bytes]) -> list[FoundCheckpoint]:
     finder = CheckpointFinder(2)
     for offset, value in enumerate(values):
-        finder.take(offset, value)
+        finder.feed(offset, value)
     return finder.found
 
 
 def _assembled(values: list[bytes], position: JournalPosition = _PLACE) -> Checkpoint | None:
     decoder = CheckpointDecoder(position)
     pieces = [read_piece(2, value) for value in values]
-    results = [decoder.take(*piece) for piece in pieces if piece is not None]
+    results = [decoder.feed(*piece) for piece in pieces if piece is not None]
     return next((result for result in results if result is not None), None)
 
 
@@ -120,7 +120,7 @@ def test_foreign_records_are_skipped_and_counted(value: bytes | None) -> None:
     finder = CheckpointFinder(2)
     values = _cut()
     for offset, record in enumerate([values[0], value, *values[1:]]):
-        finder.take(offset, record)
+        finder.feed(offset, record)
     assert (finder.unreadable, len(finder.found)) == (1, 1)
 
 
@@ -137,16 +137,16 @@ def test_interleaved_pieces_of_two_writers_are_distinguished() -> None:
 
 
 def test_the_number_of_incomplete_checkpoints_is_limited() -> None:
-    many = [_cut(position=JournalPosition(n, 0, n)) for n in range(OPEN_MAX + 1)]
+    many = [_cut(position=JournalPosition(n, 0, n)) for n in range(INCOMPLETE_MAX + 1)]
     finder = CheckpointFinder(2)
     for offset, values in enumerate(many):
-        finder.take(offset, values[0])
-    assert finder.incomplete == OPEN_MAX
+        finder.feed(offset, values[0])
+    assert finder.incomplete_count == INCOMPLETE_MAX
     for values in many:
         for value in values[1:]:
-            finder.take(99, value)
+            finder.feed(99, value)
     epochs = [checkpoint.position.epoch for checkpoint in finder.found]
-    assert epochs == list(range(1, OPEN_MAX + 1))
+    assert epochs == list(range(1, INCOMPLETE_MAX + 1))
 
 
 def test_the_journal_must_match_the_place_of_the_checkpoint() -> None:

@@ -60,7 +60,7 @@ class Writer:
     def __init__(self, log: Log, position: JournalPosition) -> None:
         self._log = log
         log.append([journal.encode_opening(0)])
-        self.tail = journal.read_tail(journal.JournalReader(position), log.after(position))
+        self.tail = journal.read_tail(journal.JournalReader(position, 0), log.after(position))
         self.place = self.tail.position
 
     def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
@@ -137,7 +137,7 @@ def test_a_missing_batch_is_an_error_and_no_silent_hole() -> None:
     writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"2"),)))
     whole = log.after(JournalPosition())
     with pytest.raises(JournalDamaged, match="expected 0"):
-        journal.read_tail(journal.JournalReader(JournalPosition()), [whole[0], whole[2]])
+        journal.read_tail(journal.JournalReader(JournalPosition(), 0), [whole[0], whole[2]])
 
 
 def test_offsets_without_a_record_are_no_missing_batch() -> None:
@@ -146,7 +146,7 @@ def test_offsets_without_a_record_are_no_missing_batch() -> None:
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     apart = zip((0, 2, 3, 7), log.values, strict=True)
-    tail = journal.read_tail(journal.JournalReader(JournalPosition()), apart)
+    tail = journal.read_tail(journal.JournalReader(JournalPosition(), 0), apart)
     assert tail.position == JournalPosition(0, 2, 7)
     assert len(tail.rows) == 3
 
@@ -157,10 +157,11 @@ def test_a_journal_without_its_beginning_is_an_error_and_not_an_empty_journal() 
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     with pytest.raises(
-        JournalDamaged, match="has epoch 0, but no record that opens this epoch was read"
+        JournalDamaged, match="has epoch 0, but the opening record of this epoch is missing"
     ):
         journal.read_tail(
-            journal.JournalReader(JournalPosition(offset=1)), log.after(JournalPosition(offset=1))
+            journal.JournalReader(JournalPosition(offset=1), 0),
+            log.after(JournalPosition(offset=1)),
         )
 
 
@@ -210,7 +211,7 @@ def test_foreign_records_are_skipped_anywhere(
 
 def test_a_record_of_another_partition_is_foreign() -> None:
     reader = journal.JournalReader(JournalPosition(), partition=0)
-    assert reader.take(0, journal.encode_opening(1)) is None
+    assert reader.feed(0, journal.encode_opening(1)) is None
     (foreign,) = reader.take_foreign()
     assert (foreign.offset, foreign.refusal.category) == (0, "misplaced")
     assert reader.position == JournalPosition(-1, -1, 0)
@@ -226,11 +227,11 @@ def test_a_record_of_another_partition_is_foreign() -> None:
 )
 def test_an_unreadable_journal_record_is_damage_and_not_foreign(value: bytes) -> None:
     reader = journal.JournalReader(JournalPosition(), partition=0)
-    reader.take(0, journal.encode_opening(0))
+    reader.feed(0, journal.encode_opening(0))
     with pytest.raises(
         JournalDamaged, match=r"journal offset 1 cannot be read.*start that version"
     ):
-        reader.take(1, value)
+        reader.feed(1, value)
 
 
 def test_a_missing_batch_next_to_a_foreign_record_is_an_error() -> None:
@@ -239,8 +240,8 @@ def test_a_missing_batch_next_to_a_foreign_record_is_an_error() -> None:
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     log.values[2] = b"garbage"
-    with pytest.raises(JournalDamaged, match=r"batches between them are missing; records at 2"):
-        journal.read_tail(journal.JournalReader(JournalPosition()), log.after(JournalPosition()))
+    with pytest.raises(JournalDamaged, match=r"the batches in between are missing; records at 2"):
+        journal.read_tail(journal.JournalReader(JournalPosition(), 0), log.after(JournalPosition()))
 
 
 def test_content_that_does_not_match_its_index_is_damage() -> None:
@@ -248,7 +249,8 @@ def test_content_that_does_not_match_its_index_is_damage() -> None:
     Writer(log, JournalPosition()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
     with pytest.raises(JournalDamaged, match="found 2 bytes of values; the index says 3"):
         journal.read_tail(
-            journal.JournalReader(JournalPosition()), [(0, log.values[0]), (1, log.values[1][:-1])]
+            journal.JournalReader(JournalPosition(), 0),
+            [(0, log.values[0]), (1, log.values[1][:-1])],
         )
 
 
@@ -262,7 +264,7 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     assert all(len(value) <= 40 + 200 for value in values)
     assert sum(len(value) for value in values) <= len(values) * 200 + rows * (size + 40) + 60
     entries = [(0, journal.encode_opening(0)), *enumerate(values, start=1)]
-    assert journal.read_tail(journal.JournalReader(JournalPosition()), entries).rows == {
+    assert journal.read_tail(journal.JournalReader(JournalPosition(), 0), entries).rows == {
         row.key: row.value for row in changes
     }
 
@@ -279,8 +281,8 @@ def test_a_tail_read_in_pieces_is_the_same(results: list[StageResult], cuts: lis
         for result in results:
             writer.write(result)
     entries = log.after(JournalPosition())
-    whole = journal.read_tail(journal.JournalReader(JournalPosition()), entries)
-    reader = journal.JournalReader(JournalPosition())
+    whole = journal.read_tail(journal.JournalReader(JournalPosition(), 0), entries)
+    reader = journal.JournalReader(JournalPosition(), 0)
     rows: dict[str, bytes | None] = {}
     outputs: list[OutputRecord] = []
     edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]

@@ -10,7 +10,7 @@ from streams.stage.long_rows import (
     CHUNK_BYTES,
     is_chunk,
     join_chunks,
-    row_key_of_chunk,
+    parse_chunk_key,
     split_change,
 )
 from streams.stage.records import DamagedTable, RowChange
@@ -57,7 +57,7 @@ def test_chunks_fit_into_the_records_they_are_written_to() -> None:
     assert all(key.startswith("3/c/") for key in chunks), (
         "a key begins with its partition and cluster"
     )
-    assert {row_key_of_chunk(key) for key in chunks} == {_KEY}
+    assert {parse_chunk_key(key) for key in chunks} == {_KEY}
 
 
 @given(st.lists(_VALUES, min_size=1, max_size=5), st.data())

@@ -20,7 +20,7 @@ def uids(row: bytes | None) -> list[str]:
 def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
     """Rows of the tables after the changes are written."""
     after = dict(before)
-    for row in changes.packed_rows(before.get):
+    for row in changes.pack_rows(before.get):
         if row.value is None:
             after.pop(row.key, None)
         else:
@@ -35,7 +35,7 @@ def test_a_row_is_packed_once_however_often_its_items_have_changed() -> None:
         changes.add(f"0/c/reserved_pods/n/{uid}", item(uid, index))
     changes.add("0/c/nodes/n", None)
     assert len(changes) == 2
-    first, second = changes.packed_rows(lambda *_: None)
+    first, second = changes.pack_rows(lambda *_: None)
     assert first == RowChange("0/c/nodes/n", None)
     assert (second.key, uids(second.value)) == ("0/c/reserved_pods/n", ["b", "a"])
     assert {**orjson.loads(second.value or b""), "pods": []} == {
@@ -50,7 +50,7 @@ def test_a_packed_row_that_cannot_be_read_is_an_error() -> None:
     changes = Changes()
     changes.add("0/c/reserved_pods/n/a", item("a"))
     with pytest.raises(DamagedTable, match="row 0/c/reserved_pods/n"):
-        list(changes.packed_rows(lambda *_: b'{"pods": 7}'))
+        list(changes.pack_rows(lambda *_: b'{"pods": 7}'))
 
 
 steps = st.lists(

@@ -17,10 +17,10 @@ def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
     assert sorted(lifecycle.workloads.rows) == ["db", "web"]
     world.full_list("pod-lifecycle", workload("db"))
     assert sorted(lifecycle.workloads.rows) == ["db"]
-    assert lifecycle.budgets.row(("default", "web")) is not None
+    assert lifecycle.budgets.build_row(("default", "web")) is not None
     world.full_list("pod-lifecycle", budget(3, "db"))
-    assert lifecycle.budgets.row(("default", "web")) is None
-    row = lifecycle.budgets.row(("default", "db"))
+    assert lifecycle.budgets.build_row(("default", "web")) is None
+    row = lifecycle.budgets.build_row(("default", "db"))
     assert row is not None
     assert row.budget.disruptions_allowed == 3
 

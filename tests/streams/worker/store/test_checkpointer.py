@@ -116,7 +116,7 @@ async def owner(kafka: KafkaSettings, piece_bytes: int = PIECE_BYTES) -> AsyncIt
 def _find_checkpoints(values: list[bytes | None], partition: int = 0) -> list[FoundCheckpoint]:
     finder = CheckpointFinder(partition)
     for offset, value in enumerate(values):
-        finder.take(offset, value)
+        finder.feed(offset, value)
     return finder.found
 
 
@@ -124,7 +124,7 @@ def _whole(values: list[bytes | None], end: FoundCheckpoint, partition: int = 0)
     decoder = CheckpointDecoder(end.position)
     for value in values:
         piece = read_piece(partition, value)
-        whole = None if piece is None else decoder.take(*piece)
+        whole = None if piece is None else decoder.feed(*piece)
         if whole is not None:
             return whole
     raise AssertionError("it was found")
