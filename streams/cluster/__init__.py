@@ -11,7 +11,7 @@ state           one cluster: applies records and decides
 placement       handles requests, outcomes of bindings, and ticks
 list_cleanup    removes nodes and pods that full lists lack
 rebalancer      when a rebalance round is due, and which pods it may move
-rounds          the message about a round
+round_message   the message about a round
 tables          state to table rows and back
 inventory_rows  rows of nodes and of the pods on them
 usage_rows      rows of usage per pod, and of all pods of the cluster

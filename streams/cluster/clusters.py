@@ -5,14 +5,14 @@ Each cluster applies its records of a batch in one attempt. If a record raises a
 1. The record becomes a dead letter. A clock tick still advances the cluster's clock.
 2. The cluster is restored from its rows as of the last batch.
 3. The next attempt applies the batch's records again, without those that failed. It encodes the
-   changed rows after each record, so that a row that cannot be encoded is blamed on its record.
+   changed rows after each record: if a row cannot be encoded, this record is to blame.
 
 A cluster is set apart (see `failures`) after three failures in ten minutes: the results of earlier
 records stay, and later records become dead letters. It is also set apart if no record is to blame,
 for example because its rows cannot be read. All its records of the batch then become dead letters.
 
-Otherwise the result does not depend on where batches end or when a worker starts again, with one
-exception: a row that cannot be encoded is not noticed if a later record of the batch replaces it.
+Results do not depend on where batches end or when a worker restarts. There is one exception: a row
+that cannot be encoded goes unnoticed if a later record of the batch replaces it.
 """
 
 import logging
@@ -29,15 +29,15 @@ from schemas.topics.catalog import node_key
 from schemas.topics.codec import encode_fields
 from schemas.topics.partitions import find_policy_numbers
 from streams.cluster.failures import KIND, FailedClusters
-from streams.cluster.rounds import build_stopped_round
+from streams.cluster.round_message import build_stopped_round
 from streams.cluster.state import ClusterState, Position
 from streams.cluster.tables import (
     RowsByKind,
-    changed_rows,
-    last_rows,
+    delete_last_rows,
+    group_rows,
     mark_written,
     restore,
-    rows_by_cluster,
+    take_changed_rows,
 )
 from streams.stage.cause import Cause, build_as_of
 from streams.stage.packing import apply_changes
@@ -51,7 +51,7 @@ Recall = Callable[[str], Mapping[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class EncodedOutput:
-    """A message, and the record to publish for it."""
+    """A message and its encoded record."""
 
     message: OutputMessage
     record: OutputRecord
@@ -59,15 +59,15 @@ class EncodedOutput:
 
 @dataclass(slots=True, eq=False)
 class BatchRecord:
-    """One record of a batch; a clock tick concerns all clusters, other records one."""
+    """An input record and its results. A clock tick is for all clusters, any other record for one."""
 
-    record: InputRecord
+    source: InputRecord
     offsets: dict[str, int]
-    """Offset of the newest record of each input topic, up to and including this record."""
+    """Offset of the last record of each input topic, including this record."""
     now_ms: int | None = None
     """Log time at which the record is applied; None before the first clock tick."""
     message: Any = None
-    """The decoded record; None if no cluster is to apply it."""
+    """The decoded record; None if no cluster applies it."""
     refusal: Refusal | None = None
     """Why the record becomes a dead letter; None if it does not."""
     outputs: list[EncodedOutput] = field(default_factory=list)
@@ -84,16 +84,16 @@ class BatchRecord:
 
 @dataclass(slots=True)
 class _Attempt:
-    """What one cluster computes from its records of a batch."""
+    """The state, results and rows that one cluster computes from its records of a batch."""
 
     state: ClusterState | None
-    """None if nothing is known of the cluster."""
+    """None if nothing is known about the cluster."""
     results: list[tuple[BatchRecord, Refusal | list[EncodedOutput]]] = field(default_factory=list)
     rows: dict[str, RowChange] = field(default_factory=dict)
     problem: str = ""
     """The exception that ended the attempt, as text: the exception would keep the state alive."""
     failed_record: BatchRecord | None = None
-    """The record to blame for the problem; None if the rows are."""
+    """The record that caused the problem; None if rows caused it."""
 
     def add_rows(self, rows: Iterable[RowChange]) -> None:
         self.rows.update({row.key: row for row in rows})
@@ -133,7 +133,7 @@ class Clusters:
             self._apply_to(cluster, by_cluster[cluster], start_ms)
         if batch and batch[-1].now_ms is not None:
             self.failures.forget_old(batch[-1].now_ms)
-        rows = [row for of_cluster in self._rows.values() for row in of_cluster.values()]
+        rows = [row for cluster_rows in self._rows.values() for row in cluster_rows.values()]
         self._rows.clear()
         for cluster, row in self.failures.changed_rows():
             rows.append(RowChange(row_key(self._partition, cluster, KIND), row))
@@ -151,7 +151,7 @@ class Clusters:
             return
         are_policies = [isinstance(record.message, PolicyRecord) for record in records]
         index = are_policies.index(True) if any(are_policies) else len(records)
-        self._miss(cluster, records[:index])
+        self._refuse_missed(cluster, records[:index])
         if index < len(records):
             policy = records[index]
             text = self.failures.bring_back(cluster, policy.now_ms or 0)
@@ -168,9 +168,9 @@ class Clusters:
     ) -> bool:
         """Apply the records. After a failure, apply them again without the failed records.
 
-        Returns False if no record is to blame for a failure: then none of the records is applied.
+        Returns False, and applies none of the records, if a failure has no record to blame.
 
-        With `from_rows`, the first attempt restores the cluster from its rows, as later ones do.
+        Later attempts restore the cluster from its rows; with `from_rows`, the first attempt does too.
         """
         failed: list[BatchRecord] = []
         missed: list[BatchRecord] = []
@@ -181,7 +181,7 @@ class Clusters:
             if record is not None:
                 record.refuse(Refusal("internal", attempt.problem))
                 failed.append(record)
-                reason = f"{record.record.topic} offset {record.record.offset}: {attempt.problem}"
+                reason = f"{record.source.topic} offset {record.source.offset}: {attempt.problem}"
                 if self.failures.count_failure(cluster, reason, record.now_ms or 0):
                     index = records.index(record)
                     missed = [*records[index + 1 :], *missed]
@@ -189,7 +189,7 @@ class Clusters:
             elif from_rows:
                 reason = f"its rows cannot be read or written: {attempt.problem}"
                 self._set_apart(cluster, reason, newest)
-                self._miss(cluster, [*records, *missed])
+                self._refuse_missed(cluster, [*records, *missed])
                 return False
             from_rows = True
         self._commit(cluster, attempt)
@@ -227,7 +227,7 @@ class Clusters:
 
     def _encode_rows(self, cluster: str, attempt: _Attempt) -> None:
         if attempt.state is not None and self._has_tables:
-            attempt.add_rows(changed_rows(attempt.state, self._partition))
+            attempt.add_rows(take_changed_rows(attempt.state, self._partition))
         elif attempt.state is not None:
             mark_written(attempt.state)
 
@@ -239,19 +239,19 @@ class Clusters:
             state = ClusterState(cluster)
             if record.now_ms is not None:
                 state.advance(record.now_ms)
-        topic, offset = record.record.topic, record.record.offset
+        topic, offset = record.source.topic, record.source.offset
         position = Position(topic, self._partition, offset, record.offsets)
-        answer = state.apply(record.message, position)
-        if isinstance(answer, Refusal):
-            attempt.results.append((record, answer))
+        result = state.apply(record.message, position)
+        if isinstance(result, Refusal):
+            attempt.results.append((record, result))
         else:
-            outputs = encode_outputs(answer, self._partitions, record.now_ms)
+            outputs = encode_outputs(result, self._partitions, record.now_ms)
             attempt.results.append((record, outputs))
         if not state.is_empty:
             attempt.state = state
         elif record.is_tick:
             attempt.state = None
-            attempt.add_rows(last_rows(state, self._partition))
+            attempt.add_rows(delete_last_rows(state, self._partition))
 
     def _commit(self, cluster: str, attempt: _Attempt) -> None:
         if attempt.state is None:
@@ -259,18 +259,18 @@ class Clusters:
         else:
             self.states[cluster] = attempt.state
         self._rows.setdefault(cluster, {}).update(attempt.rows)
-        for record, answer in attempt.results:
-            if isinstance(answer, Refusal):
-                record.refuse(answer)
+        for record, result in attempt.results:
+            if isinstance(result, Refusal):
+                record.refuse(result)
             else:
-                record.outputs += answer
+                record.outputs += result
 
     # --- clusters that are set apart ------------------------------------------------------------
 
-    def _miss(self, cluster: str, records: Sequence[BatchRecord]) -> None:
+    def _refuse_missed(self, cluster: str, records: Sequence[BatchRecord]) -> None:
         for record in records:
             if not record.is_tick and record.refusal is None:
-                record.refuse(self.failures.count_missed(cluster, record.record.topic))
+                record.refuse(self.failures.count_missed(cluster, record.source.topic))
 
     def _set_apart(self, cluster: str, reason: str, record: BatchRecord) -> None:
         self.states.pop(cluster, None)
@@ -279,10 +279,10 @@ class Clusters:
         self._notify(cluster, text, record)
 
     def _notify(self, cluster: str, text: str, record: BatchRecord) -> None:
-        # A round's message, because `cluster why-not` shows it.
+        # The message has the form of a round's message, because `cluster why-not` shows those.
         if record.now_ms is None:
             return
-        source, as_of = record.record, build_as_of(self._partition, record.offsets)
+        source, as_of = record.source, build_as_of(self._partition, record.offsets)
         cause = Cause(cluster, source.topic, self._partition, source.offset, record.now_ms, as_of)
         record.notices.append(
             encode_output(build_stopped_round(cause, text, dry_run=True), record.now_ms)
@@ -291,15 +291,15 @@ class Clusters:
     # --- rows -----------------------------------------------------------------------------------
 
     def _restore(self, cluster: str, now_ms: int | None) -> ClusterState | None:
-        if self._recall is None:  # the cluster is set apart
+        if self._recall is None:  # the caller then sets the cluster apart
             raise LookupError(f"no rows of cluster {cluster} are kept")
         rows = dict(self._recall(cluster))
         apply_changes(rows, self._rows.get(cluster, {}).values())
-        by_kind = rows_by_cluster(rows.items()).get(cluster, {})
+        by_kind = group_rows(rows.items()).get(cluster, {})
         return restore(cluster, now_ms, by_kind) if "clusters" in by_kind else None
 
     def restore_at_start(self, cluster: str, rows: RowsByKind, now_ms: int | None) -> None:
-        """Restore a cluster from its rows; it is set apart if loadstream fails at that.
+        """Restore a cluster from its rows, or set it apart if a defect of loadstream prevents that.
 
         Raises:
             DamagedTable: the cluster's own row is missing, or a row cannot be read.
@@ -332,15 +332,15 @@ def encode_outputs(
             for number in find_policy_numbers(cluster, partitions):
                 copy = OutputMessage(output.topic, {**output.fields, "number": number})
                 key = node_key(cluster, key_node(number))
-                encoded.append(EncodedOutput(copy, _record(copy, key, now_ms)))
+                encoded.append(EncodedOutput(copy, _build_record(copy, key, now_ms)))
         else:
             encoded.append(encode_output(output, now_ms))
     return encoded
 
 
 def encode_output(output: OutputMessage, now_ms: int | None) -> EncodedOutput:
-    return EncodedOutput(output, _record(output, output.fields["cluster"], now_ms))
+    return EncodedOutput(output, _build_record(output, output.fields["cluster"], now_ms))
 
 
-def _record(output: OutputMessage, key: str, now_ms: int | None) -> OutputRecord:
+def _build_record(output: OutputMessage, key: str, now_ms: int | None) -> OutputRecord:
     return OutputRecord(output.topic, key, encode_fields(output.fields), timestamp_ms=now_ms or 0)

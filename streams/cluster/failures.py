@@ -1,8 +1,8 @@
-"""Clusters in which loadstream itself failed, and those that are set apart because of it.
+"""Clusters in which loadstream itself failed. Clusters that fail often are set apart.
 
-A cluster that is set apart keeps its rows, and its records go to `dead-letters`. It comes back with
-a policy record or with another version of loadstream, which may have fixed the defect. Everything
-is kept in rows of kind `failed_clusters`, so a restart changes nothing.
+A cluster that is set apart keeps its rows, and its records go to `dead-letters`. A policy record brings
+the cluster back, and so does another version of loadstream, which may have fixed the defect. Failures are
+stored in rows of kind `failed_clusters`, so they survive a restart.
 """
 
 from schemas.base.refusals import REASON_CHARS_MAX, Refusal
@@ -11,10 +11,10 @@ from schemas.storage.rows import FailedClusterRow
 from streams.stage.tracked_rows import TrackedRows
 
 KIND = "failed_clusters"
-#: A cluster with this many failures within this log time is set apart. Rebuilding a large cluster
-#: takes seconds, and the partition's other clusters wait meanwhile.
+#: A cluster with this many failures in this log time is set apart. After a failure, the other clusters of
+#: the partition wait until the cluster is restored, which takes seconds for a large one.
 FAILURES_MAX = 3
-FAILURES_MS = 600_000
+FAILURE_WINDOW_MS = 600_000
 
 
 class FailedClusters(TrackedRows[str, FailedClusterRow]):
@@ -25,7 +25,7 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
         self._version = version
 
     def restore_row(self, row: FailedClusterRow) -> None:
-        """Restore a row; a cluster that another version set apart comes back."""
+        """Restore a row, unless another version of loadstream set the cluster apart."""
         self.rows[row.cluster] = row
         if row.set_apart and row.version != self._version:
             self.drop(row.cluster)
@@ -41,14 +41,16 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
     def count_failure(self, cluster: str, reason: str, now_ms: int) -> bool:
         """Note a failure; return whether the cluster has failed too often."""
         row = self._row_of(cluster)
-        recent = [failed_ms for failed_ms in row.failed_at_ms if now_ms - failed_ms < FAILURES_MS]
-        # A batch may find the failure of an earlier record after that of a later one.
+        recent = [
+            failed_ms for failed_ms in row.failed_at_ms if now_ms - failed_ms < FAILURE_WINDOW_MS
+        ]
+        # Failures of one batch may be noted in another order than that of their records.
         times = tuple(sorted([*recent, now_ms])[-FAILURES_MAX:])
         self.put(row.model_copy(update={"failed_at_ms": times, "reason": _shorten(reason)}))
         return len(times) >= FAILURES_MAX
 
     def set_apart(self, cluster: str, reason: str, now_ms: int) -> str:
-        """Set a cluster apart; return a sentence for people that says why."""
+        """Set a cluster apart; return a text for users with the reason."""
         update = {
             "set_apart": True,
             "set_apart_at_ms": now_ms,
@@ -60,14 +62,14 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
         return _explain_apart(row)
 
     def count_missed(self, cluster: str, topic: str) -> Refusal:
-        """Count a record that a cluster which is set apart does not apply."""
+        """Count a record that a cluster misses because it is set apart; return the record's refusal."""
         row = self.rows[cluster]
         missed = {**row.missed, topic: row.missed.get(topic, 0) + 1}
         self.put(row.model_copy(update={"missed": dict(sorted(missed.items()))}))
         return Refusal("apart", _explain_apart(row))
 
     def bring_back(self, cluster: str, now_ms: int) -> str:
-        """Forget the failures of a cluster; return a sentence that says what it missed."""
+        """Forget the failures of a cluster; return a text for users with the numbers of missed records."""
         row = self.rows[cluster]
         self.drop(cluster)
         missed = ", ".join(f"{count} of {topic}" for topic, count in row.missed.items()) or "none"
@@ -81,9 +83,9 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
         )
 
     def forget_old(self, now_ms: int) -> None:
-        """Forget clusters whose last failure is too long ago to count."""
+        """Forget the failures of clusters that have not failed within the window."""
         for row in list(self.rows.values()):
-            if not row.set_apart and now_ms - row.failed_at_ms[-1] >= FAILURES_MS:
+            if not row.set_apart and now_ms - row.failed_at_ms[-1] >= FAILURE_WINDOW_MS:
                 self.drop(row.cluster)
 
     def _row_of(self, cluster: str) -> FailedClusterRow:

@@ -1,7 +1,7 @@
 """Rows of nodes and of the pods on them.
 
-A row of a node is written with each metric. So the state of the node, which stays the same for hours,
-is encoded once and cached. The bytes equal those of `schemas.topics.codec.encode` for the rows' classes.
+The row of a node is written with each metric, but the state of the node stays the same for hours. So the
+encoded state is cached. The bytes equal those of `schemas.topics.codec.encode` for the rows' classes.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.node_usage import AssignedPod
 
-#: Encoded states of nodes that are cached, and their bytes; the oldest one is dropped first.
+#: Most encoded states in the cache, and their most bytes; the oldest state is dropped first.
 STATES_MAX, STATES_BYTES_MAX = 50_000, 32 * 1024 * 1024
 #: Bytes of a cache entry besides the text.
 _ENTRY_BYTES = 500
@@ -38,7 +38,7 @@ class NodeRows(TrackedRows[str, Node]):
         self._cluster, self._inventory = cluster, inventory
         self.rows, self.changed = inventory.nodes, inventory.changed_nodes
         self._states = SizedCache[str, tuple[NodeState, bytes]](STATES_BYTES_MAX, STATES_MAX)
-        """State and its text by node name."""
+        """State and encoded state by node name."""
 
     def encode(self, key: str) -> bytes | None:
         """Return the row of a node; None if nothing is known of the node."""
@@ -50,7 +50,7 @@ class NodeRows(TrackedRows[str, Node]):
         usage = node.usage
         values: dict[str, Any] = {
             "state": None if node.state is None else self._encode_state(key, node.state),
-            "metric": None if usage.metric is None else _metric_values(usage.metric),
+            "metric": None if usage.metric is None else _get_metric_values(usage.metric),
             "metric_time_ms": usage.metric_time_ms,
             "list_id": node.list_id,
         }
@@ -59,7 +59,7 @@ class NodeRows(TrackedRows[str, Node]):
             return None
         values["gone"] = [{"at_ms": pod.at_ms, "usage": pod.usage} for pod in node.gone]
         values |= {"cluster": self._cluster, "node": key, "schema_version": 1}
-        return orjson.dumps(values, default=_values, option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(values, default=_get_values, option=orjson.OPT_SORT_KEYS)
 
     def restore_row(self, row: NodeRow) -> None:
         if row.state is not None:
@@ -69,7 +69,6 @@ class NodeRows(TrackedRows[str, Node]):
         node.usage.metric_time_ms = row.metric_time_ms
         if row.metric is not None:
             self._inventory.apply_metric(row.metric, again=True)
-            node.usage.metric_time_ms = row.metric_time_ms
         node.gone = tuple([GonePod(pod.at_ms, pod.usage) for pod in row.gone])
 
     def _encode_state(self, name: str, state: NodeState) -> orjson.Fragment:
@@ -91,7 +90,7 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
         self.changed = inventory.changed_pods
 
     def encode(self, key: tuple[str, str]) -> bytes | None:
-        """Return a held pod as `encode` of a `ReservedPod` does; None if the node does not hold the pod."""
+        """Return the bytes of a `ReservedPod`; None if the node does not hold the pod."""
         name, uid = key
         node = self._inventory.nodes.get(name)
         held = None if node is None else node.held.get(uid)
@@ -116,14 +115,14 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
                 list_id=item.list_id,
                 arrival=item.arrival,
             )
-            pods.append(RestoredPod(held, _counted_pod(item, pod), item.counted_at_ms))
+            pods.append(RestoredPod(held, _build_counted_pod(item, pod), item.counted_at_ms))
         self._inventory.restore_held(row.node, pods)
 
 
 def encode_held(held: HeldPod, counted: AssignedPod | None) -> bytes:
-    """Return the bytes of `encode` of a `ReservedPod`; `counted` is None if estimation ignores the pod."""
+    """Return the bytes of a `ReservedPod`; `counted` is None if estimation ignores the pod."""
     values: dict[str, Any] = {
-        "pod": _pod_values(held.pod),
+        "pod": _get_pod_values(held.pod),
         "assigned_at_ms": held.assigned_at_ms,
         "attempt": held.attempt,
         "arrival": held.arrival,
@@ -144,11 +143,11 @@ def encode_held(held: HeldPod, counted: AssignedPod | None) -> bytes:
     if held.list_id is not None:
         values["list_id"] = held.list_id
     # Copy: the bytes that orjson returns keep up to ten times their length allocated.
-    text = orjson.dumps(values, default=_fragment, option=orjson.OPT_SORT_KEYS)
+    text = orjson.dumps(values, default=_encode_part, option=orjson.OPT_SORT_KEYS)
     return bytes(memoryview(text))
 
 
-def _pod_values(pod: Pod) -> dict[str, Any]:
+def _get_pod_values(pod: Pod) -> dict[str, Any]:
     values = {name: value for name, value in pod.__dict__.items() if value is not None}
     for name in _LISTS:
         if values.get(name):
@@ -156,19 +155,19 @@ def _pod_values(pod: Pod) -> dict[str, Any]:
     return values
 
 
-def _fragment(part: Any) -> orjson.Fragment:
+def _encode_part(part: Any) -> orjson.Fragment:
     if isinstance(part, BaseModel):
         return orjson.Fragment(encode(part))
     raise TypeError(f"cannot encode {type(part).__name__} as a part of a pod")
 
 
-def _counted_pod(item: ReservedPod, pod: Pod) -> Pod:
+def _build_counted_pod(item: ReservedPod, pod: Pod) -> Pod:
     counted = {"labels": item.counted_labels, "annotations": item.counted_annotations}
     update = {name: value for name, value in counted.items() if value is not None}
     return pod.model_copy(update=update) if update else pod
 
 
-def _metric_values(metric: NodeMetric) -> dict[str, Any]:
+def _get_metric_values(metric: NodeMetric) -> dict[str, Any]:
     values = {name: value for name, value in metric.__dict__.items() if value is not None}
     values["pods"] = [
         {
@@ -182,7 +181,7 @@ def _metric_values(metric: NodeMetric) -> dict[str, Any]:
     return values
 
 
-def _values(part: Any) -> dict[str, Any]:
+def _get_values(part: Any) -> dict[str, Any]:
     if isinstance(part, BaseModel):
         return {name: value for name, value in part.__dict__.items() if value is not None}
     raise TypeError(f"cannot encode {type(part).__name__} as a part of a node")

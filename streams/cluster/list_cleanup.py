@@ -11,12 +11,12 @@ from streams.rebalance.balancer import Balancer
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
-#: Most pods that the end of a full list, or a tick after it, removes: a tenth of a second.
+#: Most pods that one record (the end of a list, or a later tick) removes, in a tenth of a second.
 UNLISTED_PER_RECORD_MAX = 5_000
-#: Most nodes that it removes; their rows are larger.
+#: Most nodes that one record removes. Rows of nodes are larger than those of pods.
 UNLISTED_NODES_PER_RECORD_MAX = 1_000
 #: A waiting pod counts as this many pods, because its request gets a decision.
-UNLISTED_REQUEST = 5
+_PODS_PER_REQUEST = 5
 
 
 class ListCleanup:
@@ -38,8 +38,8 @@ class ListCleanup:
             return
         if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
             del self.inventory.lists.ending["node-state"]
-        counted = self.balancer.rounds.counters.rows
-        for name in dict.fromkeys((*self.memory.moves.cooldown.rows, *counted)):
+        counter_rows = self.balancer.rounds.counters.rows
+        for name in dict.fromkeys((*self.memory.moves.cooldown.rows, *counter_rows)):
             node = self.inventory.nodes.get(name)
             if node is None or node.state is None:
                 self.memory.moves.remove_node(name)
@@ -53,10 +53,12 @@ class ListCleanup:
         list_id, begin = ending
         budget = UNLISTED_PER_RECORD_MAX
         decisions: list[OutputMessage] = []
-        for uid in self.placement.pending.list_unlisted(list_id, begin, budget // UNLISTED_REQUEST):
+        for uid in self.placement.pending.list_unlisted(
+            list_id, begin, budget // _PODS_PER_REQUEST
+        ):
             decisions += self.placement.withdraw(uid, cause, "the pod no longer exists")
             self.migrations.handle_gone(uid, cause)
-            budget -= UNLISTED_REQUEST
+            budget -= _PODS_PER_REQUEST
         for uid in list(
             islice(find_unlisted_pods(self.inventory.nodes, list_id, begin), max(0, budget))
         ):

@@ -2,15 +2,15 @@
 
 - A request is tried when it arrives, unless pods of its kind wait already: then it joins their group.
 - A request that arrives before the first clock tick is deferred, because a decision needs a time.
-- If no node accepts the pod, the request waits (see `pending`). It is retried after changes of nodes
-  and at clock ticks; a budget limits the attempts of one record or tick.
+- If no node accepts the pod, the request waits (see `pending`). Waiting requests are retried after
+  changes of nodes and at clock ticks; a budget limits the attempts of one record or tick.
 - A decision reserves room on the node immediately, so two pods never get the same room. The
   reservation ends when the binding fails, when the pod is gone, or when nobody confirms it in time.
-- A request is withdrawn when its producer asks for it or when the pod is gone. The outcome of a
-  binding may be the first record to report that the pod is gone.
+- A request is withdrawn by its producer, or when the pod is gone. The outcome of a binding may be the
+  first record to report that the pod is gone.
 - A pod that replaces a migrating pod gets the room that the migration holds for it.
 
-An opening is a change of a node after which it may accept more pods.
+An opening is a change of a node after which the node may accept more pods.
 """
 
 import heapq
@@ -52,10 +52,10 @@ from streams.stage.records import OutputMessage
 UNITS_PER_TICK_MAX = 750
 #: Budget of one record that has an opening.
 UNITS_PER_RECORD_MAX = 30
-#: With more waiting groups than this, openings are used at ticks only: checking one node takes up to
-#: 10 us per group.
-KINDS_AT_ONCE_MAX = 200
-#: Shares of a tick's budget that are left after expired reservations, and after deferred requests.
+#: With more waiting groups than this, only ticks use openings: checking one node takes up to 10 us per
+#: group.
+GROUPS_AT_ONCE_MAX = 200
+#: Shares of a tick's budget that expired reservations, and then deferred requests, leave for later steps.
 _LEFT_BY_EXPIRIES, _LEFT_BY_DEFERRED = 3 / 4, 1 / 2
 
 
@@ -108,7 +108,7 @@ class Placement:
         self.changed_requests[uid] = None
         decisions: list[OutputMessage] = []
         # Two deferred requests for each new one, so that the backlog shrinks under load.
-        for _ in range(2 * self.inventory.context.begun):
+        for _ in range(2 if self.inventory.context.begun else 0):
             deferred = self.pending.take_deferred()
             if deferred is not None:
                 decisions += self._handle_deferred(deferred, cause)
@@ -117,7 +117,7 @@ class Placement:
     def handle_outcome(self, outcome: CommandOutcome, cause: Cause) -> list[OutputMessage]:
         """Confirm the reservation of a binding, or release it and let the pod wait."""
         if outcome.pod_gone:
-            # A uid is never used again, so this holds even if the outcome is of an older decision.
+            # A uid is never used again, so the pod is gone even if the outcome is of an older decision.
             return self.withdraw(outcome.pod.uid, cause, "the pod no longer exists")
         node_and_held = self.inventory.find_held(outcome.pod.uid)
         if outcome.command != "bind" or node_and_held is None:
@@ -211,16 +211,16 @@ class Placement:
             return []
         name, change = next(iter(opened.items()))
         node = self.inventory.nodes.get(name)
-        at_once = (
+        can_try_now = (
             len(opened) == 1
             and node is not None
             and node.row >= 0
-            and pending.group_count <= KINDS_AT_ONCE_MAX
+            and pending.group_count <= GROUPS_AT_ONCE_MAX
             and context.begun
             and not context.paused
             and not pending.has_woken()
         )
-        if node is None or not at_once:
+        if node is None or not can_try_now:
             self._wake(opened)
             return []
         self.inventory.lay_out()
@@ -236,7 +236,7 @@ class Placement:
 
     def _wake(self, opened: Mapping[str, int]) -> None:
         if opened and self.pending.group_count:
-            # Nodes without a row get one before the next attempt, which makes a new version.
+            # A stale layout gets another version before the next attempt.
             version = self.inventory.index.version + self.inventory.layout_stale
             self.pending.wake(reduce(or_, opened.values()), version)
 
@@ -248,9 +248,9 @@ class Placement:
         heapq.heapify(by_rank)
         while by_rank:
             _, group = heapq.heappop(by_rank)
-            refusing = self.placer.find_refusing_filter(group.kind, node.row)
-            if refusing is not None:
-                opened_by = group.opened_by | refusing.watches
+            refusing_filter = self.placer.find_refusing_filter(group.kind, node.row)
+            if refusing_filter is not None:
+                opened_by = group.opened_by | refusing_filter.watches
                 if group.version == NEW or opened_by != group.opened_by:
                     self._note_refusal(group, opened_by)
                 continue
@@ -333,7 +333,7 @@ class Placement:
     def _retry_first(
         self, group: KindGroup, budget: Budget, decisions: list[OutputMessage], cause: Cause
     ) -> WaitingRequest | None:
-        """Try the first pod of a group; return the next pod, or None if there is none or all failed."""
+        """Try the first pod of a group; return the next pod, or None if no pod is left or the attempt failed."""
         waiting = self.pending.find_first(group)
         if waiting is None:
             return None
@@ -349,7 +349,7 @@ class Placement:
         return self.pending.find_first(group)
 
     def _choose_node(self, waiting: WaitingRequest, cause: Cause) -> Choice:
-        """Choose the node where a migration holds room for the pod, else the best node."""
+        """Choose the node where a migration reserves room for the pod, else the best node."""
         pod, reserved_node = waiting.request.pod, None
         if self.migrations.lifecycle.registry:
             reserved_node = self.migrations.tracking.claim_room(pod, cause)
@@ -358,7 +358,7 @@ class Placement:
         )
 
     def _place(self, waiting: WaitingRequest, choice: Choice, cause: Cause) -> OutputMessage:
-        """Reserve room on the chosen node; if there is none, let the pod wait apart from its group."""
+        """Reserve room on the chosen node; without a node, let the pod wait outside of its group."""
         if choice.row is None:
             return self.excluded_requests.wait(waiting, choice, self.inventory.policy, cause)
         request = waiting.request
@@ -387,7 +387,7 @@ class Placement:
     ) -> list[OutputMessage]:
         """Join the group without an attempt.
 
-        `note` says why the kind was not tried; without a note, the group's last result is reported.
+        `note` says why the pod was not tried. Without a note, the decision reports why nodes refuse the pod.
         """
         self._add_waiting(waiting, cause)
         group = self.pending.find_group(waiting.kind)
@@ -501,9 +501,6 @@ class Placement:
         return [explain.build_ended(cause, pod, "withdrawn", reason, node=node)]
 
     def _count_units(self, kind: Kind, last_kind: Kind | None) -> int:
-        # For another kind than the last one, all nodes may have to be ranked.
-        return (
-            1
-            if last_kind is not None and kind.key == last_kind.key
-            else self.placer.count_units(kind)
-        )
+        if last_kind is not None and kind.key == last_kind.key:
+            return 1
+        return self.placer.count_units(kind)  # all nodes may have to be ranked

@@ -58,7 +58,7 @@ class RequestRows(TrackedRows[str, WaitingRequest]):
 class GroupRows(TrackedRows[str, KindGroup]):
     """Rows of kind `waiting_groups` of one cluster, by the digest of the kind of pods.
 
-    Restore them after nodes and requests: a group refers to a version of the nodes.
+    They must be restored after nodes and requests: a group refers to a version of the nodes.
     """
 
     def __init__(self, cluster: str, inventory: Inventory, placement: Placement) -> None:
@@ -69,7 +69,7 @@ class GroupRows(TrackedRows[str, KindGroup]):
         self._pending.clear_changed_groups()
 
     def changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield digest and row of groups that have changed since the last call; None if the row goes."""
+        """Yield digest and row of each group changed since the last call; None for a deleted row."""
         for digest, group in self._pending.take_changed_groups():
             yield digest.hex(), self._encode(group)
 
@@ -80,7 +80,7 @@ class GroupRows(TrackedRows[str, KindGroup]):
             self._pending.restore_group(row, version)
 
     def _encode(self, group: KindGroup | None) -> bytes | None:
-        # Equals `encode` of a `WaitingGroupRow`, but faster: a policy may change thousands of groups.
+        # Faster than `encode` of a `WaitingGroupRow`: a policy may change thousands of groups.
         if group is None:
             return None
         woken = self._pending.is_woken(group)

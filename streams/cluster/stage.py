@@ -25,7 +25,7 @@ from schemas.topics.partitions import check_key, check_partition
 from streams.cluster import failures
 from streams.cluster.clusters import BatchRecord, Clusters, Recall
 from streams.cluster.state import ClusterState
-from streams.cluster.tables import read_rows, rows_by_cluster
+from streams.cluster.tables import group_rows, read_rows
 from streams.migration.registry import is_live
 from streams.stage.records import (
     DamagedTable,
@@ -73,7 +73,7 @@ class ClusterStage:
         Args:
             partition: number of the partition.
             partitions: number of partitions of the input topics.
-            recall: returns the rows of a cluster that has failed; None: no rows are kept.
+            recall: returns the rows of a cluster, to restore it after a failure; None: no rows are kept.
             version: version of loadstream.
             has_tables: whether results have rows.
         """
@@ -93,50 +93,51 @@ class ClusterStage:
         return self._clusters.states
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        start_ms, before = self.now_ms, set(self.clusters)
-        names = {*before, *self._clusters.failures.list_apart()}
+        start_ms, old_names = self.now_ms, set(self.clusters)
+        names = {*old_names, *self._clusters.failures.list_apart()}
         batch: list[BatchRecord] = []
         for record in records:
             self.positions[record.topic] = record.offset
             batch.append(self._read(record, names))
         rows = self._clusters.apply(batch, start_ms)
-        self.counts.clusters.update(dict.fromkeys(sorted(set(self.clusters) - before)))
+        self.counts.clusters.update(dict.fromkeys(sorted(set(self.clusters) - old_names)))
         outputs: list[OutputRecord] = []
-        dead: list[OutputRecord] = []
-        for entry in batch:
-            self._count(entry)
-            if entry.refusal is not None:
-                dead.extend(build_dead_letters(entry.record, entry.refusal))
-            for output in (*entry.outputs, *entry.notices):
+        dead_letters: list[OutputRecord] = []
+        for batch_record in batch:
+            self._count(batch_record)
+            if batch_record.refusal is not None:
+                dead_letters += build_dead_letters(batch_record.source, batch_record.refusal)
+            for output in (*batch_record.outputs, *batch_record.notices):
                 if len(output.record.value) <= VALUE_BYTES_MAX:
                     outputs.append(output.record)
                 else:
-                    dead.extend(build_dead_letters(entry.record, refuse_output(output.record)))
-        return StageResult(tuple(outputs), self._with_own_row(rows), tuple(dead))
+                    refusal = refuse_output(output.record)
+                    dead_letters += build_dead_letters(batch_record.source, refusal)
+        return StageResult(tuple(outputs), self._add_partition_row(rows), tuple(dead_letters))
 
     # --- records ----------------------------------------------------------------------------------
 
     def _read(self, record: InputRecord, names: set[str]) -> BatchRecord:
-        """Decode a record and advance log time; `names` are the known clusters."""
-        entry = BatchRecord(record, dict(self.positions))
+        """Decode a record and advance log time; `names` has all clusters, and gets a new one."""
+        batch_record = BatchRecord(record, dict(self.positions))
         try:
             message = decode(record.topic, record.value)
         except Exception as error:
             logger.exception("%s offset %d cannot be read", record.topic, record.offset)
             message = Refusal("internal", f"{type(error).__name__}: {error}")
         if isinstance(message, Refusal):
-            entry.refusal = message
+            batch_record.refusal = message
         elif isinstance(message, ClockTick):
-            entry.refusal = self._check_tick(message, record.refused_at_ms)
+            batch_record.refusal = self._check_tick(message, record.refused_at_ms)
             is_older = self.now_ms is not None and message.now_ms < self.now_ms
-            if entry.refusal is None and not is_older:
-                entry.message, self.now_ms = message, message.now_ms
+            if batch_record.refusal is None and not is_older:
+                batch_record.message, self.now_ms = message, message.now_ms
         else:
-            entry.refusal = self._check_message(message, record, names)
-            if entry.refusal is None:
-                entry.message = message
-        entry.now_ms = self.now_ms
-        return entry
+            batch_record.refusal = self._check_message(message, record, names)
+            if batch_record.refusal is None:
+                batch_record.message = message
+        batch_record.now_ms = self.now_ms
+        return batch_record
 
     def _check_message(self, message: Any, record: InputRecord, names: set[str]) -> Refusal | None:
         refusal = check_partition(record.key, self.partition, self.partitions) or check_key(
@@ -164,7 +165,7 @@ class ClusterStage:
         return check_not_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms")
 
     def prepare(self) -> bool:
-        """Prepare the next rounds, a few nodes per call; return False if there is nothing to do."""
+        """Prepare the next rebalance rounds, a few nodes per call; return False if none needs it."""
         return any(state.rebalancer.prepare() for state in self.clusters.values())
 
     # --- metrics ----------------------------------------------------------------------------------
@@ -174,35 +175,35 @@ class ClusterStage:
         return counts
 
     def figures(self) -> Figures:
-        clusters = tuple(self._figures())
+        clusters = tuple(self._compute_all_figures())
         nodes = sum(cluster.nodes for cluster in clusters)
         return Figures(self.now_ms, nodes, clusters, len(self._clusters.failures.list_apart()))
 
-    def _figures(self) -> Iterator[ClusterFigures]:
+    def _compute_all_figures(self) -> Iterator[ClusterFigures]:
         for name in sorted(self.clusters):
             try:
                 yield compute_figures(self.clusters[name])
             except Exception:
                 logger.exception("cluster %s: cannot compute figures", name)
 
-    def _count(self, entry: BatchRecord) -> None:
-        refusal = entry.refusal
+    def _count(self, batch_record: BatchRecord) -> None:
+        refusal = batch_record.refusal
         if refusal is None:
             self.counts.results["applied"] += 1
         else:
             self.counts.results["refused"] += 1
-            self.counts.refused[entry.record.topic, refusal.category] += 1
-        message = entry.message
+            self.counts.refused[batch_record.source.topic, refusal.category] += 1
+        message = batch_record.message
         if isinstance(message, PolicyRecord) and refusal is None:
             state = self.clusters.get(message.cluster)
             if state is not None:
                 self.counts.policies[message.cluster] = describe_policy(state)
-        for output in (*entry.outputs, *entry.notices):
+        for output in (*batch_record.outputs, *batch_record.notices):
             count_output(self.counts, output.message)
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def _with_own_row(self, rows: list[RowChange]) -> tuple[RowChange, ...]:
+    def _add_partition_row(self, rows: list[RowChange]) -> tuple[RowChange, ...]:
         if not self._has_tables:
             return ()
         row = PartitionRow(
@@ -224,23 +225,25 @@ class ClusterStage:
         """Restore a partition from its rows.
 
         Raises:
-            DamagedTable: the partition's own row is missing, or a row cannot be read.
+            DamagedTable: the row of the partition is missing, or a row cannot be read.
         """
         stage = cls(partition, partitions, recall, version)
         clusters = stage._clusters
-        by_cluster = rows_by_cluster(rows.items())
-        own_row: PartitionRow | None = next(read_rows(by_cluster.pop("", {}), PARTITION), None)
-        if own_row is not None:
-            stage.now_ms, stage.positions = own_row.now_ms, dict(own_row.offsets)
+        by_cluster = group_rows(rows.items())
+        partition_row: PartitionRow | None = next(
+            read_rows(by_cluster.pop("", {}), PARTITION), None
+        )
+        if partition_row is not None:
+            stage.now_ms, stage.positions = partition_row.now_ms, dict(partition_row.offsets)
         elif by_cluster:
             key = row_key(partition, "", PARTITION)
             raise DamagedTable(key, f"missing, while {len(by_cluster)} clusters have rows")
-        for cluster, of_cluster in sorted(by_cluster.items()):
-            for row in read_rows(of_cluster, failures.KIND):
+        for cluster, cluster_rows in sorted(by_cluster.items()):
+            for row in read_rows(cluster_rows, failures.KIND):
                 clusters.failures.restore_row(row)
-            of_cluster.pop(failures.KIND, None)
-            if of_cluster and clusters.failures.find_apart(cluster) is None:
-                clusters.restore_at_start(cluster, of_cluster, stage.now_ms)
+            cluster_rows.pop(failures.KIND, None)
+            if cluster_rows and clusters.failures.find_apart(cluster) is None:
+                clusters.restore_at_start(cluster, cluster_rows, stage.now_ms)
         stage.counts.clusters.update(dict.fromkeys(stage.clusters))
         return stage
 
@@ -249,9 +252,9 @@ class ClusterStage:
 
 
 def classify_reason(decision: dict[str, Any]) -> str:
-    """Return a label for the reason of a decision: the filter that refused most nodes, or one of above.
+    """Return the label of a decision's reason: a constant from above, or the filter that refused most nodes.
 
-    Among filters that refused equally many nodes, the first by name is returned.
+    If several filters refused equally many nodes, returns the first by name.
     """
     if decision["outcome"] == "refused":
         return UNPLACEABLE
@@ -266,7 +269,7 @@ def classify_reason(decision: dict[str, Any]) -> str:
 
 
 def classify_round(fields: dict[str, Any]) -> str:
-    """Return a label for the result of a round."""
+    """Return the label of a round's result."""
     if fields["gate"]:
         return "stopped"
     if any(pool["leaving"] for pool in fields["pools"]):
@@ -314,11 +317,11 @@ def compute_figures(state: ClusterState) -> ClusterFigures:
             nodes += 1
             expired = node.usage.is_expired(state.inventory.now_ms)
             stale += expired
-            # Not `node.missing`: after a start nodes have no rows until something is decided.
+            # Not `node.missing`: after a start it is empty until nodes are laid out.
             estimated += bool(state.inventory.freshness.find_missing(node, fresh=not expired))
     age_ms = None
     if now_ms is not None and newest_ms is not None:
-        # A metric may be ahead of log time by as much as the policy allows.
+        # A metric may be newer than log time, within the policy's limit.
         age_ms = max(0, now_ms - newest_ms)
     return ClusterFigures(
         cluster=state.cluster,

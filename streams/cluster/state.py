@@ -56,7 +56,7 @@ COLLECT_REPEAT_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position of a record in its topic and among the partition's inputs."""
+    """Position of a record in its topic, and of all inputs of the partition."""
 
     topic: str
     partition: int
@@ -103,8 +103,7 @@ class ClusterState:
         self.collect_sent_at_ms = 0
         """Log time of the last collect policy that was sent; 0 before the first clock tick."""
         self.written_row = b""
-        """The cluster's own row as last written; empty if there is none."""
-        self._update_paused()
+        """The last written row of kind `clusters`; empty if there is none."""
 
     @property
     def is_empty(self) -> bool:
@@ -113,12 +112,12 @@ class ClusterState:
             self.policy_record is None
             and not len(self.placement.pending)
             and self.inventory.is_empty
-            and not any(map(len, self.memory_rows))
+            and not any(map(len, self.other_rows))
         )
 
     @property
-    def memory_rows(self) -> tuple[TrackedRows[Any, Any], ...]:
-        """All rows besides nodes, pods and requests."""
+    def other_rows(self) -> tuple[TrackedRows[Any, Any], ...]:
+        """All rows but those of nodes, pods and requests."""
         return (
             *self.memory.tracked_rows,
             *self.migrations.tracked_rows,
@@ -128,8 +127,8 @@ class ClusterState:
 
     @property
     def tracked_rows(self) -> tuple[TrackedRows[Any, Any], ...]:
-        """All rows besides the cluster's own and its policy's, in the order of writing and restoring."""
-        return (*self.inventory_rows, *self.memory_rows, *self.request_rows)
+        """All rows but those of kinds `clusters` and `cluster_policies`, in the order of writing and restoring."""
+        return (*self.inventory_rows, *self.other_rows, *self.request_rows)
 
     def apply(self, message: Any, position: Position) -> Result:
         """Apply one record; return the messages that it causes, or a refusal."""
@@ -324,7 +323,7 @@ class ClusterState:
         return [self._build_collect_policy(self._cause(position))]
 
     def _apply_tick(self, tick: ClockTick, position: Position) -> Result:
-        passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
+        elapsed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
         self.advance(tick.now_ms)
         cause = self._cause(position)
         self.inventory.renew_fleet()
@@ -333,10 +332,10 @@ class ClusterState:
         self.inventory.forget_expired_metrics()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Waiting pods are placed before a round moves other pods.
-        share = 0.5 if self.rebalancer.is_large_round_due(tick.now_ms) else 1.0
-        decisions = self.placement.tick(cause, share)
+        budget_share = 0.5 if self.rebalancer.is_large_round_due(tick.now_ms) else 1.0
+        decisions = self.placement.tick(cause, budget_share)
         rounds = self.rebalancer.tick(cause)
-        self.migrations.tick(cause, passed_ms)
+        self.migrations.tick(cause, elapsed_ms)
         outputs = [*withdrawn, *decisions, *rounds, *outcomes]
         is_due = cause.now_ms - self.collect_sent_at_ms >= COLLECT_REPEAT_MS
         if self.policy_record is not None and is_due:
@@ -371,29 +370,23 @@ class ClusterState:
         return context.now_ms if context.begun else None
 
     def set_policy(self, policy: Policy) -> None:
-        """Apply a policy; an unchanged policy costs nothing."""
+        """Apply a policy, and whether its record pauses the cluster; an unchanged policy costs nothing."""
         if policy.digest != self.policy.digest:
             self.inventory.set_policy(policy)
             self.placement.apply_policy()
             self.memory.set_policy(policy, self.inventory.now_ms)
             self.migrations.set_policy(policy)
             self.rebalancer.set_policy(policy)
-        self._update_paused()
+        self.inventory.pause(self.policy_record is not None and self.policy_record.paused)
 
     def advance(self, now_ms: int) -> None:
         """Set log time, without any decision."""
         self.inventory.advance(now_ms)
-        self._update_paused()
 
     def skip_to(self, now_ms: int) -> None:
-        """Set log time after a failed tick, as restoring the state at that time would."""
+        """Set log time after a failed tick; the state is then as if restored at that time."""
         self.advance(now_ms)
         self.placement.pending.release_delayed(now_ms)
-
-    def _update_paused(self) -> None:
-        paused = self.policy_record is not None and self.policy_record.paused
-        if paused != self.inventory.context.paused:
-            self.inventory.pause(paused)
 
     def _cause(self, position: Position) -> Cause:
         return Cause(

@@ -1,6 +1,6 @@
 """Converts the state of a cluster to table rows and back.
 
-A restored state makes the same decisions from the same records as the original state, byte for byte.
+From the same records, a restored state makes the same decisions as the original state.
 """
 
 from collections import defaultdict
@@ -20,8 +20,8 @@ from streams.stage.records import DamagedTable, RowChange, read_row
 RowsByKind = dict[str, list[tuple[str, bytes]]]
 
 
-def rows_by_cluster(rows: Iterable[tuple[str, bytes]]) -> dict[str, RowsByKind]:
-    """Return the rows of each cluster by kind.
+def group_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, RowsByKind]:
+    """Group rows by cluster and kind.
 
     Raises:
         DamagedTable: a key cannot be read.
@@ -37,12 +37,12 @@ def rows_by_cluster(rows: Iterable[tuple[str, bytes]]) -> dict[str, RowsByKind]:
 
 
 def read_rows(rows: RowsByKind, kind: str) -> Iterator[Any]:
-    """Decode the rows of a kind one by one: all at once would take twice the memory."""
+    """Decode the rows of a kind one by one, because a list of all rows takes twice the memory."""
     for key, value in rows.get(kind, ()):
         yield read_row(key, value)
 
 
-def changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
+def take_changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
     """Yield the rows of a cluster that have changed since the last call."""
     key = partial(row_key, partition, state.cluster)
     for tracked in state.tracked_rows:
@@ -52,22 +52,22 @@ def changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
         policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)
         yield RowChange(key("cluster_policies"), encode(policy))
     state.policy_changed = False
-    cluster_row = encode(_cluster_row(state))
+    cluster_row = encode(_build_cluster_row(state))
     if cluster_row != state.written_row:
         state.written_row = cluster_row
         yield RowChange(key("clusters"), cluster_row)
 
 
-def last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
-    """Yield the deletions of the last rows of an empty cluster."""
+def delete_last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
+    """Yield changes that delete the remaining rows of an empty cluster."""
     state.inventory.forget_metrics()
-    yield from changed_rows(state, partition)
+    yield from take_changed_rows(state, partition)
     for kind in ("fleet_usage", "migration_state", "clusters"):
         yield RowChange(row_key(partition, state.cluster, kind), None)
 
 
 def mark_written(state: ClusterState) -> None:
-    """Mark all changes as written. Used when rows are not stored."""
+    """Mark all changes as written, for a stage whose rows are not stored."""
     state.policy_changed = False
     for tracked in state.tracked_rows:
         tracked.mark_written()
@@ -94,7 +94,7 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     inventory.lists.ending = dict(cluster_row.endings)
     if now_ms is not None:
         state.advance(now_ms)
-    for tracked in state.memory_rows:
+    for tracked in state.other_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     state.rebalancer.restore(
         cluster_row.last_round_at_ms, cluster_row.round_ticks_ahead, cluster_row.hot_nodes
@@ -110,7 +110,7 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     return state
 
 
-def _cluster_row(state: ClusterState) -> ClusterRow:
+def _build_cluster_row(state: ClusterState) -> ClusterRow:
     return ClusterRow(
         cluster=state.cluster,
         applied=state.inventory.numbers.sequence,

@@ -13,8 +13,8 @@ from streams.stage.tracked_rows import TrackedRows
 class PodUsageRows(TrackedRows[str, PodUsageRow]):
     """Rows of kind `pod_usage` of one cluster, by node.
 
-    A row is written when a metric has extended the lifetimes, once per window. It has all pods of the
-    node, and the pods that have gone since the window before.
+    A row is written once per window, when a metric has extended the lifetimes. It contains all pods of the
+    node, and the pods that have gone since the previous window.
     """
 
     def __init__(self, cluster: str, inventory: Inventory) -> None:
@@ -93,7 +93,7 @@ class FleetUsageRows(TrackedRows[str, FleetUsageRow]):
         self._cluster, self._inventory = cluster, inventory
 
     def build_row(self, key: str) -> FleetUsageRow | None:
-        """Return the row; None if the figures are priors, or if no plugin uses them."""
+        """Return the row; None if all figures are still priors, or if no plugin uses them."""
         fleet = self._inventory.fleet
         if fleet is None or fleet.renewed_at_ms is None:
             return None

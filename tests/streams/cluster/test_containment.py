@@ -16,7 +16,7 @@ from schemas.storage.rows import FailedClusterRow
 from schemas.topics.codec import decode, encode_fields
 from streams.cluster import clusters, rebalancer
 from streams.cluster import stage as stage_module
-from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
+from streams.cluster.failures import FAILURE_WINDOW_MS, FAILURES_MAX
 from streams.cluster.inventory_rows import NodeRows, PodRows
 from streams.cluster.stage import ClusterStage, compute_figures
 from streams.cluster.state import ClusterState
@@ -156,9 +156,9 @@ def test_an_old_failure_is_forgotten(monkeypatch: Patch) -> None:
     fail_after_half(monkeypatch)
     world = World(tick(), node("a"))
     world.send_refused(*list_poison())
-    world.send(tick(FAILURES_MS / 1000 - 1))
+    world.send(tick(FAILURE_WINDOW_MS / 1000 - 1))
     assert failed_row(world) is not None
-    world.send(tick(FAILURES_MS / 1000))
+    world.send(tick(FAILURE_WINDOW_MS / 1000))
     assert failed_row(world) is None
 
 
@@ -183,7 +183,7 @@ def test_occasional_failures_of_a_cluster_leak_no_memory(
     world = World(tick(), node("a"), metric("a"), request("p"))
     before = inventories()
     for number in range(1, 11):
-        world.send(tick(number * FAILURES_MS / 1000))
+        world.send(tick(number * FAILURE_WINDOW_MS / 1000))
         world.send_refused(lifecycle("running", pod(POISON, labels={POISON: "yes"}), "a"))
     assert letters(world) == [("pod-lifecycle", "internal")] * 10
     assert inventories() == before

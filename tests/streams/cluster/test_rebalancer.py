@@ -436,5 +436,5 @@ def test_a_waiting_move_by_risk_is_aborted_when_its_node_is_safe() -> None:
     ended = [status for status in world.migrations if status.migration_id == row.migration_id][-1]
     assert (ended.phase, ended.reason) == ("Aborted", "NodeCooled")
     assert ended.message == (
-        f"node {row.source_node} is no longer at risk: it costs less than a move must gain"
+        f"node {row.source_node} is no longer at risk: its cost is below the gain that a move needs"
     )

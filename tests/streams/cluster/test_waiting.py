@@ -133,7 +133,7 @@ def test_a_pod_waiting_for_lower_load_is_placed_by_the_metric() -> None:
 def test_freed_room_is_for_the_first_in_priority_then_arrival_and_not_for_a_new_request(
     monkeypatch: pytest.MonkeyPatch, kinds_at_once: int
 ) -> None:
-    monkeypatch.setattr(placement, "KINDS_AT_ONCE_MAX", kinds_at_once)
+    monkeypatch.setattr(placement, "GROUPS_AT_ONCE_MAX", kinds_at_once)
     world = World(tick(), node())
     world.send(request(big_pod("holder")))
     waits = [
@@ -151,7 +151,7 @@ def test_freed_room_is_for_the_first_in_priority_then_arrival_and_not_for_a_new_
 def test_only_attempts_in_which_nothing_had_changed_lengthen_the_back_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement, "KINDS_AT_ONCE_MAX", 0)
+    monkeypatch.setattr(placement, "GROUPS_AT_ONCE_MAX", 0)
     world = World(tick(), node(cpu="500m"))
     world.send(request())
     changed = []

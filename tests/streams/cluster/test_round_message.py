@@ -7,7 +7,7 @@ from schemas.messages.pods import Pod
 from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import encode_fields
-from streams.cluster.rounds import build_round
+from streams.cluster.round_message import build_round
 from streams.rebalance.outcome import HotNodeOutcome, RoundOutcome, Verdict
 from streams.stage.cause import Cause, build_as_of
 from tests.streams.builders import CLUSTER
