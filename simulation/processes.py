@@ -1,7 +1,6 @@
-"""The processes of loadstream around a cluster: a worker, and one process per duty.
+"""Workers and duties of loadstream as child processes, each with a log file.
 
-Each is the command that a user would run, with settings in its environment and its log in a file.
-Processes are started, stopped and killed one by one, so tests can remove any of them.
+A process runs the command that a user would run. Tests start, stop and kill single processes.
 """
 
 import os
@@ -30,10 +29,10 @@ class Loadstream(ChildProcess):
 
     arguments: tuple[str, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables, in addition to those of the caller."""
+    """Environment variables of the process, which replace the caller's `LOADSTREAM_` variables."""
 
     def command(self) -> list[str]:
-        """Return the command, without loadstream's settings of the caller's environment."""
+        """Return a command line that removes the caller's `LOADSTREAM_` variables with `env -u`."""
         inherited = [name for name in os.environ if name.upper().startswith("LOADSTREAM_")]
         unset = [word for name in inherited for word in ("-u", name)]
         assignments = [f"{name}={value}" for name, value in self.settings.items()]
@@ -96,9 +95,9 @@ def make_duty(
     settings: Mapping[str, str],
     options: Sequence[str] = (),
 ) -> Loadstream:
-    """Return a process of one duty. Several processes of a duty need different directories.
+    """Return a process of one duty, which needs a directory of its own.
 
-    Without a kubeconfig, the process finds the API server by its environment.
+    Without a kubeconfig, environment variables name the API server.
     """
     credentials = () if kubeconfig is None else ("--kubeconfig", str(kubeconfig))
     arguments = ("kubernetes", name, "--cluster", cluster, *credentials, *options)

@@ -24,7 +24,7 @@ from streams.stage import journal
 from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
-#: Longest wait for the first applied record, and for each later one, on a busy machine.
+#: Longest wait for the first applied record, and for each later record, on a busy machine.
 _START_TIMEOUT_S = 120.0
 _SILENCE_TIMEOUT_S = 60.0
 _POLL_S = 0.05
@@ -66,8 +66,7 @@ class LockStepStages:
         self._check_worker = check_worker
         self._observe = observe
         self._connection = connect(settings)
-        # The embedded broker returns one batch of records per fetch, so few large batches are
-        # faster.
+        # The embedded broker returns one batch per fetch, so few large batches are faster.
         self._sender = Sender(self._connection, linger_ms=5)
         self._reader = Reader(
             self._connection,
@@ -81,8 +80,8 @@ class LockStepStages:
         self._journal = journal.JournalReader(journal.JournalPosition(), self.partition)
         self._sent: Counter[str] = Counter()
         self._journaled: Counter[str] = Counter()
-        """Number of applied records of each topic, by the journal."""
-        # These stages repeat the worker's aggregation to know how many metrics it will send.
+        """Number of applied records, by topic, as the journal shows it."""
+        # Repeats the worker's aggregation, so the number of metrics to wait for is known.
         self._aggregates = [
             AggregateStage(
                 PartitionState(number, PoolRules(), first=True),
@@ -93,7 +92,7 @@ class LockStepStages:
             for number in range(self._partitions)
         ]
         self._folded = [0] * self._partitions
-        """Number of records that each of these stages has applied."""
+        """Offset of the next record of `node-usage`, by partition."""
         self._collected: list[ProducedRecord] = []
         """Collect policies from the cluster stage for the aggregate stage."""
         self._metrics_read = 0
@@ -155,7 +154,7 @@ class LockStepStages:
                 yield output.topic, output.value
 
     def _wait_for_collect_policies(self) -> None:
-        """Wait until the collect policies are written, so that the next samples come after them."""
+        """Wait until the collect policies are in the topic, because samples must follow them."""
         self._fold(self._collected)
         while self._collected:
             extents = read_topic_extents(self._connection, _SAMPLES)
@@ -163,7 +162,7 @@ class LockStepStages:
                 self._collected = []
 
     def _fold(self, records: Sequence[ProducedRecord]) -> int:
-        """Apply records of `node-usage`; return the number of metrics that they cause."""
+        """Apply records of `node-usage`; return the number of resulting metrics."""
         metrics = 0
         for produced in records:
             key = produced.key.encode()

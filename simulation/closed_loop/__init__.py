@@ -16,11 +16,11 @@
     rule_contender   a rule as a contender; `rules` has rules of other schedulers
     contenders       contenders by name; `policies` has the built-in policies
     measures         the result of a run
-    runs             makes runs one after the other, or concurrently
+    runs             executes runs, sequentially or in several processes
     finished_runs    finished runs in a directory
-    comparison       all contenders with all days and seeds
+    comparison       compares all contenders on all days and seeds
     report           comparisons as sentences, tables, pages and charts
 
-Time is the time of the log: the same seed gives the same run, except for CPU time. There is no broker
-and no network.
+Time is simulated, and there is no broker and no network. So the same seed gives the same run, except
+for its CPU time.
 """

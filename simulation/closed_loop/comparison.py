@@ -10,7 +10,7 @@ from simulation.closed_loop.finished_runs import FinishedRuns, Run, Task
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import Runs
 
-#: The figure that measures the run and not the simulated cluster.
+#: The only figure that describes the run instead of the simulated cluster.
 CPU_SECONDS = "cpu_s"
 
 
@@ -79,9 +79,9 @@ def compute_spread(runs: Sequence[Run], figure: str) -> Spread:
 
 
 def compute_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> Spread | None:
-    """Return the ratio of two contenders' figures over days and seeds; None if the divisor is always 0.
+    """Return the ratio of two contenders' figures over days and seeds; None if all divisors are 0.
 
-    Runs of one day and seed have the same pods, so the ratio varies less than either figure.
+    Ratios vary less than figures, because runs of one day and seed have the same pods.
     """
     pairs = zip(ours, others, strict=True)
     values = [(get_figure(our, figure), get_figure(other, figure)) for our, other in pairs]
@@ -110,12 +110,12 @@ def compare(
         seeds: seeds of each day.
         names: names of the contenders.
         files: files of the traces; empty: the built-in model.
-        runs: makes the runs that `finished_runs` does not have.
-        finished_runs: finished runs; new runs are added to it.
+        runs: executes the tasks without a finished run.
+        finished_runs: finished runs; new runs are added.
 
     Raises:
         UnreadableRun: a finished run cannot be read.
-        RunDied: the process of a run was killed.
+        RunDied: a process that executed a run was killed.
     """
     tasks = [Task(*task) for task in product(parameters, days, seeds, names)]
     find_run = finished_runs.find if finished_runs else lambda task: None

@@ -27,10 +27,10 @@ class ContenderFactory:
     """Makes a contender for one run; a contender has state, so each run needs its own."""
 
     definition: str
-    """Policy with all defaults, or name of the rule. Equal definitions give equal decisions."""
+    """Policy with all defaults, or name of the rule; equal definitions give equal decisions."""
     make: Callable[[], Contender]
     remark: str = ""
-    """A warning about its figures, or empty."""
+    """A warning about the figures of the contender, or empty."""
 
     def __call__(self) -> Contender:
         return self.make()
@@ -57,8 +57,8 @@ def make_contenders(
     """Return contenders by name, in the given order: built-in contenders, then policies of files.
 
     Raises:
-        UnknownContender: a name is unknown or given twice, no name is given, or a file has the name of
-            a built-in contender.
+        UnknownContender: a name is unknown, repeated or missing, or a file has the name of a built-in
+            contender.
         WrongPolicy: a file is not a policy, or cannot be read.
     """
     policies, rules_by_name = _list_policies(), _list_rules()
@@ -67,7 +67,7 @@ def make_contenders(
 
     def add(name: str, make: ContenderFactory) -> None:
         if name in factories:
-            raise UnknownContender(f"found {name} twice; expected another name for each")
+            raise UnknownContender(f"found {name} twice; expected different names")
         factories[name] = make
 
     for name in names:
@@ -80,7 +80,7 @@ def make_contenders(
     for file in files:
         if file.stem in policies or file.stem in rules_by_name:
             raise UnknownContender(
-                f"found policy file {file}, whose name is that of a built-in contender; expected "
+                f"found policy file {file}, but {file.stem} is a built-in contender; expected "
                 "another file name"
             )
         try:
@@ -114,7 +114,7 @@ def _find_remark(name: str, policy: Policy) -> str:
     reason = "mode is observe" if policy.mode == "observe" else "a dryRun is true"
     return (
         f"{name}: {reason}, so its evictions are dry and no pod leaves a node; to see moves, set mode: "
-        "enforce and no dryRun"
+        "enforce and remove dryRun"
     )
 
 

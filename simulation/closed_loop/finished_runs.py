@@ -1,10 +1,9 @@
-"""Finished runs, kept in a directory so that they are not repeated.
+"""Finished runs, stored as one file each, so that a comparison does not repeat them.
 
-A day of a large cluster takes long to run. Each finished run has its own file. So a stopped comparison
-can continue, several commands can share one directory, and a report can be made again in seconds. The
-name of a file contains a hash of everything that determines the figures: parameters, seed,
-traces, definition of the contender and version of loadstream. After a change of the code within one
-version, use an empty directory.
+A stopped comparison can continue, several commands can share one directory, and a report can be
+written again in seconds. The name of a file contains a hash of everything that determines the figures:
+parameters, seed, traces, definition of the contender and version of loadstream. If the code changed
+without a new version, use an empty directory.
 """
 
 import hashlib
@@ -39,7 +38,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One contender with one day and seed, to its end."""
+    """The finished run of a contender on one day and seed."""
 
     contender: str
     day: str
@@ -47,11 +46,11 @@ class Run:
     calibration: Calibration
     result: Result
     cpu_s: float
-    """CPU time of the whole run, including the simulated world; differs each time."""
+    """CPU time of the whole run, including the simulated world; not reproducible."""
 
 
 class UnreadableRun(ValueError):
-    """The file of a finished run cannot be read; the message names it."""
+    """A finished run cannot be read; the message names the file."""
 
 
 class FinishedRuns:
@@ -70,7 +69,7 @@ class FinishedRuns:
             )
         directory.mkdir(parents=True, exist_ok=True)
         if not os.access(directory, os.W_OK | os.X_OK):
-            raise PermissionError(f"{directory} cannot be written; expected one for finished runs")
+            raise PermissionError(f"{directory} cannot be written; expected a writable directory")
         self._directory = directory
         self._definitions = definitions
         self._version = version

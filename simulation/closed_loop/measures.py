@@ -1,7 +1,7 @@
 """Measures of a run: hot node-minutes, waiting pods, evictions, and the quality of predictions.
 
-Each node is measured once a minute after the filling. Demand is the usage that pods would have on a
-node with unlimited capacity.
+After the filling, each node is measured once a minute. Demand is the usage of pods as if the capacity
+of their node were unlimited.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,7 @@ MINUTE_MS = 60_000
 BOUNCE_MS = 3_600_000
 #: Upper bounds of the bins of predicted probabilities; the last bin has no upper bound.
 PREDICTION_BOUNDS = (0.001, 0.01, 0.03, 0.1, 0.3)
-#: A prediction is compared with the demand this many minutes later, because then each pod has the demand of the
-#: next step of its trace.
+#: A prediction is compared with the demand this many minutes later: the length of a step of the CPU trace.
 PREDICTED_MINUTES = 5
 
 
@@ -44,12 +43,12 @@ class PredictionBin:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one contender with one day and seed."""
+    """The result of a run."""
 
     figures: Mapping[str, float]
-    """By name, in the order of their display."""
+    """Figures by name, in display order."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Numbers from the contender."""
+    """Counts that the contender reports, by name."""
     predictions: Sequence[PredictionBin] = ()
     """One entry per bin; empty if the contender predicts nothing."""
 

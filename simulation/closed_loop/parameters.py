@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: Requests fill this share of the nodes at a mean load of 40 % ...
+#: Share of the nodes that requests fill at a mean load of 40 %, and its increase per point of load.
 _FILL_AT_40 = 0.60
-#: ... and this much more per point of load.
 _FILL_PER_LOAD = (0.80 - 0.60) / (0.55 - 0.40)
 #: Upper limit of requests: pods above it would wait forever.
 _FILL_MAX = 0.95
@@ -39,21 +38,21 @@ class Parameters:
     """Parameters of runs; each run adds a day of the traces and a seed."""
 
     scenario: str = "mixed"
-    """Name of the scenario that the other parameters make."""
+    """Name of the scenario that the other parameters describe."""
     nodes: int = 100
     """Number of nodes."""
     hours: float = 24.0
     """Measured time."""
     filling_hours: float = 2.0
-    """Time before the measured time, in which the cluster fills. The first pods arrive in its
+    """Time before the measured time, in which the cluster fills. The initial pods arrive in the
     first half."""
     load: float = 0.40
     """Mean demand for CPU, as a share of the nodes."""
     pod_divisor: int = 4
     """Divisor of the pod sizes of the trace."""
     alike_share: float = 0.0
-    """Share of the pods that follow the same traced machine as the other pods of their owner, each
-    with its own shift in time. Other pods follow random machines."""
+    """Share of the pods that follow the traced machine of their owner, each pod with a different shift
+    in time. Other pods follow random machines."""
     day_swing: float = 0.0
     """Share by which the CPU demand rises at the noon of an owner, and falls at its midnight."""
     day_spread_hours: float = 0.0
@@ -67,9 +66,10 @@ class Parameters:
     life_min_s: int = 300
     """Shortest lifetime."""
     memory_start: tuple[float, float] = (0.25, 0.60)
-    """Range of the memory of a pod at its start, as a share of its request."""
+    """Range of the initial memory of a pod, as a share of its request."""
     memory_growth: tuple[float, float] = (0.0, 0.50)
-    """Range of a pod's growth of memory, as a share of its request; 63 % of it takes two hours."""
+    """Range of the growth of a pod's memory, as a share of its request; 63 % of the growth takes two
+    hours."""
     system_share: float = 0.0
     """Mean usage of the nodes themselves, as a share of their CPU and memory; `load` includes it.
     """
@@ -81,7 +81,7 @@ class Parameters:
     """Time between two turns. In a turn the stages read the tick and all records since the last
     turn. 0: each step is a turn."""
     lag_s: int = 10
-    """Time from a sample to its reading."""
+    """Delay of a sample until the stages read it."""
 
     def find_problem(self) -> str | None:
         """Return a sentence about the first invalid parameter; None if all are valid."""
@@ -90,7 +90,7 @@ class Parameters:
             if not least <= value <= most:
                 return f"{name}: found {value:g}; expected a number from {least:g} to {most:g}"
         if 60 % self.step_s:
-            return f"step_s: found {self.step_s}; expected a part of a minute, such as 10"
+            return f"step_s: found {self.step_s}; expected a divisor of 60, such as 10"
         if self.sample_s % self.step_s:
             return f"sample_s: found {self.sample_s}; expected a multiple of step_s, {self.step_s}"
         if self.turn_s % self.step_s:
@@ -119,16 +119,15 @@ class Parameters:
         return min(_FILL_MAX, max(0.05, _FILL_AT_40 + _FILL_PER_LOAD * (self.load - 0.40)))
 
 
-#: Default loads in percent, and the parameters that differ from `mixed`, by name of the scenario. Three
-#: pods of the published sizes fit on a node.
+#: Default loads in percent, and the parameters that differ from `mixed`, by name of the scenario.
 SCENARIOS: Mapping[str, tuple[tuple[float, ...], Mapping[str, Any]]] = {
-    # Replicas of an owner are alike, with a day and night of their owner.
+    # All pods of an owner have similar demand, which follows the owner's time of day.
     "web": ((50,), {"alike_share": 1.0, "day_swing": 0.5, "day_spread_hours": 12.0}),
     # 13 different pods per node.
     "mixed": ((40, 55), {}),
     # Pods that live for 15 minutes.
     "batch": ((50,), {"life_median_hours": 0.25, "life_spread": 0.5, "life_min_s": 60}),
-    # 3 pods per node.
+    # 3 pods per node, with the published sizes.
     "big-pods": ((50,), {"pod_divisor": 1}),
     # 30 pods per node.
     "small-pods": ((55,), {"pod_divisor": 10}),

@@ -85,7 +85,7 @@ def _has_ratios(comparison: Comparison) -> bool:
 
 
 def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
-    """Return a row for each comparison: our hot minutes and waiting as multiples of the others'."""
+    """Return a row for each comparison: our hot minutes and waiting as multiples of the baselines'."""
     rows = []
     for comparison in comparisons:
         parameters = comparison.parameters
@@ -208,9 +208,9 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
     """Return a page of Markdown.
 
     Args:
-        comparisons: a section for each.
-        chart: name of the chart's file, in the folder of the page.
-        arguments: of the command that made the page.
+        comparisons: one section of the page each.
+        chart: file name of the chart, which is in the folder of the page.
+        arguments: arguments of the command that writes the page.
     """
     parameters = comparisons[0].parameters
     parts = [
@@ -245,7 +245,7 @@ _OURS, _OTHERS = "#1f77b4", "#b9c2cb"
 
 
 def draw_chart(comparisons: Sequence[Comparison]) -> str:
-    """Draw hot node-minutes as one bar per contender, in one block per comparison, and predictions.
+    """Draw a block of bars per comparison, with the hot node-minutes of each contender; then predictions.
 
     A bar is the median over days and seeds; a thin line is the range.
     """

@@ -1,9 +1,9 @@
-"""A rule as a contender: binds each pod to the node that the rule chooses, and moves nothing.
+"""A rule as a contender: binds each pod to the node that the rule chooses, and evicts no pod.
 
-The contender knows as much as a scheduler with a metrics collector: requests at once, and usage from
-the same samples as the stages, with the same interval and delay. Bindings are carried out at once. A
-pod that fits on no node is tried again a minute later, in the order of arrival. Means cover 5 minutes,
-as in the stages; Trimaran's collector uses 15 minutes if it can.
+The contender knows as much as a scheduler with a metrics collector: current requests, and usage from
+the same samples as the stages, with the same interval and delay. Bindings take effect immediately. A
+pod that fits on no node is retried a minute later, in the order of arrival. Means cover 5 minutes, as
+in the stages; Trimaran's collector uses up to 15 minutes.
 """
 
 from collections import deque
@@ -20,10 +20,10 @@ from simulation.cluster.pods import PodPlan
 
 #: Windows of the mean and of the standard deviation.
 MEAN_S, DEVIATION_S = 300, 900
-#: A report includes a pod if the pod was bound at least this long before, as in Trimaran
+#: A report includes pods that were bound at least this long before, as in Trimaran
 #: (`metricsAgentReportingIntervalSeconds`).
 KNOWN_AFTER_MS = 60_000
-#: Time after which a waiting pod is tried again.
+#: Time between two attempts to place a waiting pod.
 RETRY_MS = 60_000
 
 _CHOICES = 104
@@ -44,8 +44,8 @@ class RuleContender(Observer):
         self._pods = np.zeros(nodes)
         self._unreported = np.zeros((nodes, 2))
         self._unreported_pods: list[dict[str, tuple[int, Array]]] = [{} for _ in range(nodes)]
-        """Pods that the newest report of a node lacks, by node: when reports will include them,
-        and their requests."""
+        """Pods that the newest report of a node does not include, by node: time from which reports
+        include the pod, and its request."""
         self._short = max(1, round(MEAN_S / parameters.sample_s))
         self._window = np.full((max(1, round(DEVIATION_S / parameters.sample_s)), nodes, 2), np.nan)
         """The newest samples of each node, oldest first."""
@@ -94,7 +94,7 @@ class RuleContender(Observer):
         return ()
 
     def figures(self) -> dict[str, int]:
-        """Return the number of bindings that the world refused, if there are any."""
+        """Return the number of failed bindings, if there are any."""
         return {"bind_failed": self._failed} if self._failed else {}
 
     def _place(self, plan: PodPlan) -> bool:

@@ -1,7 +1,7 @@
-"""Makes the runs of a comparison: one after the other, or concurrently in several processes.
+"""Executes the runs of a comparison, sequentially or in several processes.
 
-Runs are independent, so the result does not depend on the number of processes. Each run takes one
-core. Concurrent runs end in any order.
+Runs are independent, so the result does not depend on the number of processes. Each run uses one core.
+Concurrent runs end in any order.
 """
 
 import gc
@@ -26,9 +26,8 @@ from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, run
 
-#: Thresholds of the garbage collector. Messages and state are trees, so reference counting frees
-#: them. With a twentieth of the first threshold, collections took a seventh of a run of 1,500
-#: nodes.
+#: Thresholds of the garbage collector. Reference counting frees messages and state, which have no
+#: cycles. With a first threshold of 20,000, collections took a seventh of a run of 1,500 nodes.
 GC_THRESHOLDS = (400_000, 5, 20_000)
 
 Progress = Callable[[str], None]
@@ -44,7 +43,7 @@ class RunDied(RuntimeError):
 
 
 class SequentialRuns:
-    """Makes runs one after the other, in this process."""
+    """Executes runs sequentially, in this process."""
 
     def __init__(
         self,
@@ -55,14 +54,14 @@ class SequentialRuns:
     ) -> None:
         """`cpu_s` returns the CPU time of this process so far."""
         self._make, self._progress, self._cpu_s = make, progress, cpu_s
-        # All contenders have the same scenario, and drawing it takes seconds.
+        # Drawing a scenario takes seconds, and all contenders of a day and seed have the same scenario.
         traces_of_day = {traces.day: traces for traces in days}
         self._scenario = lru_cache(1)(
             lambda parameters, day, seed: draw_scenario(parameters, seed, traces_of_day[day])
         )
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
-        """Yield each task with its run, in their order."""
+        """Yield each task with its run, in the order of the tasks."""
         for task in tasks:
             scenario = self._scenario(task.parameters, task.day, task.seed)
             contender = self._make[task.contender]()
@@ -101,7 +100,7 @@ def make_run(
 
 @dataclass(frozen=True, slots=True)
 class ParallelRuns:
-    """Makes runs concurrently, in several processes."""
+    """Executes runs concurrently, in several processes."""
 
     jobs: int
     """At most this many runs at a time."""
@@ -109,7 +108,7 @@ class ParallelRuns:
     files: Sequence[Path]
     days: Sequence[Traces]
     progress: Progress
-    """A function of a module, because other processes call it."""
+    """A module-level function, because other processes call it."""
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
         """Yield each task with its run, as runs end.
@@ -117,8 +116,8 @@ class ParallelRuns:
         Raises RunDied if a process is killed, for example for lack of memory.
         """
         with NamedTemporaryFile() as days_file:
-            # Traces are larger than a pipe: passed as arguments, each start would wait for the imports
-            # of the process.
+            # Traces are larger than a pipe. As arguments, they would make each start wait for the
+            # imports of the new process.
             pickle.dump(self.days, days_file)
             days_file.flush()
             arguments = (self.names, self.files, days_file.name, self.progress)
@@ -148,7 +147,7 @@ def create_runs(
     days: Sequence[Traces],
     progress: Progress,
 ) -> Runs:
-    """Return an object that makes runs, at most `jobs` at a time."""
+    """Return an object that executes runs, at most `jobs` at a time."""
     if jobs == 1:
         gc.set_threshold(*GC_THRESHOLDS)
         return SequentialRuns(days, make_contenders(names, files), progress)
@@ -156,7 +155,7 @@ def create_runs(
 
 
 _sequential_runs: SequentialRuns
-"""Makes the runs in a process of the pool."""
+"""Executes the runs in a process of the pool."""
 
 
 def _begin(names: Sequence[str], files: Sequence[Path], days_file: str, progress: Progress) -> None:
@@ -172,9 +171,9 @@ def _begin(names: Sequence[str], files: Sequence[Path], days_file: str, progress
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Block Ctrl-C while processes start; `_begin` unblocks it in each of them.
+    """Block Ctrl-C while processes start, because it would print tracebacks of their imports.
 
-    During their imports, Ctrl-C would end them with tracebacks.
+    `_begin` unblocks Ctrl-C in each process.
     """
     pthread_sigmask(SIG_BLOCK, {SIGINT})
     try:

@@ -1,17 +1,17 @@
-"""A scenario: nodes, pods in the order in which they ask for a node, and the demand of each pod.
+"""A scenario: nodes, pods in the order of their arrival, and the demand of each pod.
 
-A scenario is drawn from a seed and is the same for all contenders: a pod asks at the same time, has the
-same lifetime, and has the same CPU demand at each time, on any node.
+A scenario is drawn from a seed and is the same for all contenders: arrival, lifetime and CPU demand of a
+pod do not depend on its node.
 
     nodes      drawn from a list, without replacement if there are enough
     pods       sizes drawn from a list with replacement, divided by a whole number
     owners     lognormal numbers of replicas; some owners have a disruption budget
-    lifetimes  lognormal. Pods that run at the beginning are drawn with probabilities proportional to
-               their lifetimes, of which a uniform share is left
-    arrivals   Poisson, with the mean requests of the beginning
-    CPU        request x percent of a traced machine, shifted by a time of the pod x daily swing of its
-               owner x a factor, which is calibrated to give the mean load
-    system     usage of the nodes themselves: a traced machine, shifted, x a share of the node
+    lifetimes  lognormal. Lifetimes of the initial pods are drawn with probabilities proportional to their
+               length, and a uniform share of each remains
+    arrivals   Poisson, with a rate that keeps the mean requests of the initial pods
+    CPU        request x percent of a traced machine, shifted in time per pod x daily swing of the owner
+               x a factor, which is calibrated to give the mean load
+    system     usage of the nodes themselves: a traced machine, shifted in time, x a share of the node
     memory     request x (start + growth x (1 - exp(-age / time)))
 """
 
@@ -38,11 +38,11 @@ BEGIN_MS = 1_772_409_600_000
 HOUR_MS = 3_600_000
 #: Namespaces of owners with and without a disruption budget.
 BUDGETED, FREE = "guarded", "plain"
-#: Priority of the pods: prod, as Koordinator's bands say.
+#: Priority of the pods, in Koordinator's band of prod.
 _PRIORITY = 9500
 #: Number of owners for each node. The logarithm of an owner's number of replicas has a standard deviation of 1.
 _OWNERS_PER_NODE = 1.2
-#: Time in which the memory of a pod grows by 63 % of its growth.
+#: Time constant of the growth of memory: 63 % of the growth takes this time.
 _MEMORY_TIME_MS = 2.0 * HOUR_MS
 #: Longest lifetime.
 _LIFE_MAX_HOURS = 168.0
@@ -56,7 +56,7 @@ _NODES, _PODS, _LIFE, _USAGE, _SYSTEM, _DAYS = 100, 101, 102, 103, 104, 105
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Demand of pods, by the index of their plan."""
+    """Demand of pods; arrays are indexed by plan."""
 
     cpu_percent: npt.NDArray[np.float32]
     """CPU of the traced machines; shape (machines, STEPS)."""
@@ -93,14 +93,14 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class SystemDemands:
-    """Demand of the nodes themselves, by their index."""
+    """Demand of the nodes themselves; arrays are indexed by node."""
 
     shape: Shape
     machine: Indexes
     shift_s: Indexes
     """Time of the machine's days at the beginning of the run."""
     amounts: Array
-    """Amounts for the mean of all machines, in millicores and bytes; shape (nodes, 2)."""
+    """Demand at the mean of all machines, in millicores and bytes; shape (nodes, 2)."""
 
     def at(self, at_ms: int) -> Array:
         """Return the demand `at_ms` after the beginning; shape (nodes, 2)."""
@@ -117,7 +117,7 @@ class Scenario:
     seed: int
     machines: tuple[Machine, ...]
     plans: tuple[PodPlan, ...]
-    """Pods in the order in which they ask."""
+    """Pods in the order of their arrival."""
     demands: Demands
     factor: float
     """Calibrated: CPU demand of a pod at 100 % of its machine, as a multiple of its request."""
@@ -138,7 +138,7 @@ class Scenario:
 
 
 class ImpossibleScenario(ValueError):
-    """The traces cannot give a scenario with these parameters; the message names the parameter."""
+    """No scenario fits the parameters and traces; the message names the parameter."""
 
 
 def draw_scenario(
@@ -158,7 +158,7 @@ def draw_scenario(
         begin_ms: start of the scenario.
 
     Raises:
-        ImpossibleScenario: the nodes themselves use all of the load, or pods are too small to divide.
+        ImpossibleScenario: the nodes themselves use the whole load, or pods are too small to divide.
     """
     machines = _draw_machines(parameters, seed, traces)
     cores = sum(machine.millicores for machine in machines)
@@ -183,7 +183,7 @@ def draw_scenario(
         raise ImpossibleScenario(
             f"system_share: found {parameters.system_share:g}; with seed {seed} the nodes themselves use "
             f"{used_by_nodes / cores:.1%} of their CPU in the measured time, so a load of "
-            f"{parameters.load_text}% leaves nothing for pods; expected a smaller share, or more load"
+            f"{parameters.load_text}% leaves no CPU for pods; expected a smaller share, or more load"
         )
     factor = for_pods / mean_demand if mean_demand else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
@@ -266,7 +266,7 @@ def _make_plan(
 ) -> PodPlan:
     requests = dict(zip(("cpu", "memory"), size, strict=True))
     name, owned_by = f"pod-{number:06}", f"owner-{owner:04}"
-    # Spreads budgets evenly: with a share of one half, every second owner has one.
+    # Spreads budgets evenly: with a share of one half, every second owner has a budget.
     share = parameters.budgeted_share
     budgeted = int((owner + 1) * share) > int(owner * share)
     pod = Pod(
@@ -338,8 +338,8 @@ def _list_measured_times(parameters: Parameters) -> range:
 def _compute_means(
     parameters: Parameters, at_ms: Indexes, life_ms: Indexes, sizes: Indexes, demands: Demands
 ) -> tuple[float, float]:
-    """Return mean CPU demand and mean CPU requests of the measured time in millicores, as if every
-    pod were placed at once."""
+    """Return mean CPU demand and mean CPU requests during the measured time in millicores, if every pod
+    is placed on arrival."""
     times = _list_measured_times(parameters)
     demand = requested = 0.0
     for now_ms in times:

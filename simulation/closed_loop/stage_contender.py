@@ -2,9 +2,8 @@
 
     world ─▶ watch, samples ─▶ records ─▶ stages ─▶ decisions, commands ─▶ rules, sink ─▶ world
 
-All records are encoded and decoded. The sink follows the rules of every sink (once per id, expiry,
-disruption budgets) and reports the outcome. An evicted pod terminates for 30 s, and its replacement requests
-a node.
+All records are encoded and decoded. The sink applies the command rules (each id once, expiry, disruption
+budgets) and reports outcomes. An evicted pod terminates for 30 s, and its replacement requests a node.
 
 The stages run in this process (`streams.in_process`) or in a worker (`simulation.worker_stages`).
 """
@@ -32,15 +31,14 @@ from simulation.cluster.pods import PROD
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from streams.risk.overutilization import NODE_DEVIATION
 
-#: Memory that a node without pods uses: a sample with memory 0 is refused.
+#: Memory that a node without pods uses, because the stage refuses samples with memory 0.
 _NODE_MEMORY_MIN_BYTES = 2**20
 
 
 class Samples:
-    """Makes usage samples of the nodes of a world, as the agent of each node sends them.
+    """Builds usage samples of the nodes of a world, as node agents send them.
 
-    A run has millions of samples, so they are built without their message class. The stage validates
-    them.
+    A run has millions of samples, so they are built without their message class; the stage validates them.
     """
 
     def __init__(self, world: World) -> None:
@@ -49,7 +47,7 @@ class Samples:
         self._names = [machine.name for machine in world.scenario.machines]
         self._keys = [node_key(self._cluster, name) for name in self._names]
         self._entries: dict[int, tuple[str, dict[str, int], dict[str, object]]] = {}
-        """Uid, usage and part of the sample of the pod in a slot, by slot; updated for each sample."""
+        """Uid, usage and sample entry of the pod in each slot; each sample updates the usage."""
 
     def build(self, moment: Moment) -> list[ProducedRecord]:
         """Return the samples that are due."""
@@ -132,20 +130,20 @@ class StageContender:
 
         Args:
             name: name of the contender in reports.
-            policy: text of a policy; None if the cluster already has one.
-            make_stages: makes the stages.
+            policy: text of a policy; None if the cluster already has a policy.
+            make_stages: returns new stages.
             partition: partition of the cluster and its clock.
         """
         self.name = name
         self.complaints: list[str] = []
-        """The first dead letters in sentences; there should be none."""
+        """Sentences about the first dead letters; a correct run has no dead letter."""
         self._policy = policy
         self._stages = make_stages()
         self._unread: list[ProducedRecord] = []
         self._late: deque[tuple[int, list[ProducedRecord]]] = deque()
-        """Samples on their way, and the times of their arrival."""
+        """Times of arrival, and the delayed samples."""
         self._commands: list[Any] = []
-        """Commands that are not carried out yet."""
+        """Commands for the end of this turn."""
         self._counts: Counter[str] = Counter()
         self._partition = partition
 
@@ -201,12 +199,12 @@ class StageContender:
         return predicted
 
     def figures(self) -> dict[str, int]:
-        """Return the numbers of records, outcomes, decisions without placement, and dead letters."""
+        """Count records, outcomes, decisions without placement, and dead letters."""
         counts = {name: self._counts[name] for name in sorted(self._counts)}
         return {"records": self._stages.applied, **counts}
 
     def send(self, topic: str, message: Any) -> None:
-        """Send a record to the stages with the next turn."""
+        """Send a record to the stages in the next turn."""
         record = ProducedRecord(topic, key_of(topic, message), encode(message), self._now_ms)
         self._unread.append(record)
 

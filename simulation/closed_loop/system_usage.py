@@ -1,15 +1,15 @@
 """Usage of the nodes themselves, without their pods: the system part.
 
-The shape has the usage of production machines over eight days: CPU and memory in steps of five minutes,
+The shape is the usage of production machines over eight days: CPU and memory in steps of five minutes,
 relative to the mean of all machines. A scenario scales the shape to a share of each node. The shape comes
-from the Alibaba 2018 cluster trace (`machine_usage`), or from a model: machines of different levels that
-follow the day.
+from the Alibaba 2018 cluster trace (`machine_usage`), or from a model of machines with different levels
+and a daily swing.
 
 A row of the trace is one reading: machine, seconds since the start of the trace, CPU and memory in
 percent of the machine, and columns that are not read. Readings are irregular, and rows of machines may
-be mixed. A step has the newest reading before it, and a machine begins again after its last reading.
-An empty reading, -1 and 101 are invalid by the description of the trace. Rows with an invalid reading of
-CPU or memory, or a reading outside of 0 to 100, are left out.
+be mixed. A step takes the newest earlier reading; after its last reading, a machine's series repeats.
+By the description of the trace, an empty reading, -1 and 101 are invalid. Rows are left out if CPU or
+memory is invalid or outside of 0 to 100.
 """
 
 from array import array
@@ -29,7 +29,7 @@ from simulation.closed_loop.trace_files import (
 Shape = npt.NDArray[np.float32]
 
 STEP_S = 300
-#: A week and a day, as long as the published trace.
+#: Eight days, the length of the published trace.
 STEPS = 8 * 86_400 // STEP_S
 
 PATTERNS = ("*machine*usage*.csv.gz", "*machine*usage*.csv")
@@ -39,8 +39,8 @@ COLUMNS = (
 )  # fmt: skip
 _INVALID_READINGS = frozenset({"", "-1", "101"})
 
-#: The model has about the spreads of the trace and the correlation between its steps. Spreads are of
-#: the logarithm of the level of a machine, of an hour and of a step, for CPU and memory.
+#: Parameters of the model, which approximate the spreads of the trace and the correlation of its steps.
+#: A spread is a standard deviation of logarithms, of CPU and of memory: of machines, hours and steps.
 _MACHINES = 64
 _LEVEL_SPREAD, _HOUR_SPREAD, _STEP_SPREAD = (0.33, 0.04), (0.17, 0.045), (0.17, 0.02)
 #: Swing of CPU over the day.
@@ -53,16 +53,16 @@ _Columns = tuple["array[int]", "array[float]", "array[float]"]
 
 
 def has_system_usage(directory: Path) -> bool:
-    """Tell whether a directory holds usage of machines."""
+    """Tell whether a directory has a file with usage of machines."""
     return directory.is_dir() and any(
         path.match(pattern) for path in directory.iterdir() for pattern in PATTERNS
     )
 
 
 def read_system_usage(directory: Path) -> tuple[str, Shape]:
-    """Return the name of a directory's file with usage of machines, and the usage.
+    """Return the name of the file with usage of machines, and the usage.
 
-    Raises TraceError if there is no file, it cannot be read, or it has no valid reading.
+    Raises TraceError if the file is missing or unreadable, or has no valid reading.
     """
     path = find_trace(directory, PATTERNS, "machine usage of the Alibaba 2018 trace")
     machines: dict[str, _Columns] = {}
@@ -73,7 +73,7 @@ def read_system_usage(directory: Path) -> tuple[str, Shape]:
             columns[1].append(cpu)
             columns[2].append(memory)
     if not machines:
-        raise TraceError(f"{path} holds no valid reading")
+        raise TraceError(f"{path} contains no valid reading")
     series = np.array([_resample(machines[name]) for name in sorted(machines)])
     return path.name, _divide_by_mean(series.transpose(1, 0, 2))
 
@@ -135,7 +135,7 @@ def _draw_factors(
 
 def _divide_by_mean(series: npt.NDArray[np.float64]) -> Shape:
     means = series.mean(axis=(1, 2), keepdims=True)
-    # If no machine uses a resource, the trace has no shape of it.
+    # The shape is flat if no machine uses the resource.
     relative: Shape = np.divide(series, means, out=np.ones_like(series), where=means > 0).astype(
         np.float32
     )

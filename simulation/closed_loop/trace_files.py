@@ -1,6 +1,6 @@
 """Finds files of published traces by their names, and reads them row by row.
 
-A file or a row that cannot be read is an error with the file, the line and the expected content.
+An error names the file, the line and the expected content.
 """
 
 import csv
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 Row = TypeVar("Row")
 
-#: Most rows of a file. The whole trace of machines by Alibaba has 250 million, sorted by machine.
+#: Maximum rows of a file. The whole Alibaba trace of machines has 250 million rows, sorted by machine.
 ROWS_MAX = 2_000_000
 
 
@@ -27,18 +27,18 @@ def find_trace(directory: Path, patterns: Sequence[str], description: str) -> Pa
     Raises TraceError if no file matches, or several files match one pattern.
     """
     if not directory.is_dir():
-        raise TraceError(f"{directory} is no directory; expected a directory with {description}")
+        raise TraceError(f"{directory} is not a directory; expected a directory with {description}")
     names = sorted(entry.name for entry in directory.iterdir() if entry.is_file())
     for pattern in patterns:
         matching = [name for name in names if fnmatch(name, pattern)]
         if len(matching) > 1:
             raise TraceError(
-                f"{directory} holds {', '.join(matching)}; expected one file with {description}: leave one there"
+                f"{directory} contains {', '.join(matching)}; expected only one file with {description}"
             )
         if matching:
             return directory / matching[0]
     raise TraceError(
-        f"{directory} holds no {description}: expected a file named like {' or '.join(patterns)};"
+        f"{directory} contains no {description}: expected a file named like {' or '.join(patterns)};"
         f" found {', '.join(names[:10]) or 'no files'}"
     )
 
@@ -48,8 +48,7 @@ def read_rows(
 ) -> Iterator[Row]:
     """Yield the parsed rows of a file, which may be compressed.
 
-    If the first line has names of columns, it defines their order. Otherwise rows have the published order,
-    as in `columns`.
+    A first line with names of columns defines their order. Without it, rows have the order of `columns`.
 
     Args:
         path: the file.
@@ -57,7 +56,7 @@ def read_rows(
         parse: converts the fields of a row, in the order of `columns`; raises ValueError.
 
     Raises:
-        TraceError: the file or one of its rows cannot be read, or it has more than `ROWS_MAX` rows.
+        TraceError: the file or a row cannot be read, or the file has more than `ROWS_MAX` rows.
     """
     indexes, width = list(range(len(columns))), len(columns)
     try:
@@ -70,7 +69,7 @@ def read_rows(
                     indexes, width = _find_columns(path, fields, columns), len(fields)
                 elif line > ROWS_MAX:
                     raise TraceError(
-                        f"{path} has more than {ROWS_MAX:,} rows; expected its first rows"
+                        f"{path} has more than {ROWS_MAX:,} rows; keep only the first ones"
                     )
                 elif fields:
                     if len(fields) != width:

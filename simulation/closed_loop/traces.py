@@ -4,10 +4,9 @@
     openb*pod*.csv    tasks of that cluster; tasks without GPUs give the sizes of pods
     planetlab*.csv    CPU of virtual machines, every 5 minutes, in percent; one file per day
 
-Files may be compressed (.gz), and their names may contain anything where the patterns have a star.
-Files of days may be in subdirectories. Without a directory there is a model of all three lists: sizes as
-in the OpenB cluster, and machines, most of them nearly idle and a few busy all day. `system_usage` reads
-a fourth list, the usage of the nodes themselves, if it is requested.
+Files may be compressed (.gz). Files of days may be in subdirectories. Without a directory, a model
+replaces all three lists: sizes as in the OpenB cluster, and machines that are mostly idle, a few busy all
+day. On request, `system_usage` reads a fourth list, the usage of the nodes themselves.
 """
 
 import re
@@ -40,26 +39,26 @@ POD_COLUMNS = (
 _Pod = tuple[int, str, int, int]
 """Time of creation, name, millicores and bytes of a pod."""
 CPU_PATTERN = re.compile(r"planetlab(.*)\.csv(\.gz)?")
-#: Length of a step of the CPU trace, and steps in its day.
+#: Length of a step of the CPU trace, and number of steps per day.
 STEP_S, STEPS = 300, 288
 CPU_COLUMNS = ("vm", *(f"t{5 * step}min" for step in range(STEPS)))
 
-#: The model: sizes of pods in cores and GiB with their shares, as CPU-only tasks of OpenB.
+#: Model of pods: cores, GiB and share of the pods, approximating tasks of OpenB without GPUs.
 _POD_SIZES = ((8, 30, 0.50), (12, 50, 0.12), (32, 56, 0.38))
 _MODEL_NODES, _MODEL_PODS, _MODEL_MACHINES = 1000, 1000, 1000
-#: The model's machines: median and spread (of the logarithm) of their means, spread of a step.
-#: Mean, spread of means and share of busy steps match a day of PlanetLab.
+#: Model of machines: median and spread of their means, and spread of steps. A spread is a standard
+#: deviation of logarithms. Mean, spread of means and share of busy steps match a day of PlanetLab.
 _LEVEL_MEDIAN, _LEVEL_SPREAD, _STEP_SPREAD = 6.0, 1.2, 0.5
-#: The model is one list for all runs.
+#: All runs have the same model.
 _MODEL_SEED = 20_110_303
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Lists of nodes and pods, and one day of machines; scenarios are drawn from them."""
+    """Nodes, pods and one day of machines, from which scenarios are drawn."""
 
     day: str
-    """The date in the name of the day's file, or the rest of its name."""
+    """Date in the name of the day's file, or the variable part of the name."""
     nodes: Sizes
     pods: Sizes
     cpu_percent: npt.NDArray[np.float32]
@@ -67,13 +66,14 @@ class Traces:
     files: tuple[str, ...]
     """Files of the lists; empty: the built-in model."""
     system: Shape | None = None
-    """Usage of the nodes themselves; none: the built-in model."""
+    """Usage of the nodes themselves; None: the built-in model."""
 
 
 def read_traces(directory: Path, *, system: bool = False) -> list[Traces]:
-    """Read the lists of a directory; with `system` also the usage of nodes themselves, if there is a file.
+    """Return the traces of each day in a directory, ordered by file name.
 
-    Returns the traces of each day, ordered by name. They differ only in the machines of the day.
+    With `system`, also read the usage of the nodes themselves, if there is a file.
+
     Raises TraceError if a list is missing, unreadable or empty.
     """
     pods, pod_file = _read_pods(directory)
@@ -101,12 +101,12 @@ def _find_days(directory: Path) -> dict[str, Path]:
         day = date[0] if date else match[1].strip("-_.") or "day"
         if day in days:
             raise TraceError(
-                f"{directory} holds {days[day]} and {path}, both of day {day}; expected one file a day"
+                f"{directory} contains {days[day]} and {path}, both of day {day}; expected one file per day"
             )
         days[day] = path
     if not days:
         raise TraceError(
-            f"{directory} holds no CPU of PlanetLab machines: expected files named like planetlab*.csv"
+            f"{directory} contains no CPU of PlanetLab machines: expected files named like planetlab*.csv"
         )
     return days
 
@@ -116,7 +116,7 @@ def _read_pods(directory: Path) -> tuple[Sizes, str]:
     path = find_trace(directory, POD_PATTERNS, "pods of the OpenB trace")
     pods = sorted(filter(None, read_rows(path, POD_COLUMNS, _parse_pod)))
     if not pods:
-        raise TraceError(f"{path} holds no pod without GPUs that requests CPU")
+        raise TraceError(f"{path} contains no pod without GPUs that requests CPU")
     return np.array([pod[2:] for pod in pods]), path.name
 
 
@@ -134,7 +134,7 @@ def _read_nodes(directory: Path) -> tuple[Sizes, str]:
     path = find_trace(directory, NODE_PATTERNS, "nodes of the OpenB trace")
     sizes = list(read_rows(path, NODE_COLUMNS, _parse_node))
     if not sizes:
-        raise TraceError(f"{path} holds no node")
+        raise TraceError(f"{path} contains no node")
     return np.array(sizes), path.name
 
 
@@ -148,7 +148,7 @@ def _parse_node(fields: list[str]) -> tuple[int, int]:
 def _read_cpu(path: Path) -> npt.NDArray[np.float32]:
     machines = list(read_rows(path, CPU_COLUMNS, _parse_machine))
     if not machines or not np.any(machines):
-        raise TraceError(f"{path} holds no machine with usage above 0")
+        raise TraceError(f"{path} contains no machine with usage above 0")
     return np.array(machines, dtype=np.float32)
 
 

@@ -2,10 +2,10 @@
 
     bound, deleted ─▶ slots ─▶ demand of pods and nodes ─▶ usage
 
-A pod has a slot from its binding until its deletion. A terminating pod still uses its resources while
-its replacement runs. The node's own demand is added. Usage of a node is limited by its capacity: a
-shortage reduces the usage of all of its pods, and its own, by the same factor. So a saturated node
-reports less than its demand.
+A pod has a slot from its binding until its deletion, so a terminating pod still uses resources while its
+replacement runs. The demand of the node itself is added. Capacity limits usage: a shortage reduces the
+usage of all pods and of the node itself by the same factor. So a saturated node reports less than its
+demand.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from simulation.closed_loop.scenario import Array, Indexes, Scenario
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import START_MS, PodEvent
 
-#: Initial number of slots, which is doubled when necessary.
+#: Initial number of slots; doubled when all slots are in use.
 _SLOTS = 1024
 
 
@@ -35,7 +35,7 @@ class Moment:
     slots: Indexes
     """Slots of running pods."""
     pod_usage: Array
-    """Usage of these pods; shape (slots, 2)."""
+    """Usage of the pods in `slots`; shape (slots, 2)."""
     demand: Array
     """Demand of each node with its pods; shape (nodes, 2)."""
     node_usage: Array

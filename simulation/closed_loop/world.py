@@ -1,7 +1,7 @@
 """The world of one run: the simulated cluster of a scenario under one contender.
 
-Each contender has its own world, with the same pods and arrival times. In each step pods end, new pods
-ask for nodes, and then the contender acts. The world is measured once a minute.
+Each contender has a separate world, with the same pods and arrival times. In each step pods end, new pods
+request nodes, and then the contender acts. The world is measured once a minute.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class World:
         self._next = 0
 
     def advance(self, now_ms: int) -> None:
-        """Let pods end and new pods ask for nodes."""
+        """End pods whose lifetime is over, and let new pods request nodes."""
         self.cluster.advance(now_ms)
         plans = self.scenario.plans
         while self._next < len(plans) and plans[self._next].at_ms <= now_ms:
@@ -36,7 +36,7 @@ class World:
             self._next += 1
 
     def list_sampled_nodes(self, now_ms: int) -> range:
-        """Return the indexes of the nodes that are sampled in the current step. Nodes take turns."""
+        """Return the indexes of the nodes that are sampled in the current step: one group of nodes."""
         parameters = self.scenario.parameters
         turns = max(1, parameters.sample_s // parameters.step_s)
         turn = (now_ms - self.scenario.begin_ms) // (1000 * parameters.step_s) % turns
@@ -44,7 +44,7 @@ class World:
 
 
 class Contender(Protocol):
-    """Decides where pods go and which pods leave."""
+    """Decides on which nodes pods are placed, and which pods are evicted."""
 
     name: str
 
@@ -61,7 +61,7 @@ class Contender(Protocol):
         ...
 
     def figures(self) -> dict[str, int]:
-        """Return numbers by name that only the contender knows, at the end."""
+        """Return counts by name for the result of the run."""
         ...
 
 

@@ -5,8 +5,8 @@
                           owners
 
     machines      nodes and their sizes
-    pods          a pod, its requests and its lifetime
-    kubelet       pods on their nodes: they start, run and end
+    pods          a pod with its requests and lifetime
+    kubelet       pods on nodes: start, run and end
     owners        workloads, disruption budgets, replacements of evicted pods
     cluster       the cluster, with observers
     sink          binds and evicts

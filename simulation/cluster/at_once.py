@@ -1,7 +1,7 @@
-"""Run asynchronous code that never waits, without an event loop.
+"""Runs coroutines that never wait, without an event loop.
 
-Sinks and watches are asynchronous because of API servers. Simulated clusters answer immediately, and a
-simulation that advances in steps is simpler without an event loop.
+Sinks and watches are asynchronous because API servers answer late. Simulated clusters answer immediately,
+and a simulation that advances in steps is simpler without an event loop.
 """
 
 from collections.abc import AsyncIterator, Coroutine
@@ -18,7 +18,7 @@ def run_at_once(work: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     work.close()
-    raise RuntimeError("the work waits for something; it needs an event loop")
+    raise RuntimeError("the coroutine waits, so it needs an event loop")
 
 
 def collect_at_once(items: AsyncIterator[T]) -> list[T]:

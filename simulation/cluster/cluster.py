@@ -1,10 +1,10 @@
 """The simulated cluster: pods that wait, pods that run, and replacements of evicted pods.
 
-    request_node, ...  a pod asks for a node, or is refused for good
+    request_node, ...  a pod requests a node, or is refused permanently
     place, evict, ...  called by a sink
     add_machine        a node joins
-    advance            lets time pass: pods start, finish and are deleted
-    observers          are called for each of these events, in order
+    advance            time passes: pods start, finish and are deleted
+    observers          are called for each event, in the order of events
 
 The cluster decides nothing. Bindings and evictions come through `simulation.cluster.sink`, and
 `state_watch` reports the state.
@@ -26,27 +26,27 @@ class Eviction:
     node: str
     at_ms: int
     replacement: PodPlan | None
-    """The pod that its controller created as a replacement."""
+    """The pod that the controller created instead; None without a controller."""
 
 
 class Observer:
     """Handles events of a simulated cluster; subclasses override what they need."""
 
     def on_request(self, plan: PodPlan) -> None:
-        """A pod asks for a node."""
+        """A pod requests a node."""
 
     def on_pod_event(self, event: PodEvent) -> None:
         """A pod on a node was bound, started, changed or ended."""
 
     def on_eviction(self, eviction: Eviction) -> None:
-        """A pod begins to terminate; its replacement asks for a node next."""
+        """A pod begins to terminate; then its replacement requests a node."""
 
     def on_machine_added(self, machine: Machine) -> None:
         """A node has joined."""
 
 
 class SimulatedCluster:
-    """One cluster; its time only goes forward."""
+    """One cluster, whose time only moves forward."""
 
     def __init__(
         self,
@@ -71,20 +71,20 @@ class SimulatedCluster:
             self._notify_observers(event)
 
     def request_node(self, plan: PodPlan) -> None:
-        """Let a pod ask for a node."""
+        """Let a pod wait for a node."""
         self.owners.add_pod(plan.pod)
         self.waiting_pods[plan.pod.uid] = plan
         for observer in self.observers:
             observer.on_request(plan)
 
     def refuse(self, uid: str) -> None:
-        """Remove a pod that was refused for good."""
+        """Remove a waiting pod that was refused permanently."""
         plan = self.waiting_pods.pop(uid, None)
         if plan is not None:
             self.owners.remove_pod(plan.pod)
 
     def place(self, plan: PodPlan, node: str) -> str | None:
-        """Bind a waiting pod; return why its node refuses it, or None."""
+        """Bind a waiting pod; return the reason if the node refuses the pod."""
         event = self.kubelets.admit(plan, node, self.now_ms)
         if isinstance(event, str):
             return event
@@ -93,7 +93,7 @@ class SimulatedCluster:
         return None
 
     def evict(self, uid: str) -> None:
-        """Let a running pod terminate. Its controller creates a replacement, which asks for a node."""
+        """Terminate a running pod. Its controller creates a replacement, which requests a node."""
         running = self.kubelets.find_pod(uid)
         event = self.kubelets.evict(uid, self.now_ms)
         if running is None or event is None:

@@ -1,7 +1,7 @@
 """A simulated cluster with its connections: a watch, a binder and an evictor.
 
     begin, publish      ──▶ full lists, changes, requests
-    carry_out(command)  ──▶ a pod is bound or evicted, or the outcome has the reason
+    carry_out(command)  ──▶ a pod is bound or evicted, or the outcome says why not
 
 Messages are sent through a function; the caller sets the time.
 """
@@ -23,7 +23,7 @@ Send = Callable[[str, Any], None]
 
 
 class ConnectedCluster:
-    """A simulated cluster whose state is sent and whose commands are carried out."""
+    """Sends the state of a simulated cluster, and carries out commands."""
 
     def __init__(self, cluster: SimulatedCluster, send: Send) -> None:
         self.cluster = cluster
@@ -50,7 +50,7 @@ class ConnectedCluster:
             self._send(topic, message)
 
     def carry_out(self, command: Command) -> CommandOutcome | None:
-        """Carry out a command, and send and return its outcome, if there is one."""
+        """Carry out a command; send and return its outcome, if any."""
         if command.cluster != self.cluster.name:
             return None
         outcome = run_at_once(self.rules.carry_out(command))

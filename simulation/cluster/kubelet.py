@@ -1,8 +1,8 @@
 """Pods on the nodes of a simulated cluster: a kubelet for every machine.
 
-A placed pod is admitted if its requests are free. Then it is bound, runs, ends and is deleted; an
-evicted pod terminates first. Kubelets count requests independently of the stages, so they refuse a
-placement that takes more than a node has.
+A kubelet admits a pod if the node has enough free resources. The pod is bound, runs, ends and is deleted;
+an evicted pod terminates first. Kubelets count requests independently of the stages, so they detect
+placements that exceed the capacity of a node.
 """
 
 import heapq
@@ -27,7 +27,7 @@ class PodEvent:
     at_ms: int
     event: Event
     pod: Pod
-    """The pod at that time."""
+    """State of the pod after the event."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _Node:
 
 
 class Kubelets:
-    """All machines of a cluster and their pods; time only goes forward."""
+    """All machines of a cluster and their pods."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._nodes = {machine.name: _Node(machine) for machine in machines}
@@ -77,7 +77,7 @@ class Kubelets:
         return PodEvent(now_ms, "bound", bound)
 
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
-        """Let a pod terminate; None if it does not exist or is already terminating."""
+        """Terminate a pod; None if the pod does not exist or is already terminating."""
         running = self.find_pod(uid)
         if running is None or running.terminating:
             return None
@@ -89,7 +89,7 @@ class Kubelets:
         return PodEvent(now_ms, "changed", running.pod)
 
     def annotate(self, uid: str, annotations: Mapping[str, str], now_ms: int) -> PodEvent | None:
-        """Add annotations to a pod; None if it does not exist."""
+        """Add annotations to a pod; None if the pod does not exist."""
         running = self.find_pod(uid)
         if running is None:
             return None
@@ -101,7 +101,7 @@ class Kubelets:
         self._nodes[machine.name] = _Node(machine)
 
     def advance(self, now_ms: int) -> list[PodEvent]:
-        """Return the events until now, in the order of time."""
+        """Return the events until `now_ms`, ordered by time."""
         events = []
         while self._queue and self._queue[0][0] <= now_ms:
             at_ms, _, uid, event = heapq.heappop(self._queue)
@@ -120,14 +120,14 @@ class Kubelets:
         return dict(self._nodes[node].requested)
 
     def pods_on(self, node: str) -> tuple[RunningPod, ...]:
-        """Return the pods on a node that are not deleted."""
+        """Return the pods on a node, including terminating pods."""
         return tuple(self._nodes[node].pods.values())
 
     def node_of(self, uid: str) -> str | None:
         return self._node_of.get(uid)
 
     def _find_missing(self, state: _Node, plan: PodPlan) -> str | None:
-        """Return a resource of which a pod requests more than is free, or None."""
+        """Return the name of a resource that the node does not have enough of, or None."""
         machine = state.machine
         if len(state.pods) >= machine.allocatable["pods"]:
             return "pods"
@@ -141,7 +141,7 @@ class Kubelets:
         heapq.heappush(self._queue, (at_ms, self._number, uid, event))
 
     def _apply_event(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
-        """Return an event that is due, or None if an eviction has prevented it."""
+        """Apply a due event; None if the pod is gone or terminates before it runs."""
         running = self.find_pod(uid)
         if running is None or (running.terminating and event != "deleted"):
             return None

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from schemas.messages.nodes import NodeState
 
-#: Cores, GiB of memory, and share of the machines: sizes of nine in ten machines of the OpenB
-#: cluster (cluster-trace-gpu-v2023), without GPUs.
+#: Cores, GiB of memory, and share of the machines. 90 % of the machines of the OpenB cluster
+#: (cluster-trace-gpu-v2023) have these sizes, without GPUs.
 SHAPES = ((96, 384, 0.50), (104, 512, 0.25), (32, 128, 0.15), (64, 256, 0.10))
 PODS_PER_NODE = 110
 
@@ -21,7 +21,7 @@ class Machine:
         return {"cpu": self.millicores, "memory": self.memory_bytes, "pods": PODS_PER_NODE}
 
     def node_state(self, cluster: str, list_id: str | None) -> NodeState:
-        """Return the node's message: for a full list, or without a list for a node that joins."""
+        """Return the state of the node; without `list_id`, of a node that joins."""
         return NodeState(
             cluster=cluster,
             node=self.name,

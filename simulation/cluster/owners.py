@@ -1,9 +1,9 @@
 """Workloads of a simulated cluster: replicas, healthy pods, replacements of evicted pods.
 
-A pod belongs to the controller in its owner references. A workload desires one more replica when one of
-its pods asks for a node, and one less when a pod ends. Evictions do not change the number: the
-controller creates a replacement with the same requests and the remaining lifetime, which asks for a
-node. In namespaces with budgets, one pod of a workload may be disrupted at a time.
+A pod belongs to the controller in its owner references. The number of replicas of a workload increases
+when a pod requests a node, and decreases when a pod ends. Evictions do not change the number: the
+controller creates a replacement with the same requests and the remaining lifetime. In namespaces with
+budgets, one pod of a workload may be disrupted at a time.
 """
 
 import re
@@ -51,7 +51,7 @@ class Owners:
         self._reported: dict[str, int] = {}
         """Replicas reported last, by uid."""
         self._replacements: dict[str, int] = {}
-        """Number of replacements, by the uid of the first pod."""
+        """Number of replacements, by uid of the original pod."""
 
     def add_pod(self, pod: Pod) -> None:
         """Count a new pod as desired."""
@@ -113,7 +113,7 @@ class Owners:
         return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)
 
     def changes(self, list_id: str | None = None) -> Iterator[WorkloadState | DisruptionBudget]:
-        """Yield workloads and budgets that changed since the last call; with `list_id`, all of them."""
+        """Yield workloads and budgets that changed since the last call, or all for a full list."""
         names = self._workloads if list_id is not None else self._changed
         for uid in list(names):
             workload = self._workloads[uid]

@@ -1,4 +1,4 @@
-"""Pods of a simulated cluster: requests and lifetimes."""
+"""A pod of a simulated cluster, with its requests and lifetime."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ SCHEDULER = "loadstream"
 @dataclass(frozen=True, slots=True)
 class PodPlan:
     pod: Pod
-    """The pod as it asks for a node."""
+    """The pod in its state before placement."""
     at_ms: int
-    """Time of the request, in ms since 1970."""
+    """Time when the pod requests a node, in ms since 1970."""
     life_ms: int
-    """Lifetime from its start."""
+    """Time that the pod runs."""
     requests: Mapping[str, int]
     """CPU in millicores, memory in bytes."""
 

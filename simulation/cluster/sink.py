@@ -1,4 +1,4 @@
-"""Binds and evicts pods of the simulated cluster, and refuses commands that an API server would refuse.
+"""Binds and evicts pods of a simulated cluster; refuses the same commands as an API server.
 
 The kubelet checks each binding, so a binding to a node without enough room fails. An evicted pod
 terminates, and its controller creates a replacement.
@@ -11,7 +11,7 @@ from simulation.cluster.cluster import SimulatedCluster
 
 
 class SimulatedSink(Sink):
-    """The sink of a simulated cluster; it answers at once."""
+    """A sink that answers immediately."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -27,7 +27,7 @@ class SimulatedSink(Sink):
         return DONE if reason is None else Attempt("failed", reason)
 
     async def evict(self, command: EvictionCommand) -> Attempt:
-        """Evict a pod, or ask its owner to evict it."""
+        """Evict a pod; for a soft eviction, only annotate it."""
         uid, name = command.pod.uid, command.pod.name
         running = self._cluster.kubelets.find_pod(uid)
         if running is None:

@@ -1,4 +1,4 @@
-"""Reports the state of a simulated cluster without losing events."""
+"""Watches a simulated cluster: full lists, changes and scheduling requests."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
@@ -14,7 +14,7 @@ from simulation.cluster.pods import PodPlan
 
 
 class SimulatedStateWatch(Observer):
-    """Watches a simulated cluster from its beginning."""
+    """Watches a simulated cluster from its creation."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster.name
@@ -23,7 +23,7 @@ class SimulatedStateWatch(Observer):
         cluster.observers.append(self)
 
     async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
-        """Yield the lists, one topic after the other."""
+        """Yield the full lists, topic by topic."""
         for topic in LISTED_TOPICS:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
             for message in self._list_messages(topic, list_id):
@@ -45,7 +45,7 @@ class SimulatedStateWatch(Observer):
         yield from self._simulated.owners.changes(list_id)
 
     async def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
-        """Yield changed pods and requests, then the workloads that they changed."""
+        """Yield changed pods and requests, then changed workloads and budgets."""
         while self._unread:
             yield self._unread.popleft()
         for message in self._simulated.owners.changes():

@@ -1,7 +1,7 @@
 """A real control plane on this machine, without containers: for tests and for the demo.
 
-    build      the program, built from a Go module and kept in the cache
-    process    one part as a child process: start, stop, kill, start again
+    build      builds the program from a Go module into the cache
+    process    one part as a child process: start, stop, kill, restart
     server     all parts: etcd, API server, controllers and kwok, with users and rights
     users      tokens, kubeconfigs and rights
     cluster    nodes, pods and their usage, in large numbers

@@ -4,12 +4,11 @@
     judge   the pods -> sentences about pods that were bound or evicted more than once
 
 The log is independent of loadstream. Only successful requests count; refused requests are counted by
-status. A request whose client disconnected before the answer is logged as a timeout, whether it was
-carried out or not, and counts as unclear. Dry runs are left out.
+status. If a client disconnects before the answer, the log has a timeout, and the request counts as
+unclear. Dry runs are left out.
 
-A binding has the name of its pod, and a uid if the binder sets it. A request without a uid is about the
-newest pod with the name at the arrival of the request. The log may be read while the server writes it: an
-incomplete last line is ignored.
+A request without a uid, such as a binding, is about the newest pod with the name at the arrival of the
+request. The log may be read while the server writes: an incomplete last line is ignored.
 """
 
 from collections import Counter, defaultdict
@@ -45,7 +44,7 @@ class PodRecord:
     namespace: str
     name: str
     uid: str
-    """Empty if the pod is older than the log and no request has its uid."""
+    """Empty if the pod is older than the log and no request names the uid."""
     created: AuditedRequest | None = None
     bindings: list[AuditedRequest] = field(default_factory=list)
     evictions: list[AuditedRequest] = field(default_factory=list)
@@ -64,7 +63,7 @@ class AuditLog:
     unclear: Mapping[str, int]
     """Number of `bindings`, `evictions` or `deletions` with unknown outcome."""
     unreadable: int
-    """Lines that are not events, because an API server was killed while it wrote them."""
+    """Number of damaged lines: the API server was killed while it wrote them."""
 
     def by_user(self, kind: str) -> dict[str, int]:
         """Return the number of `bindings`, `evictions` or `deletions` by user."""
@@ -137,7 +136,7 @@ class _PodIndex:
 
 
 def _read_required_uid(event: dict[str, Any]) -> str:
-    """Return the uid that an eviction or a deletion requires, or an empty text."""
+    """Return the uid in the preconditions of an eviction or a deletion, or an empty text."""
     options = _delete_options(event)
     return str((options.get("preconditions") or {}).get("uid") or "")
 

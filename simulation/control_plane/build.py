@@ -1,8 +1,8 @@
 """Builds the program `control-plane` from a Go module into the cache directory.
 
-The module joins kube-apiserver, etcd, kube-controller-manager and kwok in one program. The name of the
-program has a hash of the module's files, the build options and the version of Go, so only a change
-causes another build. Concurrent and interrupted builds are safe.
+The program contains kube-apiserver, etcd, kube-controller-manager and kwok. Its file name has a hash of the
+module's files, the build options and the version of Go, so only a change causes another build.
+Concurrent and interrupted builds are safe.
 
 The first build takes minutes: it downloads 175 MB and compiles 2,700 packages. Go caches the compiled
 packages, so later builds only link.
@@ -22,14 +22,14 @@ from connectors.process.child_process import create_once
 from connectors.process.terminal import echo
 from schemas.settings.announcement import cache_directory
 
-#: Directory of the Go module, if the caller names none.
+#: Environment variable with the directory of the Go module.
 MODULE_VARIABLE = "LOADSTREAM_CONTROL_PLANE_MODULE"
-#: Files whose change requires another build.
+#: Files of the module that the hash covers.
 _SOURCES = ("go.mod", "go.sum", "main.go")
-#: Ten times the duration on two busy cores.
+#: Ten times the duration of a build on two busy cores.
 _BUILD_TIMEOUT_S = 3600
 _ASK_TIMEOUT_S = 300
-#: Lines of a failed build's output that a message shows.
+#: Number of lines of a failed build that a message shows.
 _SHOWN_LINES = 15
 _OPTIONS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
 #: Time between two lines of progress, in seconds.
@@ -37,7 +37,7 @@ _PROGRESS_S = 20.0
 
 
 class ControlPlaneUnavailable(RuntimeError):
-    """No control plane can run on this machine; the message says what is missing."""
+    """No control plane can run on this machine; the message has the reason."""
 
 
 def module_directory(directory: Path | None = None) -> Path:
@@ -50,14 +50,14 @@ def module_directory(directory: Path | None = None) -> Path:
     if missing:
         raise ControlPlaneUnavailable(
             f"{module.absolute()} has no {', '.join(missing)}: a control plane is built from a Go "
-            f"module; name its directory in {MODULE_VARIABLE}. It is tests/control_plane of the "
-            "source code"
+            f"module; set {MODULE_VARIABLE} to the directory of the module, tests/control_plane in "
+            "the source code"
         )
     return module.absolute()
 
 
 def build(module: Path | None = None) -> Path:
-    """Return the program's file, built first if it does not exist yet.
+    """Return the file of the program; build it if it does not exist yet.
 
     Raises ControlPlaneUnavailable if Go or the module is missing, or the build fails.
     """
@@ -82,13 +82,13 @@ def _build(source: Path, binary: Path) -> None:
         link = " ".join(_link_options(source))
         options = (*_OPTIONS, "-ldflags", link, "-o", str(built), ".")
         _go("build", "-v", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
-        # Renamed at the end, so a file with this name is always complete.
+        # The file gets its name at the end, so it is always complete.
         built.rename(binary)
 
 
 def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str:
     """Return the output of a Go command. Raises ControlPlaneUnavailable if the command fails."""
-    # The program needs no C compiler; an installed compiler must make no difference.
+    # The program must not depend on whether a C compiler is installed.
     environment = {**os.environ, "CGO_ENABLED": "0"}
     invocation = f"`go {arguments[0]}` in {source}"
     command = ["go", *arguments]
@@ -109,7 +109,7 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
                         f"{invocation} did not end within {timeout_s:.0f} s; is a Go module proxy reachable "
                         "(`go env GOPROXY`)?"
                     ) from None
-                # With -v Go writes a line for each package that it compiles.
+                # With -v, Go writes a line per compiled package.
                 compiled = len(_read(errors).splitlines())
                 echo(f"{invocation}: {compiled} packages compiled after {seconds:.0f} s", err=True)
         if code != 0:
@@ -119,12 +119,12 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
 
 
 def _read(file: IO[bytes]) -> str:
-    """Return the output of a process so far, without moving its position in the file."""
+    """Return the output so far. The process that writes the file keeps its position."""
     return os.pread(file.fileno(), 2**24, 0).decode(errors="replace")
 
 
 def _link_options(source: Path) -> tuple[str, ...]:
-    """Return options that leave out debug symbols and set the version of the API server."""
+    """Return options that remove debug symbols and set the version of the API server."""
     version = _find_required_version(source, "k8s.io/kubernetes")
     major, minor, _ = version.removeprefix("v").split(".", 2)
     version_values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
@@ -133,11 +133,11 @@ def _link_options(source: Path) -> tuple[str, ...]:
 
 
 def _find_required_version(source: Path, name: str) -> str:
-    """Return the version that go.mod requires of a module or of Go."""
+    """Return the version of a module, or of Go, that go.mod requires."""
     for line in (source / "go.mod").read_text(encoding="utf-8").splitlines():
         words = line.split()
         if words[:1] == ["require"]:
             words = words[1:]
         if len(words) > 1 and words[0] == name:
             return words[1]
-    raise ControlPlaneUnavailable(f"{source / 'go.mod'} names no version of {name}")
+    raise ControlPlaneUnavailable(f"{source / 'go.mod'} has no version of {name}")

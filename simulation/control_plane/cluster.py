@@ -1,10 +1,12 @@
-"""Nodes and pods in large numbers, for a cluster whose kubelets are simulated by kwok.
+"""Creates many nodes and pods in a cluster whose kubelets are simulated by kwok.
 
-Objects are plain JSON, and are created concurrently within the limits of the given `ApiServer`.
-Annotations set their behaviour (`configuration/kwok.yaml`): a pod uses `CPU_USAGE` and `MEMORY_USAGE`
-in each container, succeeds with `SUCCEED`, and with `LINGER` stays after its deletion until that
-annotation is removed. kwok does not make a node ready with `UNREADY`. kwok ignores empty values, so
-use "yes".
+Objects are plain JSON, and are created concurrently within the limits of `ApiServer`. Annotations
+control kwok (`configuration/kwok.yaml`); kwok ignores empty values, so use "yes":
+
+    CPU_USAGE, MEMORY_USAGE  usage of each container of the pod
+    SUCCEED                  the pod succeeds
+    LINGER                   a deleted pod stays until this annotation is removed
+    UNREADY                  the node does not become ready
 """
 
 import asyncio
@@ -42,7 +44,7 @@ def node(
     node_annotations = dict(annotations or {})
     if not ready:
         node_annotations[UNREADY] = "yes"
-        # Without the condition, controllers would remove the taint of new nodes.
+        # Without this condition, controllers would remove the taint of the new node.
         status["conditions"] = [{"type": "Ready", "status": "False"}]
     return {
         "apiVersion": "v1",
@@ -66,7 +68,7 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """Return a pod of one container as JSON; `spec` has further fields of its spec."""
+    """Return a pod with one container as JSON; `spec` has further fields of the pod's spec."""
     placed = {} if node_name is None else {"nodeName": node_name}
     container = {"name": "main", "image": "none", "resources": {"requests": dict(requests)}}
     return {
@@ -88,7 +90,7 @@ def pod(
 
 
 async def create(server: ApiServer, path: str, objects: Iterable[dict[str, Any]]) -> list[Any]:
-    """Create objects in the collection at `path`; return them as the server has them.
+    """Create objects in the collection at `path`; return the created objects.
 
     Raises ApiError for the first object that is refused, and ApiUnreachable.
     """
@@ -103,11 +105,11 @@ async def create(server: ApiServer, path: str, objects: Iterable[dict[str, Any]]
 
 
 async def create_nodes(server: ApiServer, nodes: Iterable[dict[str, Any]]) -> list[Any]:
-    """Create nodes; return when kwok has made them ready.
+    """Create nodes; return when they are ready.
 
-    Pods should come later: kwok sometimes misses pods that were bound to a node before kwok knew it.
+    Create pods later: kwok sometimes misses pods that are bound to a node before kwok watches the node.
 
-    Raises ApiError, ApiUnreachable, and TimeoutError if kwok does not make the nodes ready.
+    Raises ApiError, ApiUnreachable, and TimeoutError if the nodes do not become ready.
     """
     nodes_made = await create(server, _NODES, nodes)
     waiting = {
@@ -136,7 +138,7 @@ async def create_pods(
 
 
 async def bind(server: ApiServer, namespace: str, name: str, node_name: str) -> None:
-    """Bind a pod as a scheduler does. Raises ApiError if the binding is refused."""
+    """Bind a pod like a scheduler. Raises ApiError if the binding is refused."""
     body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node_name}}
     await create(server, f"/api/v1/namespaces/{namespace}/pods/{name}/binding", [body])
 
@@ -160,7 +162,7 @@ async def create_namespace(server: ApiServer, name: str) -> None:
 
 
 async def delete_all(server: ApiServer, path: str, selector: str = "") -> None:
-    """Delete a collection's objects, or its objects with the labels of `selector`, in one request."""
+    """Delete all objects of a collection, or those that match the label `selector`, in one request."""
     query = {"gracePeriodSeconds": "0", **({"labelSelector": selector} if selector else {})}
     answer = await server.send("DELETE", path, query=query)
     if not answer.ok:

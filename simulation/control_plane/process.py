@@ -1,11 +1,10 @@
 """One part of a control plane as a child process.
 
-A part can be started, stopped and killed any number of times. It starts again on its old port and data.
+A part can be started, stopped and killed any number of times. It keeps its port and data.
 """
 
 import ssl
 import time
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from connectors.process.child_process import ChildProcess
 from simulation.control_plane.build import ControlPlaneUnavailable
 
-#: A machine that is busy with tests starts an API server in 20 s.
+#: On a machine that is busy with tests, an API server starts in 20 s.
 _START_TIMEOUT_S = 120.0
 #: etcd waits for its clients; killing it loses nothing.
 _STOP_TIMEOUT_S = 5.0
@@ -24,7 +23,7 @@ _SHOWN_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The address at which a part answers with status 200 when it is ready."""
+    """The address that returns status 200 when a part is ready."""
 
     url: str
     token: str = ""
@@ -44,7 +43,7 @@ class Health:
                 request, timeout=_ASK_TIMEOUT_S, context=context
             ) as answer:
                 return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError):  # an SSLError is an OSError: half a certificate
+        except OSError:  # also an SSLError of an incomplete certificate
             return False
 
 
@@ -54,16 +53,16 @@ class Part(ChildProcess):
     name: str
     flags: tuple[str, ...]
     health: Health | None = None
-    """None: the part counts as ready when it runs."""
+    """None: the part is ready when it runs."""
 
     def command(self) -> list[str]:
-        # kwok also reads a configuration from the home directory, so that directory is empty.
+        # kwok would also read a configuration from the user's home directory.
         return ["env", f"HOME={self.directory}", str(self.binary), self.name, *self.flags]
 
     def start(self) -> None:
-        """Start the part on its old port and data, and wait until it is ready; blocks.
+        """Start the part, and block until the part is ready.
 
-        Raises ControlPlaneUnavailable with the end of its log if it ends or takes too long.
+        Raises ControlPlaneUnavailable with the end of the log if the part ends or takes too long.
         """
         if self.pid is not None:
             return
@@ -75,7 +74,7 @@ class Part(ChildProcess):
             raise
 
     def stop(self) -> None:
-        """Stop the part and wait; kill it after 5 s; blocks."""
+        """Stop the part, and block until it has ended; kill it after 5 s."""
         self.ask_to_stop()
         self.wait_for_end(_STOP_TIMEOUT_S)
 

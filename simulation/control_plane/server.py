@@ -1,12 +1,12 @@
 """A whole control plane on this machine: etcd, API server, controllers, kwok.
 
 `ControlPlane` starts the parts in order on free ports, creates users and rights, and stops the parts.
-Each part can be stopped, killed and started again, on its old port and data: for an outage of the API
-server, call `api_server.stop()`, and later `api_server.start()`. Every process has a guard that kills it
-when its parent process is gone.
+Each part can be stopped, killed and restarted, with its port and data: for an outage of the API server,
+call `api_server.stop()`, and later `api_server.start()`. Every process has a guard that kills it when
+the parent process is gone.
 
-Data stays in the given directory: a control plane that is started there again has the old objects. It
-is made for short runs: etcd does not wait for its disk, and nothing is replicated.
+Data stays in the given directory, so a control plane that is started there again has the old objects. The
+control plane is for short runs: etcd does not wait for its disk, and nothing is replicated.
 
 Starting and stopping block; inside an event loop use `asyncio.to_thread`.
 """
@@ -39,7 +39,7 @@ _CONFIGURATION = Path(__file__).parent / "configuration"
 _BIND_ATTEMPTS = 3
 _BIND_FAILED = "address already in use"
 
-#: Controllers of budgets, owners, replicas and namespaces, and none that needs a real kubelet.
+#: Controllers of budgets, owners, replicas and namespaces that work without real kubelets.
 CONTROLLERS_RUN = (
     "daemonset-controller",
     "deployment-controller",
@@ -51,15 +51,15 @@ CONTROLLERS_RUN = (
     "replicaset-controller",
     "statefulset-controller",
 )
-#: Nodes of kwok renew no lease, which would take most of the API server's CPU. So the controller
+#: kwok does not renew leases of nodes, which would take most of the API server's CPU. So the controller
 #: that declares nodes dead waits longer than any run.
 _NODE_SILENCE = "24h"
 _STORE_TIMEOUT_S = 30.0
 #: Size limit of etcd's store: 5,000 nodes and 150,000 pods take less than 2 GiB.
 _STORE_BYTES = 4 * 1024**3
-#: So large that the audit log stays one file.
+#: Large enough that the audit log stays one file.
 _AUDIT_FILE_MB = 1_000_000
-#: Requests per second of the controllers, so high that no test waits for them.
+#: Requests per second of the controllers, high enough that no test waits for them.
 _CONTROLLER_QPS = 500
 
 
@@ -71,19 +71,19 @@ class ControlPlane(Startable):
     """The program, as `build` returns it."""
     directory: Path
     node_lease_s: int = 0
-    """Duration of the lease of each node of kwok, in seconds, renewed four times in that time; 0:
-    no lease. With the 40 s of kubelets, 5,000 nodes take 0.9 cores."""
+    """Duration of the lease of each node in seconds; 0: no lease. kwok renews a lease four times in
+    that time. With 40 s, as real kubelets have, 5,000 nodes take 0.9 cores."""
     etcd: Part = field(init=False)
     api_server: Part = field(init=False)
     controllers: Part = field(init=False)
     kwok: Part = field(init=False)
-    # An API server forwards nothing to a loopback address.
+    # An API server does not forward requests to a loopback address.
     _kubelet_host: str = field(default_factory=find_own_address, init=False)
     _tokens: dict[str, str] = field(default_factory=dict, init=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False)
 
     def start(self) -> Self:
-        """Start all parts, grant rights, and wait until everything is ready; blocks.
+        """Start all parts, grant rights, and block until all parts are ready.
 
         Raises ControlPlaneUnavailable with the log of a part that does not start.
         """
@@ -97,7 +97,7 @@ class ControlPlane(Startable):
                 self.kwok.start()
             except BaseException as error:
                 self.stop()
-                # Between choosing a free port and binding it another process may take it.
+                # Another process may take a free port before a part binds it.
                 if attempts_left and _BIND_FAILED in str(error):
                     continue
                 raise
@@ -105,14 +105,14 @@ class ControlPlane(Startable):
         return self
 
     def stop(self) -> None:
-        """Stop all parts, the store last; blocks."""
+        """Stop all parts, the store last, and block until they have ended."""
         for part in (self.kwok, self.controllers, self.api_server, self.etcd):
             part.stop()
 
     def compact(self) -> None:
         """Compact the store, as the API server does every 5 minutes.
 
-        The API server serves older versions from memory until it restarts.
+        Until a restart, the API server still serves older versions from memory.
         """
         newest = self._store("range", {"key": "AA=="})["header"]["revision"]
         self._store("compaction", {"revision": newest, "physical": True})
@@ -127,9 +127,9 @@ class ControlPlane(Startable):
 
     @property
     def kwok_url(self) -> str:
-        """The address of kwok, which has metrics of a node at `/metrics/nodes/{node}/metrics/resource`.
+        """The address of kwok, with metrics of a node at `/metrics/nodes/{node}/metrics/resource`.
 
-        The API server has the same below `/api/v1/nodes/{node}/proxy`. The first answer for a node has zeros.
+        The API server forwards `/api/v1/nodes/{node}/proxy` to kwok. The first answer for a node has zeros.
         """
         return f"http://{self._kubelet_host}:{self._ports['kwok']}"
 
@@ -148,7 +148,7 @@ class ControlPlane(Startable):
         return self.directory.absolute() / f"{user}.kubeconfig"
 
     def api(self, user: str = ADMIN) -> ApiServer:
-        """Return a client of this user, which the caller closes."""
+        """Return a client of this user; the caller must close it."""
         return ApiServer(access(self.kubeconfig(user)))
 
     def _token(self, user: str) -> str:
@@ -238,12 +238,12 @@ class ControlPlane(Startable):
             # The API server reaches kwok at this address instead of the nodes' kubelets.
             "kubelet-preferred-address-types": "InternalIP",
             "profiling": "false",
-            # Otherwise it waits a minute for watching clients.
+            # By default, the API server waits a minute for watching clients.
             "shutdown-watch-termination-grace-period": "1s",
             "audit-policy-file": _CONFIGURATION / "audit.yaml",
             "audit-log-path": self.audit_log,
             "audit-log-maxsize": _AUDIT_FILE_MB,
-            # Each line is written with its request; a crash would lose batches.
+            # A crash would lose batches, so each request waits for its line.
             "audit-log-mode": "blocking",
         }
 

@@ -1,8 +1,8 @@
 """Users of a control plane, each with a token, a kubeconfig and rights.
 
-The administrator and the parts may do everything. Each duty of loadstream has a user with the rights of
-`connectors/kubernetes/rights.yaml`. So a missing right fails as in a real cluster, and the audit log
-shows which duty sent a request.
+The administrator and the parts have all rights. Each duty of loadstream has a user with the rights of
+`connectors/kubernetes/rights.yaml`. So a missing right causes the same errors as in a real cluster, and
+the audit log shows which duty sent a request.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from simulation.control_plane.build import ControlPlaneUnavailable
 ADMIN = "admin"
 KWOK = "kwok"
 CONTROLLERS = "kube-controller-manager"
-#: One user for each duty; also the name of its role.
+#: One user for each duty; the role has the same name.
 DUTIES = ("loadstream-watch", "loadstream-collect", "loadstream-bind", "loadstream-evict")
 _ALL_RIGHTS = "system:masters"
 _RIGHTS = Path(connectors.kubernetes.__file__).parent / "rights.yaml"
@@ -31,7 +31,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFLICT = 409
 _POLL_S = 0.05
-#: Longest time until an API server applies new rights; a second is usual.
+#: Longest time until an API server applies new rights; it usually takes a second.
 RIGHTS_MAX_S = 60.0
 
 
@@ -49,7 +49,7 @@ def write_tokens(path: Path) -> dict[str, str]:
 def write_kubeconfig(path: Path, url: str, certificate: Path, token: str) -> None:
     """Write a kubeconfig with one context.
 
-    `certificate` belongs to the authority that signed the server's certificate.
+    `certificate` is that of the authority that signed the server's certificate.
     """
     name = "control-plane"
     content = {
@@ -94,8 +94,8 @@ async def grant_rights(server: ApiServer) -> None:
         while not await _is_allowed(server, user, rule):
             if time.monotonic() > until_s:
                 raise ControlPlaneUnavailable(
-                    f"user {user} was given the right to {rule['verbs'][0]} {rule['resources'][0]}, "
-                    f"but the API server did not apply it within {RIGHTS_MAX_S:g} s: see its log"
+                    f"the API server did not apply the right of user {user} to {rule['verbs'][0]} "
+                    f"{rule['resources'][0]} within {RIGHTS_MAX_S:g} s: see the server's log"
                 )
             await asyncio.sleep(_POLL_S)
 

@@ -4,5 +4,6 @@
     view      the display during the run
     evidence  the result
 
-The folder `policies` has the policies, with the demo's times. Cluster, figures and tables are those of the closed loop (`simulation.closed_loop`).
+`policies` has the policies, whose times fit the demo. Cluster, figures and tables come from
+`simulation.closed_loop`.
 """

@@ -16,8 +16,8 @@ from simulation.closed_loop.scenario import Array, Scenario
 from simulation.closed_loop.usage import get_plan_index
 from simulation.cluster.cluster import Eviction
 
-#: An eviction is in time if its node was hot at most `BEFORE` minutes before, or would have
-#: become hot with the pod at most `AFTER` minutes later.
+#: An eviction is in time if the node was hot in the `BEFORE` minutes before, or would have become hot
+#: with the pod in the `AFTER` minutes after the eviction.
 BEFORE, AFTER = 30, 60
 #: Size of the picture, in characters.
 _ROWS, _COLUMNS = 16, 72
@@ -67,8 +67,7 @@ class Evidence:
         return self.was_hot(eviction) or bool((self.demand_with_pod(eviction) > HOT_CPU).any())
 
     def chance(self) -> float:
-        """Return the share of all nodes that were hot around the evictions, by the rule of
-        `is_in_time`."""
+        """Return the mean share of all nodes that were hot around the times of the evictions."""
         shares = []
         for eviction in self.evictions:
             minute = self.minute(eviction.at_ms)
@@ -78,7 +77,7 @@ class Evidence:
 
 
 def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
-    """Yield a table of heat, evictions and waiting under the three schedulers."""
+    """Yield a table of hot nodes, evictions and waiting under the three schedulers."""
     rows = [
         [
             "",
@@ -119,7 +118,7 @@ def summarize(comparison: Comparison) -> str:
 def draw_picture(evidence: Evidence) -> Iterator[str]:
     """Yield a picture of nodes over time with a mark for each eviction.
 
-    It has the nodes with most evictions, and then the hottest nodes.
+    The nodes with most evictions are shown, and then the hottest nodes.
     """
     scenario = evidence.scenario
     first = evidence.minute(scenario.measured_ms)
@@ -180,7 +179,7 @@ def explain_move(
     ]
     if not moves:
         return
-    # The most useful move: the node would have been hot for the longest time.
+    # The most useful move: without it, the node would have been hot for the longest time.
     eviction, decision = max(
         moves, key=lambda move: int((evidence.demand_with_pod(move[0]) > HOT_CPU).sum())
     )

@@ -1,6 +1,6 @@
 """Runs a day through a real worker, and again under other contenders in this process.
 
-The broker and the worker are stopped at the end, even after an error.
+The broker and the worker end with the demo, even after an error.
 """
 
 import hashlib
@@ -54,12 +54,12 @@ class DemoResult:
     digest: str
     """Digest of all outputs of the worker's cluster stage, in their order."""
     refused: tuple[str, ...]
-    """The first records that the worker refused, in sentences."""
+    """Sentences about the first records that the worker refused."""
     evidence: Evidence
 
 
 def choose_parameters(scenario: str, nodes: int, hours: float) -> Parameters:
-    """Return the lowest load of a scenario, with turns that let a worker decide half a day in a minute."""
+    """Return the scenario at its lowest load, with turns so long that half a day takes a minute."""
     loads, differing = SCENARIOS[scenario]
     return Parameters(
         scenario=scenario,
@@ -153,7 +153,7 @@ def _run_ours(
 
 
 class _ShownRun(StageContender, Observer):
-    """A contender whose decisions come from the worker; its run is displayed."""
+    """A contender whose decisions come from the worker, and whose run is displayed."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _ShownRun(StageContender, Observer):
         self._evictions.append(eviction)
 
     def evidence(self) -> Evidence:
-        """Return the run; its steps are minutes."""
+        """Return the evidence of the run, whose steps are minutes."""
         scenario = self._world.scenario
         begin_ms = scenario.measured_ms
         measured = tuple(item for item in self._evictions if item.at_ms >= begin_ms)
@@ -195,7 +195,7 @@ class _ShownRun(StageContender, Observer):
 
 
 def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
-    """Announce the broker, so that other commands find it; return a command that shows its records."""
+    """Announce the broker to other commands; return the command that shows the decisions."""
     tail_command = "loadstream topic tail placement-decisions"
     try:
         stack.enter_context(announce(bootstrap_servers))

@@ -1,7 +1,7 @@
 """The display during a run: a live view on a terminal, or a line every few seconds.
 
-Nodes are shown in as many columns as fit; if there are too many, the busiest nodes are shown. The newest
-decisions of the worker follow, in the words of `loadstream topic tail`.
+The view shows the nodes in columns, or the busiest nodes if not all fit. Below are the newest decisions of
+the worker, with the sentences of `loadstream topic tail`.
 """
 
 import time
@@ -27,10 +27,9 @@ from simulation.closed_loop.world import World
 #: Refreshes of the live view per second, and seconds between two lines.
 _PICTURES_PER_S = 8.0
 _LINE_EVERY_S = 5.0
-#: Minimum width of a column of nodes, and minimum number of outputs.
+#: Minimum width of a column of nodes, and minimum and maximum number of outputs.
 _NODE_WIDTH = 48
 _OUTPUTS_MIN = 6
-#: Maximum number of outputs.
 OUTPUTS_SHOWN = 50
 _BAR_CELLS = 20
 #: Share of a node's CPU from which it is shown as warm.
@@ -44,7 +43,7 @@ class RunState:
     world: World
     now_ms: int
     real_s: float
-    """Real time since the worker's first answer."""
+    """Real time since the worker applied the first records."""
     evicted: int
     """Number of evicted pods."""
     latest: Sequence[tuple[str, bytes]]
@@ -65,7 +64,7 @@ class RunState:
 
     @property
     def line(self) -> str:
-        """The moment in one line."""
+        """The state in one line."""
         cpu = 100 * self.demand[:, 0]
         cluster = self.world.cluster
         pods = sum(len(cluster.kubelets.pods_on(machine.name)) for machine in cluster.machines)
@@ -76,12 +75,12 @@ class RunState:
 
 
 class Display:
-    """Shows moments; a context manager around the run."""
+    """Shows the states of a run; a context manager around the run."""
 
     def __init__(self, console: Console, *, plain: bool) -> None:
         self._console = console
         live = not plain and console.is_terminal
-        # The alternate screen keeps the earlier content of the terminal.
+        # With the alternate screen, the terminal shows its earlier content again at the end.
         self._live = Live(console=console, screen=True, auto_refresh=False) if live else None
         self._due_s = 0.0
 
@@ -116,7 +115,7 @@ def render(moment: RunState, width: int, height: int) -> RenderableType:
     scenario = moment.world.scenario
     columns = max(1, (width - 4) // _NODE_WIDTH)
     nodes = np.arange(len(scenario.machines))
-    # Both panels have a frame, the nodes have a head line, and the top has three lines.
+    # 8 lines: two frames, the heading of the nodes, and three lines at the top.
     lines = min(max(3, height - 8 - _OUTPUTS_MIN), -(-len(nodes) // columns))
     title = f"{len(nodes)} nodes"
     if len(nodes) > lines * columns:

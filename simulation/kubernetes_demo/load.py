@@ -1,12 +1,12 @@
 """The cluster of the demo: nodes, deployments with budgets, and the usage of their pods.
 
-    create_demo_nodes   nodes that are measured before there are pods
-    create_demo_pods    deployments, whose pods have loadstream as scheduler
+    create_demo_nodes   creates nodes, which are measured before there are pods
+    create_demo_pods    creates deployments, whose pods have loadstream as scheduler
     heat_nodes          raises the usage of all pods of some nodes
-    list_pods           all pods and their nodes
+    list_pods           returns all pods and their nodes
 
-The budget of one deployment allows no disruption: its pods stay on their nodes, even on hot ones.
-Everything is done as the administrator, without loadstream.
+The budget of one deployment allows no disruption: its pods stay on their nodes, even on hot nodes. All
+requests have the user of the administrator.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DemoPod:
-    """A pod as the API server has it."""
+    """A pod in the API server."""
 
     name: str
     uid: str
@@ -110,10 +110,10 @@ def sum_cpu(demo_pods: Iterable[DemoPod]) -> dict[str, int]:
 
 
 async def heat_nodes(server: ApiServer, demo_pods: Iterable[DemoPod], count: int) -> list[str]:
-    """Let all pods of `count` nodes use more; return these nodes.
+    """Raise the usage of all pods of `count` nodes; return the names of the nodes.
 
     Half of the nodes have a pod that may not be evicted, if enough such nodes exist. Nodes with most pods
-    come first.
+    are preferred.
     """
     by_node: dict[str, list[DemoPod]] = defaultdict(list)
     for pod in demo_pods:
@@ -133,7 +133,7 @@ async def heat_nodes(server: ApiServer, demo_pods: Iterable[DemoPod], count: int
 
 
 async def _set_usage(server: ApiServer, pod: str, millicores: int) -> None:
-    """Set the usage of a pod; retry while the API server is unreachable, so that no pod is left out."""
+    """Set the usage of a pod; retry while the API server is unreachable."""
     while True:
         try:
             return await annotate_pod(server, NAMESPACE, pod, {CPU_USAGE: f"{millicores}m"})

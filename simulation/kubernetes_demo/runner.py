@@ -1,7 +1,7 @@
 """Runs the demo: a control plane, a broker and the processes of loadstream, then the steps.
 
-Everything runs on this machine and ends with the demo. Logs, the audit log and the summary stay in the
-output directory; other files in it are not touched.
+All processes run on this machine and end with the demo. Logs, the audit log and the summary stay in the
+output directory; other files in this directory are not changed.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _INTERVAL = "5s"
 
 
 def write_sources(path: Path, plane: ControlPlane) -> Path:
-    """Write the file of sources with the address at which kwok answers for the kubelets."""
+    """Write the file of usage sources, with the address of kwok instead of kubelets."""
     url = f"{plane.kwok_url}/metrics/nodes/{{node}}/metrics/resource"
     path.write_text(
         f"sources:\n  - source: kubelet_resource\n    interval: {_INTERVAL}\n    url: {url!r}\n",
@@ -38,7 +38,7 @@ def write_sources(path: Path, plane: ControlPlane) -> Path:
 
 
 def read_policy() -> PolicyRecord:
-    """Return the demo's policy, as an operator would apply it."""
+    """Return the record of the demo's policy."""
     document = (Path(__file__).parent / "policy.yaml").read_text(encoding="utf-8")
     return PolicyRecord(
         cluster=CLUSTER,
@@ -77,7 +77,7 @@ def run(
     Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable and OSError.
     """
     store = directory / "control-plane"
-    shutil.rmtree(store, ignore_errors=True)  # it has the objects of the last run
+    shutil.rmtree(store, ignore_errors=True)  # the objects of the last run
     for name in ("worker", *DUTIES):
         (directory / name / "log").unlink(missing_ok=True)
     store.mkdir(parents=True)

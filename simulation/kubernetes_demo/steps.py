@@ -3,8 +3,8 @@
     1. nodes are created and measured     3. some nodes become hot
     2. pods ask for nodes and are bound   4. evictions relieve the hot nodes, replacements go elsewhere
 
-A step that takes too long is reported as a problem in the summary, and the next step starts.
-The demo acts like a user of the cluster, and reads the API server and loadstream's topics.
+If a step takes too long, the summary reports a problem, and the next step starts. The demo acts like a
+user of the cluster, and reads the API server and loadstream's topics.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Observations:
     """Number of outcomes, by command and result."""
     placed: int = 0
     commanded: int = 0
-    """Eviction commands that are carried out."""
+    """Number of eviction commands that are not dry."""
     dry: int = 0
     newest_round: RebalanceRound | None = None
     reason: str = ""
@@ -117,7 +117,7 @@ class DemoRun:
     """The last snapshot of each step."""
     heated_nodes: list[str] = field(default_factory=list)
     protected: set[str] = field(default_factory=set)
-    """Uids of the pods on hot nodes that may not be evicted."""
+    """Uids of pods that are on hot nodes and may not be evicted."""
     began_s: float = field(default_factory=time.monotonic)
     seconds: dict[str, float] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""The summary of the demo: its result, and the contents of the API server's audit log."""
+"""The summary of the demo: the result, and a check against the API server's audit log."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def _unclear(log: AuditLog) -> str:
 
 
 def _find_problems(demo_run: DemoRun, last: Snapshot, log: AuditLog) -> Iterator[str]:
-    """Yield a sentence for each wrong state at the end."""
+    """Yield a sentence for each problem at the end."""
     if last.bound < demo_run.size.pods:
         yield f"{demo_run.size.pods - last.bound} pods have no node"
     for user in log.by_user("bindings").keys() - {BINDER}:

@@ -1,7 +1,7 @@
 """Sends and receives messages of the demo.
 
-All partitions are read from their beginning. A lost record or an unreadable message is an error, since
-the demo would show wrong numbers.
+All partitions are read from their beginning. Lost records and unreadable messages are errors, because
+they would falsify the numbers of the demo.
 """
 
 import time

@@ -1,10 +1,9 @@
 """kube-scheduler's default scores: LeastAllocated and BalancedAllocation, on requests.
 
 The score is the sum of both, each with weight 1, over CPU and memory. The stages have the same scores
-as plugins. Tests compare the plugins with this second implementation of the rules
-(docs/reference/upstream.md K1 to K7). In LeastAllocated kube-scheduler assumes 100m and 200 MiB for a
-container without requests. Here only the pod to be placed gets these amounts, which is the same if all
-pods request both resources.
+as plugins; tests compare the two implementations (docs/reference/upstream.md K1 to K7). For
+LeastAllocated, kube-scheduler assumes 100m and 200 MiB for a container without requests. Here only the
+pod to be placed gets these amounts, which makes no difference if all pods request both resources.
 """
 
 import numpy as np
@@ -19,14 +18,9 @@ _Integers = NDArray[np.int64]
 
 
 def least_allocated(request: Array, view: NodesView) -> _Integers:
-    """Return the mean percentage of CPU and memory that the pod would leave, rounded down twice.
+    """Return the mean free percentage of CPU and memory with the pod, from 0 to 100; shape (nodes,).
 
-    Args:
-        request: of the pod; shape (2,).
-        view: the nodes.
-
-    Returns:
-        0 to 100, shape (nodes,).
+    Percentages and mean are rounded down. `request` has the shape (2,).
     """
     pod_request = np.where(request == 0, DEFAULT_REQUEST, request)
     capacity = view.allocatable.astype(np.int64)
@@ -40,13 +34,8 @@ def least_allocated(request: Array, view: NodesView) -> _Integers:
 def balanced_allocation(request: Array, view: NodesView) -> _Integers:
     """Score how the pod changes the difference between the requested shares of CPU and memory.
 
-    Args:
-        request: of the pod; shape (2,).
-        view: the nodes.
-
-    Returns:
-        75 if the difference stays, up to 100 if it shrinks, down to 50 if it grows; 0 for a pod that
-        requests nothing. Shape (nodes,).
+    Returns 75 if the difference stays, up to 100 if it shrinks, down to 50 if it grows, and 0 for a pod
+    without requests; shape (nodes,). `request` has the shape (2,).
     """
     if not request.any():
         return np.zeros(view.pods.size, dtype=np.int64)

@@ -8,7 +8,7 @@ memory, rounded. If only one resource is measured, the other scores 0, and the n
 
 Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/loadvariationriskbalancing, `computeScore`
 of analysis.go and `Score` of loadvariationriskbalancing.go, with `GetMuSigma` of
-pkg/trimaran/resourcestats.go. There and here, pods that are placed and not measured yet count nothing.
+pkg/trimaran/resourcestats.go. As upstream, the score ignores placed pods that are not measured yet.
 """
 
 import numpy as np
@@ -30,10 +30,10 @@ def risk_scores(
     Args:
         mean: measured usage; nan if not measured, which scores 0; shape (nodes, resources).
         deviation: standard deviation of usage; nan counts as 0; shape (nodes, resources).
-        request: of the pod; shape (resources,).
-        capacity: of the nodes; a capacity of 0 scores 0; shape (nodes, resources).
+        request: request of the pod; shape (resources,).
+        capacity: capacity of the nodes; a capacity of 0 scores 0; shape (nodes, resources).
         margin: factor of the deviation.
-        sensitivity: 0: the deviation counts nothing; below 0: as 1.
+        sensitivity: the deviation has the exponent 1 / sensitivity; 0: ignored; below 0: as 1.
     """
     has_capacity = capacity > 0
     divisor = np.where(has_capacity, capacity, 1.0)
@@ -42,7 +42,7 @@ def risk_scores(
     mu = np.clip((used + demand) / divisor, 0.0, 1.0)
     sigma = np.clip(np.nan_to_num(deviation) / divisor, 0.0, 1.0)
     if sensitivity >= 0:
-        # Upstream's power of 1 / 0 makes every deviation below the whole node 0.
+        # With upstream's exponent of 1 / 0, a deviation below the whole node becomes 0.
         power = 1 / sensitivity if sensitivity else np.inf
         sigma = np.power(sigma, power)
     sigma = np.clip(sigma * margin, 0.0, 1.0)

@@ -5,14 +5,14 @@
     score = 0                                  above 100
 
 u is the expected CPU usage of the node in percent; scores are rounded. A node just below the target has
-about 100, a node just above it about 39. The expected usage is the measured usage, plus the pod, plus
-pods that were bound after the measurement or less than a minute before. A pod is expected to use 1.5
+about 100, a node just above the target about 39. The expected usage is the measured usage, plus the pod,
+plus pods that were bound after the measurement or less than a minute before. A pod is expected to use 1.5
 times its request, or 1000m without a request. A node that is not measured scores 0.
 
 Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/targetloadpacking/targetloadpacking.go,
-`Score` and `PredictUtilisation`, with its defaults. Differences: limits are not known, a request is not
-split by container, pods without requests that are not measured yet count nothing, and usage is a share
-of allocatable. As its README says, it runs without kube-scheduler's scores by requests.
+`Score` and `PredictUtilisation`, with the defaults. Differences: limits are unknown, a request is not
+split by container, unmeasured pods without requests are ignored, and usage is a share of allocatable.
+As upstream's README recommends, kube-scheduler's scores by requests are off.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ from simulation.closed_loop.rules.view import (
 REQUEST_FACTOR = 1.5
 #: Expected usage of a pod without a request, in millicores.
 DEFAULT_MILLICORES = 1000.0
-#: Target of a node's cpu usage, in percent.
+#: Target of a node's CPU usage, in percent.
 TARGET_PERCENT = 40.0
 
 

@@ -1,10 +1,10 @@
-"""The nodes as a rule sees them, and the choice of a node.
+"""The input of a rule, and the choice of the best node.
 
-The index of a node is its position. Resources have the order of `RESOURCES`: CPU in millicores, memory
-in bytes. Arrays are float64; amounts are whole numbers below 2^53, so they are exact.
+Arrays are indexed by node, and have resources in the order of `RESOURCES`: CPU in millicores, memory in
+bytes. Float64 is exact for these amounts, which are whole numbers below 2^53.
 
-Room is kube-scheduler's filter NodeResourcesFit: requests against allocatable, and the number of pods.
-Among equal scores one node is drawn, as in kube-scheduler (`selectHost` in
+A node has room if it passes kube-scheduler's filter NodeResourcesFit: requests against allocatable, and
+the number of pods. Among equal scores one node is drawn, as in kube-scheduler (`selectHost` in
 pkg/scheduler/schedule_one.go).
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: The last axis of amounts.
+#: Resources of the last axis.
 RESOURCES = ("cpu", "memory")
 CPU, MEMORY = 0, 1
 #: Maximum number of pods of a node: the kubelet's default.
@@ -30,22 +30,21 @@ class NodesView:
     allocatable: Array
     """Shape (nodes, 2)."""
     requested: Array
-    """Requests of the pods that are bound or just placed; shape (nodes, 2)."""
+    """Requests of the bound pods; shape (nodes, 2)."""
     pods: Array
-    """Number of these pods; shape (nodes,)."""
+    """Number of bound pods; shape (nodes,)."""
     measured: Array
-    """Mean usage of the last 5 minutes in the newest report; nan: not measured; shape (nodes, 2).
-    """
+    """Mean usage over 5 minutes in the newest report; nan: not measured; shape (nodes, 2)."""
     deviation: Array
     """Standard deviation of usage over the last 15 minutes; nan: not measured; shape (nodes, 2)."""
     unreported: Array
-    """Requests of the pods that the newest report does not include, since they were placed after
-    it or less than a minute before; shape (nodes, 2)."""
+    """Requests of the pods that the newest report does not include: placed later, or less than a
+    minute earlier; shape (nodes, 2)."""
 
 
 Rule = Callable[[Array, NodesView, np.random.Generator], int | None]
-"""Returns the index of a node for a request of shape (2,), or None if no node has room. The
-generator draws among equal nodes."""
+"""Returns the index of a node for a request of shape (2,), or None if no node has room. The generator
+draws among equal nodes."""
 
 
 def find_nodes_with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
@@ -66,9 +65,9 @@ def choose_best(
     """Return the index of the node with the highest score among nodes with room, or None.
 
     Args:
-        scores: shape (nodes,), not nan where there is room.
-        room: shape (nodes,).
-        random: draws among equal nodes; not used if there is one best node.
+        scores: not nan for nodes with room; shape (nodes,).
+        room: whether each node has room; shape (nodes,).
+        random: draws among equal nodes; not used if there is a single best node.
     """
     nodes = np.flatnonzero(room)
     if not nodes.size:

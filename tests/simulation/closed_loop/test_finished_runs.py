@@ -50,7 +50,7 @@ def test_an_unwritable_directory_is_an_error_before_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
-    with pytest.raises(OSError, match=f"^{tmp_path} cannot be written; expected one for finished"):
+    with pytest.raises(OSError, match=f"^{tmp_path} cannot be written; expected a writable"):
         _open_runs(tmp_path)
 
 

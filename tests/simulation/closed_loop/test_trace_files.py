@@ -20,7 +20,7 @@ def test_a_missing_file_is_an_error_with_the_patterns_and_the_files_of_the_direc
     (tmp_path / "other.txt").touch()
     with pytest.raises(TraceError, match=r"no usage: expected .*\*\.csv.*found other\.txt"):
         find_trace(tmp_path, ("*.csv",), "usage")
-    with pytest.raises(TraceError, match="is no directory"):
+    with pytest.raises(TraceError, match="is not a directory"):
         find_trace(tmp_path / "missing", ("*.csv",), "usage")
 
 

@@ -54,7 +54,7 @@ def test_each_file_of_machines_is_a_day_also_in_a_subdirectory(tmp_path: Path) -
     assert (first.cpu_percent.max(), second.cpu_percent.max()) == (9, 7)
     assert first.nodes is second.nodes
     later.rename(later.with_name("planetlab-20110409.csv"))
-    with pytest.raises(TraceError, match="both of day 20110409; expected one file a day"):
+    with pytest.raises(TraceError, match="both of day 20110409; expected one file per day"):
         read_traces(directory)
 
 
