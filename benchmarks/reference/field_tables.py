@@ -155,7 +155,7 @@ def describe_type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
 
 def _describe_plain(annotation: Any, validators: set[Any], metadata: Sequence[Any]) -> str:
     for function in validators:
-        # The bounds of `schemas.policy.parts.whole` are in its closure.
+        # The bounds of `schemas.policy.parts.int_range` are in its closure.
         allowed = inspect.getclosurevars(function).nonlocals.get("allowed")
         if isinstance(allowed, str):
             return _BITS.sub("", allowed.removeprefix("an "))

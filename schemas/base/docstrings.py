@@ -34,7 +34,7 @@ def _read_docstrings(model: type) -> dict[str, str]:
         return {}
     statements = _classes(module).get(model.__qualname__, ())
     return {
-        field.target.id: inspect.cleandoc(below.value.value)
+        field.target.id: inspect.cleandoc(below.value.value.strip())
         for field, below in pairwise(statements)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)

@@ -10,12 +10,14 @@ first bad item: reporting a million bad items would block a worker for many seco
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from schemas.base.quantities import QUANTITY_PATTERN, QUANTITY_TEXT_MAX
+
+T = TypeVar("T")
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
@@ -58,8 +60,12 @@ StateMs = Annotated[
 DurationMs = Annotated[int, Field(ge=0, le=315_576_000_000, json_schema_extra=published(unit="ms"))]
 #: A number of things, or an index.
 Count = Annotated[int, Field(ge=0, le=INT64_MAX)]
+#: A sequence. It is read until its first bad item.
+Entries = Annotated[tuple[T, ...], Field(fail_fast=True)]
+#: A map. It is read until its first bad entry.
+ByName = Annotated[dict[str, T], Field(fail_fast=True)]
 #: Counts or offsets by name.
-Counts = Annotated[dict[str, Count], Field(fail_fast=True)]
+Counts = ByName[Count]
 #: Name of a cluster: part of every key, so it cannot contain the separator "/".
 ClusterName = Annotated[
     str,
@@ -91,17 +97,18 @@ Uid = Annotated[
 ]
 #: Name of a resource: cpu, memory, ephemeral-storage, nvidia.com/gpu ...
 ResourceName = Annotated[str, Field(min_length=1, max_length=317, pattern=r"^[^\x00-\x20\x7f]+$")]
+#: Most resources in one map.
+RESOURCES_MAX = 64
+#: Values by resource.
+ByResource = Annotated[dict[ResourceName, T], Field(max_length=RESOURCES_MAX, fail_fast=True)]
+#: Unit of amounts by resource.
+AMOUNTS_UNIT = Field(
+    json_schema_extra=published(
+        unit="cpu: millicores; every other resource: its base unit (bytes, pieces)"
+    )
+)
 #: Amounts of resources: cpu in millicores, every other resource in its base unit (bytes, pieces).
-ResourceAmounts = Annotated[
-    dict[ResourceName, Annotated[int, Field(ge=0, le=INT64_MAX)]],
-    Field(
-        max_length=64,
-        fail_fast=True,
-        json_schema_extra=published(
-            unit="cpu: millicores; every other resource: its base unit (bytes, pieces)"
-        ),
-    ),
-]
+ResourceAmounts = Annotated[ByResource[Count], AMOUNTS_UNIT]
 #: A quantity as Kubernetes writes it: "250m", "1.5Gi", "1e3". `schemas.base.quantities` reads it.
 QuantityText = Annotated[
     str, Field(min_length=1, max_length=QUANTITY_TEXT_MAX, pattern=QUANTITY_PATTERN)
@@ -118,18 +125,12 @@ ResourceQuantity = Annotated[
         ),
     ),
 ]
-#: Most resources in one list.
-RESOURCES_MAX = 64
 #: Resource list as in a Kubernetes manifest.
-ResourceList = Annotated[
-    dict[ResourceName, ResourceQuantity], Field(max_length=RESOURCES_MAX, fail_fast=True)
-]
-#: Most labels or annotations of one object.
-STRING_MAP_MAX = 1_024
+ResourceList = ByResource[ResourceQuantity]
 #: Labels or annotations.
 StringMap = Annotated[
     dict[Annotated[str, Field(max_length=512)], Annotated[str, Field(max_length=262_144)]],
-    Field(max_length=STRING_MAP_MAX, fail_fast=True),
+    Field(max_length=1_024, fail_fast=True),
 ]
 
 

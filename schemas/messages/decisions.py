@@ -12,15 +12,16 @@ from pydantic import Field
 from schemas.base.message import (
     INT64_MAX,
     INT64_MIN,
+    ByResource,
     ClusterName,
     Count,
     Counts,
     DurationMs,
+    Entries,
     EpochMs,
     Message,
     NodeName,
     Part,
-    ResourceName,
     StateMs,
 )
 from schemas.messages.pods import Pod, PodRef
@@ -43,7 +44,7 @@ class SchedulingRequest(Message):
 DecisionId = Annotated[str, Field(min_length=8, max_length=64)]
 
 #: Whole percent in policies and annotations; Kubernetes accepts any 64-bit value.
-_Threshold = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]
+_Thresholds = ByResource[Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]]
 
 #: Number of next best nodes in a decision.
 RUNNERS_UP_MAX = 2
@@ -86,7 +87,7 @@ class NodeScore(Part):
     node: NodeName
     total: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)]
     """Sum of score times weight."""
-    terms: Annotated[tuple[ScoreTerm, ...], Field(fail_fast=True)] = ()
+    terms: Entries[ScoreTerm] = ()
     """Scores of the plugins, in the order of the policy."""
 
 
@@ -94,17 +95,11 @@ class LoadThresholds(Part):
     """Thresholds of the load-aware filter in force, in percent per resource; only for policies with
     moving thresholds. A node's annotation takes precedence."""
 
-    usage: Annotated[dict[ResourceName, _Threshold], Field(max_length=64, fail_fast=True)] = Field(
-        default_factory=dict
-    )
+    usage: _Thresholds = Field(default_factory=dict)
     """Thresholds of the node's usage."""
-    prod_usage: Annotated[dict[ResourceName, _Threshold], Field(max_length=64, fail_fast=True)] = (
-        Field(default_factory=dict)
-    )
+    prod_usage: _Thresholds = Field(default_factory=dict)
     """Thresholds of the usage of prod pods."""
-    aggregated_usage: Annotated[
-        dict[ResourceName, _Threshold], Field(max_length=64, fail_fast=True)
-    ] = Field(default_factory=dict)
+    aggregated_usage: _Thresholds = Field(default_factory=dict)
     """Thresholds of a percentile of the node's usage."""
     source: str = ""
     """Origin of the thresholds: configured, a window, or mean and deviation."""
@@ -142,7 +137,7 @@ class PlacementDecision(Message):
     refused_by: Counts = Field(default_factory=dict)
     """Number of refused nodes per filter plugin; a node counts for the first filter that refuses
     it. If filters were relaxed (see `message`), counts the nodes that are refused even then."""
-    reasons: Annotated[tuple[ReasonCount, ...], Field(fail_fast=True)] = ()
+    reasons: Entries[ReasonCount] = ()
     """Reasons of the refusals, most nodes first; only if no node was found."""
     message: str = ""
     """The outcome in a sentence."""
@@ -150,7 +145,7 @@ class PlacementDecision(Message):
     """Why the kubelet rejected the bound pod, such as "OutOfcpu"; none: no rejection is known."""
     winner: NodeScore | None = None
     """Score of the chosen node."""
-    runners_up: Annotated[tuple[NodeScore, ...], Field(fail_fast=True)] = ()
+    runners_up: Entries[NodeScore] = ()
     """The next best nodes, best first."""
     retry_after_ms: DurationMs | None = None
     """Time until the next attempt, unless a node changes in a way that may help the pod."""

@@ -24,7 +24,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schemas.base.message import INT64_MAX, Count, Counts, EpochMs, Message, Part, StateMs
+from schemas.base.message import INT64_MAX, Count, Counts, Entries, EpochMs, Message, Part, StateMs
 
 
 class InputRun(Part):
@@ -72,17 +72,15 @@ class JournalRecord(Message):
 class BatchIndex(Part):
     """Inputs, changed rows and outputs of a batch, in the order of their bytes."""
 
-    inputs: Annotated[tuple[InputRun, ...], Field(fail_fast=True)] = ()
+    inputs: Entries[InputRun] = ()
     """Applied records, in the order applied."""
-    rows: Annotated[tuple[tuple[str, Count | None], ...], Field(fail_fast=True)] = ()
+    rows: Entries[tuple[str, Count | None]] = ()
     """Changed rows: key and length in bytes; no length: the row was deleted.
 
     Rows of kind `reserved_pods` change pod by pod: the value is a `ReservedPod`, and the key is the
     row's key, a slash and the pod's uid.
     """
-    outputs: Annotated[
-        tuple[tuple[str, str, StateMs | None, Count], ...], Field(fail_fast=True)
-    ] = ()
+    outputs: Entries[tuple[str, str, StateMs | None, Count]] = ()
     """Outputs: topic, key, timestamp of the record, length in bytes."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base.message import ClusterName, Message, published
+from schemas.base.message import ClusterName, Entries, Message, published
 
 #: Topics with full lists.
 LISTED_TOPICS = ("node-state", "pod-lifecycle")
@@ -40,9 +40,7 @@ class ListEnd(Message):
     """Kind of the record."""
     cluster: ClusterName
     list_id: ListId
-    kinds: Annotated[
-        tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=32, fail_fast=True)
-    ] = ()
+    kinds: Annotated[Entries[Annotated[str, Field(max_length=64)]], Field(max_length=32)] = ()
     """Kinds of records that the list contains completely, even if it contains none of a kind.
 
     Without this field the last disruption budget of a cluster, for example, could never be removed.

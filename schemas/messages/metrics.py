@@ -10,18 +10,19 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from schemas.base.message import (
+    AMOUNTS_UNIT,
     INT64_MAX,
+    ByResource,
     ClusterName,
     Count,
     DurationMs,
+    Entries,
     EpochMs,
     Message,
     NodeName,
     ObjectName,
     Part,
     ResourceAmounts,
-    ResourceName,
-    published,
 )
 from schemas.messages.usage import NodeFacts
 
@@ -41,22 +42,10 @@ class AggregatedUsage(Part):
     """Amounts per statistic: the mean and nearest-rank percentiles."""
 
 
-_LifetimeFigures = Annotated[
-    dict[
-        ResourceName,
-        Annotated[
-            tuple[Annotated[int, Field(ge=-1, le=INT64_MAX)], ...],
-            Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True),
-        ],
-    ],
-    Field(
-        max_length=64,
-        fail_fast=True,
-        json_schema_extra=published(
-            unit="cpu: millicores; every other resource: its base unit (bytes, pieces)"
-        ),
-    ),
+_Column = Annotated[
+    Entries[Annotated[int, Field(ge=-1, le=INT64_MAX)]], Field(max_length=PODS_PER_METRIC_MAX)
 ]
+_LifetimeFigures = Annotated[ByResource[_Column], AMOUNTS_UNIT]
 
 
 class PodLifetimes(Part):
@@ -66,7 +55,7 @@ class PodLifetimes(Part):
     another length is refused.
     """
 
-    minutes: Annotated[tuple[Count, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)]
+    minutes: Annotated[Entries[Count], Field(max_length=PODS_PER_METRIC_MAX)]
     """Measured minutes of each pod; 0: its lifetime usage is not reported."""
     mean: _LifetimeFigures
     """Mean usage, by resource; -1: not measured."""
@@ -99,9 +88,7 @@ class HostApplicationMetric(Part):
     """Class of the application, as for pods."""
 
 
-_Aggregates = Annotated[
-    tuple[AggregatedUsage, ...], Field(max_length=AGGREGATES_PER_METRIC_MAX, fail_fast=True)
-]
+_Aggregates = Annotated[Entries[AggregatedUsage], Field(max_length=AGGREGATES_PER_METRIC_MAX)]
 
 
 class NodeMetric(Message, NodeFacts):
@@ -125,15 +112,11 @@ class NodeMetric(Message, NodeFacts):
     """Statistics of the whole node, one entry per window."""
     aggregated_system: _Aggregates = ()
     """Statistics of the system part, one entry per window."""
-    pods: Annotated[
-        tuple[PodMetric, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)
-    ] = ()
+    pods: Annotated[Entries[PodMetric], Field(max_length=PODS_PER_METRIC_MAX)] = ()
     """Mean usage of each pod."""
     lifetimes: PodLifetimes | None = None
     """Usage of each pod over its lifetime, once per window; none: not in this metric."""
-    host_applications: Annotated[
-        tuple[HostApplicationMetric, ...], Field(max_length=256, fail_fast=True)
-    ] = ()
+    host_applications: Annotated[Entries[HostApplicationMetric], Field(max_length=256)] = ()
     """Mean usage of each known process outside of Kubernetes."""
     samples: Count = 0
     """Number of samples in the average window; 0: unknown."""

@@ -13,6 +13,7 @@ from schemas.base.message import (
     ClusterName,
     Count,
     DurationMs,
+    Entries,
     EpochMs,
     Message,
     NodeName,
@@ -101,7 +102,7 @@ class Migration(Part):
     """True: the pod is not evicted."""
     paused: bool = False
     """True: the migration waits until somebody resumes it."""
-    conditions: Annotated[tuple[Condition, ...], Field(max_length=8, fail_fast=True)] = ()
+    conditions: Annotated[Entries[Condition], Field(max_length=8)] = ()
     """Steps that have started, in their order."""
     attempts: Count = 0
     """Number of eviction commands so far."""
@@ -187,9 +188,7 @@ class DrainStatus(Message):
     """Pods on the node that will be evicted."""
     pods_protected: Count
     """Pods on the node that must not be evicted."""
-    protected: Annotated[
-        tuple[ProtectedPod, ...], Field(max_length=PROTECTED_NAMED_MAX, fail_fast=True)
-    ] = ()
+    protected: Annotated[Entries[ProtectedPod], Field(max_length=PROTECTED_NAMED_MAX)] = ()
     """The first protected pods."""
     dry_run: bool = False
     """True: pods are not evicted, and the node accepts new pods; the drain ends after its report.
@@ -298,9 +297,9 @@ class DisruptionBudgetRow(Message):
     cluster: ClusterName
     budget: DisruptionBudget
     """The newest record."""
-    charged: Annotated[tuple[str, ...], Field(fail_fast=True)] = ()
+    charged: Entries[str] = ()
     """uids of covered pods with an eviction command under way."""
-    gone: Annotated[tuple[str, ...], Field(fail_fast=True)] = ()
+    gone: Entries[str] = ()
     """uids of evicted pods that its status does not reflect yet."""
     sequence: Count = 0
     """How many records of the cluster had been applied when the newest record arrived."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from schemas.base.message import (
     ClusterName,
     Count,
+    Entries,
     EpochMs,
     Message,
     NodeName,
@@ -54,7 +55,7 @@ class RecentMovesRow(Message):
     cluster: ClusterName
     owner: OwnerKey
     """uid of the pods' controller, else namespace/name of the pod."""
-    moves: Annotated[tuple[RecentMove, ...], Field(max_length=HISTORY_MAX, fail_fast=True)] = ()
+    moves: Annotated[Entries[RecentMove], Field(max_length=HISTORY_MAX)] = ()
     """The newest moves, oldest first."""
     touched_at_ms: StateMs
     """Time of the last change.

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.base.message import (
     ClusterName,
+    Entries,
     EpochMs,
     Message,
     NodeName,
@@ -51,7 +52,7 @@ class NodeState(Message):
     """metadata.labels."""
     annotations: StringMap = Field(default_factory=dict)
     """metadata.annotations; some of loadstream and Koordinator change thresholds and capacity."""
-    taints: Annotated[tuple[Taint, ...], Field(max_length=256, fail_fast=True)] = ()
+    taints: Annotated[Entries[Taint], Field(max_length=256)] = ()
     """spec.taints."""
     unschedulable: bool = False
     """spec.unschedulable: the node is cordoned."""

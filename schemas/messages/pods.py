@@ -11,6 +11,7 @@ from pydantic import Field
 
 from schemas.base.message import (
     ClusterName,
+    Entries,
     EpochMs,
     Message,
     NodeName,
@@ -32,7 +33,7 @@ class SelectorRequirement(Part):
     """Name of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How to compare the label's value with `values`."""
-    values: Annotated[tuple[_Text, ...], Field(max_length=1024, fail_fast=True)] = ()
+    values: Annotated[Entries[_Text], Field(max_length=1024)] = ()
     """Empty for Exists and DoesNotExist."""
 
 
@@ -41,9 +42,7 @@ class PodSelector(Part):
 
     match_labels: StringMap = Field(default_factory=dict)
     """Labels that a pod must have."""
-    match_expressions: Annotated[
-        tuple[SelectorRequirement, ...], Field(max_length=256, fail_fast=True)
-    ] = ()
+    match_expressions: Annotated[Entries[SelectorRequirement], Field(max_length=256)] = ()
     """All expressions must be true."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -87,9 +86,7 @@ class Container(Part):
     """resources.limits."""
     restart_policy: Literal["Always"] | None = None
     """"Always" on an init container makes it a sidecar."""
-    host_ports: Annotated[
-        tuple[HostPort, ...], Field(max_length=HOST_PORTS_MAX, fail_fast=True)
-    ] = ()
+    host_ports: Annotated[Entries[HostPort], Field(max_length=HOST_PORTS_MAX)] = ()
     """Ports of the node that the container uses."""
 
 
@@ -113,18 +110,16 @@ class NodeRequirement(Part):
     """Name of the label, or of the field."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
     """How to compare the node's value with `values`."""
-    values: Annotated[tuple[_Text, ...], Field(max_length=1024, fail_fast=True)] = ()
+    values: Annotated[Entries[_Text], Field(max_length=1024)] = ()
     """Empty for Exists and DoesNotExist, one integer for Gt and Lt."""
 
 
 class NodeSelectorTerm(Part):
     """All expressions must be true; an empty term matches no node."""
 
-    match_expressions: Annotated[
-        tuple[NodeRequirement, ...], Field(max_length=256, fail_fast=True)
-    ] = ()
+    match_expressions: Annotated[Entries[NodeRequirement], Field(max_length=256)] = ()
     """Expressions on labels of the node."""
-    match_fields: Annotated[tuple[NodeRequirement, ...], Field(max_length=16, fail_fast=True)] = ()
+    match_fields: Annotated[Entries[NodeRequirement], Field(max_length=16)] = ()
     """Expressions on fields of the node; Kubernetes supports metadata.name."""
 
 
@@ -135,7 +130,7 @@ class PodAffinityTerm(Part):
     """Label of nodes; nodes with the same value form one domain."""
     selector: PodSelector | None = None
     """Selects pods by labels; none: no pod."""
-    namespaces: Annotated[tuple[Namespace, ...], Field(max_length=256, fail_fast=True)] = ()
+    namespaces: Annotated[Entries[Namespace], Field(max_length=256)] = ()
     """Namespaces of the pods; empty: the namespace of the pod with the term."""
     all_namespaces: bool = False
     """True: pods of every namespace."""
@@ -200,34 +195,32 @@ class Pod(PodRef):
     """metadata.labels."""
     annotations: StringMap = Field(default_factory=dict)
     """metadata.annotations; some of loadstream and Koordinator change the estimate."""
-    owners: Annotated[tuple[OwnerReference, ...], Field(max_length=64, fail_fast=True)] = ()
+    owners: Annotated[Entries[OwnerReference], Field(max_length=64)] = ()
     """metadata.ownerReferences."""
-    containers: Annotated[tuple[Container, ...], Field(max_length=512, fail_fast=True)] = ()
+    containers: Annotated[Entries[Container], Field(max_length=512)] = ()
     """spec.containers."""
-    init_containers: Annotated[tuple[Container, ...], Field(max_length=512, fail_fast=True)] = ()
+    init_containers: Annotated[Entries[Container], Field(max_length=512)] = ()
     """spec.initContainers, in order."""
     overhead: ResourceList = Field(default_factory=dict)
     """spec.overhead."""
     node_selector: StringMap = Field(default_factory=dict)
     """spec.nodeSelector: labels that the node must have."""
-    required_node_affinity: (
-        Annotated[tuple[NodeSelectorTerm, ...], Field(max_length=256, fail_fast=True)] | None
-    ) = None
+    required_node_affinity: Annotated[Entries[NodeSelectorTerm], Field(max_length=256)] | None = (
+        None
+    )
     """Terms of requiredDuringSchedulingIgnoredDuringExecution: one must match; an empty list
     matches no node."""
-    required_anti_affinity: Annotated[
-        tuple[PodAffinityTerm, ...], Field(max_length=64, fail_fast=True)
-    ] = ()
+    required_anti_affinity: Annotated[Entries[PodAffinityTerm], Field(max_length=64)] = ()
     """Terms of podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution: they keep other pods
     away from the pod."""
-    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=256, fail_fast=True)] = ()
+    tolerations: Annotated[Entries[Toleration], Field(max_length=256)] = ()
     """spec.tolerations."""
-    unsupported: Annotated[tuple[_Text, ...], Field(max_length=32, fail_fast=True)] = ()
+    unsupported: Annotated[Entries[_Text], Field(max_length=32)] = ()
     """Requirements that loadstream does not support: "unbound volume", "pod affinity", "topology
     spread" ..."""
     local_storage: bool = False
     """True: the pod has a volume of type emptyDir or hostPath, which an eviction deletes."""
-    volume_claims: Annotated[tuple[VolumeClaim, ...], Field(max_length=256, fail_fast=True)] = ()
+    volume_claims: Annotated[Entries[VolumeClaim], Field(max_length=256)] = ()
     """Volume claims of the pod."""
     resource_claims: bool = False
     """True: the pod has resource claims (spec.resourceClaims)."""

@@ -11,9 +11,11 @@ from pydantic import Field
 
 from schemas.base.message import (
     INT64_MAX,
+    ByResource,
     ClusterName,
     Count,
     Counts,
+    Entries,
     EpochMs,
     Message,
     NodeName,
@@ -42,7 +44,7 @@ Gate = Annotated[str, Field(max_length=500)]
 """The first gate that stopped an eviction, with numbers; empty: nothing stopped it."""
 #: A threshold.
 Percent = Annotated[float, Field(ge=0, le=PERCENT_MAX, json_schema_extra=published(unit="percent"))]
-Percents = Annotated[dict[ResourceName, Percent], Field(max_length=64, fail_fast=True)]
+Percents = ByResource[Percent]
 
 
 class ThresholdsInForce(Part):
@@ -111,7 +113,7 @@ class HotNode(Part):
     node: NodeName
     phase: Phase
     """What is too hot: the whole node, or its prod pods."""
-    readings: Annotated[dict[ResourceName, Reading], Field(max_length=64, fail_fast=True)]
+    readings: ByResource[Reading]
     """The resources above their limits."""
     abnormal_rounds: Count
     """Number of consecutive rounds in which the node was hot, including this one."""
@@ -123,9 +125,7 @@ class HotNode(Part):
     hot by thresholds."""
     leaving: Count = 0
     """Number of pods that leave the node."""
-    pods: Annotated[
-        tuple[PodVerdict, ...], Field(max_length=PODS_PER_NODE_MAX, fail_fast=True)
-    ] = ()
+    pods: Annotated[Entries[PodVerdict], Field(max_length=PODS_PER_NODE_MAX)] = ()
     """Pods of the node in the order in which they were considered."""
     pods_left_out: Count = 0
     """Number of further pods that were considered."""
@@ -151,7 +151,7 @@ class PoolRound(Part):
     """Number of pods that should leave."""
     leaving: Count = 0
     """Number of pods whose migration began."""
-    hot: Annotated[tuple[HotNode, ...], Field(max_length=HOT_NODES_MAX, fail_fast=True)] = ()
+    hot: Annotated[Entries[HotNode], Field(max_length=HOT_NODES_MAX)] = ()
     """Hot nodes in the order in which they were handled."""
     hot_left_out: Count = 0
     """Number of further hot nodes."""
@@ -173,7 +173,7 @@ class RebalanceRound(Message):
     """True: the commands of this round are marked dry."""
     gate: Gate = ""
     """The gate that stopped the whole round."""
-    pools: Annotated[tuple[PoolRound, ...], Field(max_length=POOLS_MAX, fail_fast=True)] = ()
+    pools: Annotated[Entries[PoolRound], Field(max_length=POOLS_MAX)] = ()
     """The pools in the order in which nodes are assigned to them."""
     as_of: AsOf
     """The state that the round was computed from."""
@@ -204,7 +204,7 @@ class HotspotCounterRow(Message):
 
     cluster: ClusterName
     node: NodeName
-    counters: Annotated[tuple[HotspotCounter, ...], Field(max_length=512, fail_fast=True)]
+    counters: Annotated[Entries[HotspotCounter], Field(max_length=512)]
     """One counter per pool and phase."""
 
 
@@ -218,5 +218,5 @@ class ThresholdMapsRow(Message):
     Koordinator does (only with `compat: koordinator`)."""
 
     cluster: ClusterName
-    maps: Annotated[tuple[_FilledMap, ...], Field(fail_fast=True)]
+    maps: Entries[_FilledMap]
     """The maps of all pools, in the order of the pools. A map that several pools share is listed once."""

@@ -21,6 +21,7 @@ from schemas.base.message import (
     ClusterName,
     Count,
     DurationMs,
+    Entries,
     EpochMs,
     Message,
     NodeName,
@@ -115,13 +116,10 @@ class NodeUsage(Message, NodeFacts):
     system_usage: ResourceAmounts | None = None
     """Usage of the system part; none: computed as node minus pods minus host applications, at least
     0."""
-    pods: Annotated[
-        tuple[PodUsage, ...], Field(max_length=PODS_PER_SAMPLE_MAX, fail_fast=True)
-    ] = ()
+    pods: Annotated[Entries[PodUsage], Field(max_length=PODS_PER_SAMPLE_MAX)] = ()
     """Usage of each pod on the node."""
     host_applications: Annotated[
-        tuple[HostApplicationUsage, ...],
-        Field(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX, fail_fast=True),
+        Entries[HostApplicationUsage], Field(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX)
     ] = ()
     """Usage of known applications outside of Kubernetes."""
     capacity: ResourceAmounts | None = None
@@ -149,10 +147,7 @@ class NodeCollectPolicy(Part):
     """Length of the average window."""
     report_ms: DurationMs
     """Time between two reports, by the times of the samples."""
-    durations_ms: Annotated[
-        tuple[DurationMs, ...],
-        Field(max_length=WINDOWS_MAX, fail_fast=True, json_schema_extra=published(unit="ms")),
-    ]
+    durations_ms: Annotated[Entries[DurationMs], Field(max_length=WINDOWS_MAX)]
     """Lengths of the percentile windows."""
     memory: MemoryCollectPolicy
     """The memory reading of a sample that is used."""

@@ -13,7 +13,7 @@ import orjson
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from schemas.policy.errors import Problem
-from schemas.policy.parts import Conflict, PolicyPart, int_range, is_default
+from schemas.policy.parts import Conflict, PolicyPart, find_wrong_order, int_range, is_default
 from schemas.policy.sections.collect import CollectPolicies
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from schemas.policy.sections.evictor import DefaultEvictorArgs
@@ -173,12 +173,7 @@ class Policy(PolicyPart):
         yield from find_moving_conflicts(
             self.moving_thresholds, self.load_aware, self.rebalance, self.compat
         )
-        first, longest = self.initial_backoff_seconds, self.max_backoff_seconds
-        if longest < first:
-            names = ("initialBackoffSeconds", "maxBackoffSeconds")
-            has_maximum = "max_backoff_seconds" in self.model_fields_set
-            message = f"{names[0]} is {first} and {names[1]} is {longest}; the maximum must not be smaller"
-            yield Conflict((names[has_maximum],), message, names)
+        yield from find_wrong_order(self, "initial_backoff_seconds", "max_backoff_seconds")
 
     @property
     def warnings(self) -> tuple[Problem, ...]:

@@ -4,14 +4,15 @@ The grammar is that of Go's `time.ParseDuration`. Values are whole milliseconds,
 zero, so that a small positive duration does not become 0, which often has a special meaning.
 """
 
+import math
 import re
 from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer
-from pydantic_core import PydanticCustomError
 
 from schemas.base.message import INT64_MAX
+from schemas.policy.errors import not_allowed
 
 _UNIT_NS = {
     "ns": 1,
@@ -67,34 +68,25 @@ def format_duration_ms(milliseconds: int) -> str:
     return sign + text
 
 
-def _parse(value: Any) -> int:
-    if isinstance(value, str):
+def _at_least(low: float, allowed: str) -> BeforeValidator:
+    """Parse a duration of at least `low` ms."""
+
+    def parse(value: Any) -> int:
         try:
-            return parse_duration_ms(value)
+            milliseconds = parse_duration_ms(value) if isinstance(value, str) else None
         except ValueError:
-            pass
-    raise PydanticCustomError("allowed", "{allowed}", {"allowed": _ALLOWED})
+            milliseconds = None
+        if milliseconds is None or milliseconds < low:
+            raise not_allowed(allowed)
+        return milliseconds
+
+    return BeforeValidator(parse)
 
 
-def _parse_not_negative(value: Any) -> int:
-    milliseconds = _parse(value)
-    if milliseconds < 0:
-        raise PydanticCustomError("allowed", "{allowed}", {"allowed": f"{_ALLOWED}, not below 0"})
-    return milliseconds
-
-
-def _parse_positive(value: Any) -> int:
-    milliseconds = _parse(value)
-    if milliseconds <= 0:
-        raise PydanticCustomError("allowed", "{allowed}", {"allowed": f"{_ALLOWED}, above 0"})
-    return milliseconds
-
-
+_Written = PlainSerializer(format_duration_ms)
 #: Milliseconds, written as a Go duration of either sign.
-SignedDuration = Annotated[int, BeforeValidator(_parse), PlainSerializer(format_duration_ms)]
+SignedDuration = Annotated[int, _at_least(-math.inf, _ALLOWED), _Written]
 #: Milliseconds, 0 or more, written as a Go duration.
-Duration = Annotated[int, BeforeValidator(_parse_not_negative), PlainSerializer(format_duration_ms)]
+Duration = Annotated[int, _at_least(0, f"{_ALLOWED}, not below 0"), _Written]
 #: Milliseconds, above 0, written as a Go duration.
-PositiveDuration = Annotated[
-    int, BeforeValidator(_parse_positive), PlainSerializer(format_duration_ms)
-]
+PositiveDuration = Annotated[int, _at_least(1, f"{_ALLOWED}, above 0"), _Written]

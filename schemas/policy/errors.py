@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from pydantic_core import PydanticCustomError
+
 #: Steps from the root of a document to a value: field names, map keys and list indexes.
 Path = tuple[str | int, ...]
 #: Path of a value, and a sentence about its problem.
@@ -54,6 +56,11 @@ class Problem:
 
 #: The last problem if there are more than `PROBLEMS_MAX`.
 FURTHER = Problem("", f"there are more problems; only the first {PROBLEMS_MAX} are shown")
+
+
+def not_allowed(allowed: str) -> PydanticCustomError:
+    """Return the error for validators of fields; `allowed` describes the allowed values."""
+    return PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
 
 
 class PolicyError(ValueError):

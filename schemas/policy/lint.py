@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.errors import Finding, Path
-from schemas.policy.parts import is_default
+from schemas.policy.parts import RESOURCES_MAX, get_alias, is_default
 from schemas.policy.resource_maps import (
     find_equal_thresholds,
     find_thresholds_above_100,
@@ -26,6 +26,7 @@ from schemas.policy.sections.plugins import (
     OVERUTILIZATION_RISK,
     RESOURCES_FIT,
 )
+from schemas.policy.sections.rebalance import THRESHOLD_MAPS
 from schemas.policy.sections.resources_fit import LEAST_ALLOCATED
 from schemas.policy.windows import EVERY_MINUTE, open_minutes
 
@@ -60,22 +61,18 @@ def _check_moves_by_risk(policy: Policy) -> Iterator[Finding]:
     if not policy.plugins.balances(OVERUTILIZATION_RISK):
         return
     if policy.compat == "koordinator":
-        yield (
-            ("plugins", "balance"),
-            (
-                f'found "{OVERUTILIZATION_RISK}", which compat: koordinator does not have; '
-                f'allowed is "{LOW_NODE_LOAD}"'
-            ),
+        message = (
+            f'found "{OVERUTILIZATION_RISK}", which compat: koordinator does not have; '
+            f'allowed is "{LOW_NODE_LOAD}"'
         )
+        yield ("plugins", "balance"), message
     for index, pool in enumerate(policy.rebalance.node_pools):
         if pool.name == OVERUTILIZATION_RISK:
-            yield (
-                ("rebalance", "nodePools", index, "name"),
-                (
-                    f'found "{OVERUTILIZATION_RISK}", the name of a plugin that plugins.balance enables; '
-                    "allowed is another name"
-                ),
+            message = (
+                f'found "{OVERUTILIZATION_RISK}", the name of a plugin that plugins.balance enables; '
+                "allowed is another name"
             )
+            yield ("rebalance", "nodePools", index, "name"), message
 
 
 def _check_namespace_limiter(policy: Policy) -> Iterator[Finding]:
@@ -83,25 +80,36 @@ def _check_namespace_limiter(policy: Policy) -> Iterator[Finding]:
     if policy.compat == "koordinator" or limiter is None:
         return
     if isinstance(limiter.max_migrating, str):
-        yield (
-            ("migration", "objectLimiters", "namespace", "maxMigrating"),
-            (
-                f'found "{limiter.max_migrating}"; a namespace has no number of replicas; '
-                "allowed is an integer from 0"
-            ),
+        message = (
+            f'found "{limiter.max_migrating}"; a namespace has no number of replicas; '
+            "allowed is an integer from 0"
         )
+        yield ("migration", "objectLimiters", "namespace", "maxMigrating"), message
 
 
 def _check_scoring_strategy(policy: Policy) -> Iterator[Finding]:
     strategy = policy.resources_fit.scoring_strategy.type
     if policy.plugins.scores(RESOURCES_FIT) and strategy != LEAST_ALLOCATED:
-        yield (
-            ("resourcesFit", "scoringStrategy", "type"),
-            (
-                f'found "{strategy}", while plugins.score enables {RESOURCES_FIT}; '
-                f'allowed is "{LEAST_ALLOCATED}"'
-            ),
+        message = (
+            f'found "{strategy}", while plugins.score enables {RESOURCES_FIT}; '
+            f'allowed is "{LEAST_ALLOCATED}"'
         )
+        yield ("resourcesFit", "scoringStrategy", "type"), message
+
+
+def _check_resource_count(policy: Policy) -> Iterator[Finding]:
+    """Yield an error if thresholds name more resources than a metric and a round can contain."""
+    # Koordinator's pools add their resources, and memory, to each other's maps.
+    names = {"memory"} if policy.compat == "koordinator" else set()
+    for pool in policy.rebalance.pools(policy.compat):
+        for field in THRESHOLD_MAPS:
+            names.update(getattr(pool, field) or {})
+    if len(names) > RESOURCES_MAX:
+        message = (
+            f"found thresholds of {len(names)} resources in all pools together; allowed are at most "
+            f"{RESOURCES_MAX}"
+        )
+        yield ("rebalance",), message
 
 
 def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
@@ -112,9 +120,11 @@ def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
             entry.name == plugin for name in lists for entry in getattr(policy.plugins, name)
         )
         if is_given and not enabled:
-            alias = Policy.model_fields[field].alias or field
             where = " or ".join(f"plugins.{name}" for name in lists)
-            yield (alias,), f"the section has no effect, because {plugin} is not enabled in {where}"
+            yield (
+                (get_alias(Policy, field),),
+                f"the section has no effect, because {plugin} is not enabled in {where}",
+            )
 
 
 def _find_arguments_without_effect(policy: Policy) -> Iterator[Finding]:
@@ -153,21 +163,14 @@ def list_needed_windows(policy: Policy) -> list[tuple[str, str, int]]:
 
     A window of 0 stands for any window.
     """
-    aggregated = policy.load_aware.aggregated
+    args = policy.load_aware.aggregated
     needed: list[tuple[str, str, int]] = []
-    if aggregated is not None and aggregated.filters and policy.plugins.filters(LOAD_AWARE):
-        statistic, duration_ms = (
-            aggregated.usage_aggregation_type,
-            aggregated.usage_aggregated_duration_ms,
-        )
-        needed.append(("usageAggregatedDuration", statistic, duration_ms))
-    scores = policy.plugins.scores(LOAD_AWARE)
-    if aggregated is not None and aggregated.score_aggregation_type and scores:
-        statistic, duration_ms = (
-            aggregated.score_aggregation_type,
-            aggregated.score_aggregated_duration_ms,
-        )
-        needed.append(("scoreAggregatedDuration", statistic, duration_ms))
+    if args is not None and args.filters and policy.plugins.filters(LOAD_AWARE):
+        window_ms = args.usage_aggregated_duration_ms
+        needed.append(("usageAggregatedDuration", args.usage_aggregation_type, window_ms))
+    if args is not None and args.score_aggregation_type and policy.plugins.scores(LOAD_AWARE):
+        window_ms = args.score_aggregated_duration_ms
+        needed.append(("scoreAggregatedDuration", args.score_aggregation_type, window_ms))
     return needed
 
 
@@ -177,14 +180,12 @@ def _find_missing_windows(policy: Policy) -> Iterator[Finding]:
         recorded = collect.metric_aggregate_policy.durations_ms
         for field, _, duration_ms in needed:
             if duration_ms and duration_ms not in recorded:
-                yield (
-                    ("loadAware", "aggregated", field),
-                    (
-                        f"found {format_duration_ms(duration_ms)}, which "
-                        f"{section}.metricAggregatePolicy.durations does not record; recorded: "
-                        f"{', '.join(map(format_duration_ms, recorded)) or 'none'}"
-                    ),
+                message = (
+                    f"found {format_duration_ms(duration_ms)}, which "
+                    f"{section}.metricAggregatePolicy.durations does not record; recorded: "
+                    f"{', '.join(map(format_duration_ms, recorded)) or 'none'}"
                 )
+                yield ("loadAware", "aggregated", field), message
 
 
 def _find_metrics_that_expire(policy: Policy) -> Iterator[Finding]:
@@ -198,13 +199,11 @@ def _find_metrics_that_expire(policy: Policy) -> Iterator[Finding]:
         interval_s = collect.metric_report_interval_seconds
         for reader, seconds in limits:
             if interval_s >= seconds:
-                yield (
-                    (reader, "nodeMetricExpirationSeconds"),
-                    (
-                        f"found {seconds}; {section}.metricReportIntervalSeconds is {interval_s}, "
-                        "so each metric expires before the next arrives"
-                    ),
+                message = (
+                    f"found {seconds}; {section}.metricReportIntervalSeconds is {interval_s}, "
+                    "so each metric expires before the next arrives"
                 )
+                yield (reader, "nodeMetricExpirationSeconds"), message
 
 
 def _find_windows_that_never_open(policy: Policy) -> Iterator[Finding]:
@@ -212,13 +211,11 @@ def _find_windows_that_never_open(policy: Policy) -> Iterator[Finding]:
     open_always = open_minutes(maintenance.windows) if maintenance.windows else EVERY_MINUTE
     for index, entry in enumerate(maintenance.namespaces):
         if entry.windows and not open_minutes(entry.windows) & open_always:
-            yield (
-                ("maintenance", "namespaces", index),
-                (
-                    f"no window of {entry.name!r} overlaps with maintenance.windows, and both must be "
-                    "open: its pods are never evicted"
-                ),
+            message = (
+                f"no window of {entry.name!r} overlaps with maintenance.windows, and both must be "
+                "open: its pods are never evicted"
             )
+            yield ("maintenance", "namespaces", index), message
 
 
 def _find_patterns_of_namespaces(policy: Policy) -> Iterator[Finding]:
@@ -254,13 +251,11 @@ def _find_hot_below_placement(policy: Policy) -> Iterator[Finding]:
     section = "loadAware.aggregated" if by_window else "loadAware"
     for at, name, percent in _list_hot_percentages(policy):
         if percent < limits.get(name, 0):
-            yield (
-                at,
-                (
-                    f"found {percent:g}, but {section}.usageThresholds.{name} is {limits[name]}: hot nodes "
-                    "still accept pods; lower the threshold of the filter"
-                ),
+            message = (
+                f"found {percent:g}, but {section}.usageThresholds.{name} is {limits[name]}: hot nodes "
+                "still accept pods; lower the threshold of the filter"
             )
+            yield at, message
 
 
 def _list_hot_percentages(policy: Policy) -> Iterator[tuple[Path, str, float]]:
@@ -281,14 +276,12 @@ def _find_forgotten_counts(policy: Policy) -> Iterator[Finding]:
     interval_ms = policy.descheduling.descheduling_interval_ms
     cache_ms = policy.rebalance.detector_cache_timeout_ms
     if policy.judges_by_thresholds and interval_ms > cache_ms:
-        yield (
-            ("descheduling", "deschedulingInterval"),
-            (
-                f"found {format_duration_ms(interval_ms)}, but rebalance.detectorCacheTimeout is "
-                f"{format_duration_ms(cache_ms)}: counts of hot rounds would expire before the next "
-                "round, so the interval is used as timeout; raise detectorCacheTimeout"
-            ),
+        message = (
+            f"found {format_duration_ms(interval_ms)}, but rebalance.detectorCacheTimeout is "
+            f"{format_duration_ms(cache_ms)}: counts of hot rounds would expire before the next "
+            "round, so the interval is used as timeout; raise detectorCacheTimeout"
         )
+        yield ("descheduling", "deschedulingInterval"), message
 
 
 def _find_limits_of_all_replicas(policy: Policy) -> Iterator[Finding]:
@@ -300,32 +293,33 @@ def _find_limits_of_all_replicas(policy: Policy) -> Iterator[Finding]:
         ("maxUnavailablePerWorkload", args.max_unavailable_per_workload),
     ):
         if isinstance(share, str) and int(share[:-1]) >= 100:
-            yield (
-                ("migration", alias),
-                (
-                    f'found "{share}", which allows all replicas of a workload to move at once. The check '
-                    "ExpectedReplicas protects such workloads, so nothing moves; give a smaller share, or "
-                    "set skipCheckExpectedReplicas: true"
-                ),
+            message = (
+                f'found "{share}", which allows all replicas of a workload to move at once. The check '
+                "ExpectedReplicas protects such workloads, so nothing moves; give a smaller share, or "
+                "set skipCheckExpectedReplicas: true"
             )
+            yield ("migration", alias), message
 
 
-_ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
+_Rules = tuple[Callable[[Policy], Iterator[Finding]], ...]
+
+_ERRORS: _Rules = (
     _check_moves_by_risk,
     _check_namespace_limiter,
     _check_scoring_strategy,
+    _check_resource_count,
 )
 #: Errors that Koordinator accepts.
-_OWN_ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
+_OWN_ERRORS: _Rules = (
     find_unknown_resources,
     find_thresholds_above_100,
 )
-_OWN_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
+_OWN_WARNINGS: _Rules = (
     find_equal_thresholds,
     _find_filters_left_out,
 )
-_UPSTREAM_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (find_unknown_resources,)
-_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
+_UPSTREAM_WARNINGS: _Rules = (find_unknown_resources,)
+_WARNINGS: _Rules = (
     _find_unused_sections,
     _find_arguments_without_effect,
     _find_missing_windows,

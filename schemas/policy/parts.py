@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from schemas.base.message import INT64_MAX, ResourceName
-from schemas.policy.errors import Path
+from schemas.policy.errors import Path, not_allowed
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ def int_range(low: int, high: int = INT64_MAX) -> AfterValidator:
     def check(value: int) -> int:
         if low <= value <= high:
             return value
-        raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+        raise not_allowed(allowed)
 
     return AfterValidator(check)
 
@@ -42,9 +42,13 @@ Percent = Annotated[int, int_range(0, 100)]
 PositivePercent = Annotated[int, int_range(1, 100)]
 #: Most resources in one map: a vector of this length is kept for every node.
 RESOURCES_MAX = 64
+#: Most node pools: each selector is compared with the labels of each node, and the collect policy of
+#: each pool is written to each partition of samples.
+NODE_POOLS_MAX = 64
 #: A tuple; YAML only has lists.
 Items = Annotated[tuple[T, ...], Field(strict=False, max_length=1024)]
-Percents = Annotated[dict[ResourceName, Percent], Field(max_length=RESOURCES_MAX)]
+#: Values by resource.
+ResourceMap = Annotated[dict[ResourceName, T], Field(max_length=RESOURCES_MAX)]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -64,20 +68,25 @@ class Conflict:
     """Fields that the rule uses; the conflict is ignored if one of them is invalid."""
 
 
-def find_repeated(field: str, names: Iterable[str], rule: str) -> Iterator[Conflict]:
-    """Yield a conflict for each entry with the name of an earlier entry.
-
-    Args:
-        field: the field with the list.
-        names: the names of the entries, in order.
-        rule: the violated rule, as end of the message.
-    """
+def find_repeated(part: "PolicyPart", field: str) -> Iterator[Conflict]:
+    """Yield a conflict for each entry of a list with the name of an earlier entry."""
     seen: set[str] = set()
-    for index, name in enumerate(names):
-        if name in seen:
-            message = f"found {name!r} a second time; {rule}"
+    for index, entry in enumerate(getattr(part, field)):
+        if entry.name in seen:
+            message = f"found {entry.name!r} a second time; expected one entry"
             yield Conflict((field, index, "name"), message, (field,))
-        seen.add(name)
+        seen.add(entry.name)
+
+
+def find_wrong_order(part: "PolicyPart", low: str, high: str) -> Iterator[Conflict]:
+    """Yield a conflict if the first length of something that grows exceeds the longest length."""
+    first, longest = getattr(part, low), getattr(part, high)
+    if longest < first:
+        names = (to_camel(low), to_camel(high))
+        message = (
+            f"{names[0]} is {first} and {names[1]} is {longest}; the maximum must not be smaller"
+        )
+        yield Conflict((names[high in part.model_fields_set],), message, names)
 
 
 def raise_conflicts(title: str, conflicts: Iterable[Conflict], data: Any) -> None:
@@ -96,6 +105,11 @@ def raise_conflicts(title: str, conflicts: Iterable[Conflict], data: Any) -> Non
     ]
     if details:
         raise ValidationError.from_exception_data(title, details)
+
+
+def get_alias(model: type[BaseModel], field: str) -> str:
+    """Return the name of a field as written in a document."""
+    return model.model_fields[field].alias or field
 
 
 def field_names(model: type[BaseModel]) -> list[str]:

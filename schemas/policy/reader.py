@@ -6,16 +6,10 @@ from functools import lru_cache
 from schemas.policy.document import Policy
 from schemas.policy.errors import FURTHER, Finding, Path, PolicyError, Problem, format_path
 from schemas.policy.lint import find_errors, find_warnings
-from schemas.policy.parts import RESOURCES_MAX
 from schemas.policy.sections.plugins import BUILT_IN, KnownPlugins
-from schemas.policy.sections.rebalance import THRESHOLD_MAPS
 from schemas.policy.validation import build_model
 from schemas.policy.wording import describe
 from schemas.policy.yamltext import YamlDocument, read_documents
-
-#: Most node pools: each selector is compared with the labels of each node, and the collect policy of
-#: each pool is written to each partition of samples.
-NODE_POOLS_MAX = 64
 
 #: Fields that identify a document of Kubernetes, Koordinator or a descheduler.
 _FOREIGN = ("kind", "apiVersion", "profiles")
@@ -54,7 +48,6 @@ def read_policy(text: str | bytes, known_plugins: KnownPlugins = BUILT_IN) -> Po
     except PolicyError as error:
         problems += error.problems
     if policy is not None:
-        problems += _check_limits(policy, locate)
         problems += _locate_findings(find_errors(policy), locate)
     if policy is None or problems:
         raise PolicyError(_sort_problems(problems))
@@ -92,35 +85,6 @@ def _single_document(documents: list[YamlDocument], problems: list[Problem]) -> 
             continue
         raise PolicyError(_sort_problems(problems))
     return filled[0] if filled else YamlDocument({}, 1, {})
-
-
-def _check_limits(policy: Policy, locate: _Locate) -> Iterator[Problem]:
-    """Yield a problem for each list of pools that is too long."""
-    for at, pools in (
-        (("rebalance", "nodePools"), len(policy.rebalance.node_pools)),
-        (("collect", "pools"), len(policy.collect.pools)),
-    ):
-        path, line = locate(at)
-        if pools > NODE_POOLS_MAX:
-            yield Problem(path, f"found {pools} pools; allowed are at most {NODE_POOLS_MAX}", line)
-    yield from _check_resource_count(policy, locate)
-
-
-def _check_resource_count(policy: Policy, locate: _Locate) -> Iterator[Problem]:
-    """Yield a problem if thresholds name more resources than a metric and a round can contain."""
-    pools = policy.rebalance.pools(policy.compat)
-    # Koordinator's pools add their resources, and memory, to each other's maps.
-    names = {"memory"} if policy.compat == "koordinator" else set()
-    for pool in pools:
-        for field in THRESHOLD_MAPS:
-            names.update(getattr(pool, field) or {})
-    if len(names) > RESOURCES_MAX:
-        path, line = locate(("rebalance",))
-        message = (
-            f"found thresholds of {len(names)} resources in all pools together; allowed are at most "
-            f"{RESOURCES_MAX}"
-        )
-        yield Problem(path, message, line)
 
 
 def _sort_problems(problems: list[Problem]) -> list[Problem]:

@@ -10,19 +10,15 @@ from typing import Any, get_args
 from schemas.base.message import ResourceName
 from schemas.policy.document import Policy
 from schemas.policy.errors import Finding, Path
-from schemas.policy.parts import PolicyPart
+from schemas.policy.parts import PolicyPart, get_alias
 from schemas.policy.sections.overutilization_risk import RiskResource
+from schemas.policy.sections.rebalance import COUNTERPARTS
 from schemas.policy.sections.resource_limits import ResourceWeight
 from schemas.policy.wording import nearest
 
 #: Resources of Kubernetes without a slash in their names, and prefixes of further resources.
 KUBERNETES_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
 _PREFIXES = ("hugepages-", "attachable-volumes-")
-#: Pairs of low and high thresholds.
-_LOW_AND_HIGH = (
-    ("low_thresholds", "high_thresholds"),
-    ("prod_low_thresholds", "prod_high_thresholds"),
-)
 
 
 def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, PolicyPart]]:
@@ -95,13 +91,12 @@ def find_equal_thresholds(policy: Policy) -> Iterator[Finding]:
     Every node is then either low or hot, and one pod can change that. 100 for both switches a resource off.
     """
     for at, part in policy.rebalance.list_written():
-        for low, high in _LOW_AND_HIGH:
+        for high, low in COUNTERPARTS:
             lows, highs = getattr(part, low) or {}, getattr(part, high) or {}
             for name, percent in lows.items():
                 if percent == highs.get(name) != 100 and not part.use_deviation_thresholds:
-                    alias = type(part).model_fields[low].alias or low
                     yield (
-                        (*at, alias, name),
+                        (*at, get_alias(type(part), low), name),
                         f"found {percent:g}, which is also the high threshold: every node is a target or "
                         "hot, and one pod can change that; choose a lower low threshold",
                     )

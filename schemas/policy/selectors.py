@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
+from schemas.policy.errors import not_allowed
 from schemas.policy.parts import Conflict, Items, PolicyPart
 
 _NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
@@ -126,8 +126,7 @@ def _check_selector_text(text: str) -> str:
     try:
         parse_selector(text)
     except ValueError:
-        allowed = "a label selector such as 'zone in (east,west),!spare'"
-        raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed}) from None
+        raise not_allowed("a label selector such as 'zone in (east,west),!spare'") from None
     return text
 
 

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
+from schemas.policy.errors import not_allowed
 from schemas.policy.parts import Items, PolicyPart
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -38,15 +38,13 @@ _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])", re.ASCII)
 def _check_time(text: str) -> str:
     if _TIME.fullmatch(text) or text == "24:00":
         return text
-    allowed = 'a time of day such as "06:30", in quotes, from "00:00" to "24:00"'
-    raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+    raise not_allowed('a time of day such as "06:30", in quotes, from "00:00" to "24:00"')
 
 
 def _check_offset(text: str) -> str:
     if _OFFSET.fullmatch(text) and text[1:] <= "14:00":
         return text
-    allowed = 'an offset from UTC such as "+08:00", in quotes, from "-14:00" to "+14:00"'
-    raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+    raise not_allowed('an offset from UTC such as "+08:00", in quotes, from "-14:00" to "+14:00"')
 
 
 def _minutes(text: str) -> int:
@@ -57,7 +55,7 @@ def _minutes(text: str) -> int:
 def _check_distinct(days: tuple[Day, ...]) -> tuple[Day, ...]:
     if len(set(days)) == len(days):
         return days
-    raise PydanticCustomError("allowed", "{allowed}", {"allowed": "days that differ"})
+    raise not_allowed("days that differ")
 
 
 class WeeklyWindow(PolicyPart):

@@ -24,14 +24,16 @@ from typing import Annotated
 from pydantic import Field
 
 from schemas.base.message import (
+    AMOUNTS_UNIT,
     INT64_MAX,
+    ByName,
     Count,
     DurationMs,
+    Entries,
     EpochMs,
     Message,
     Part,
     ResourceName,
-    published,
 )
 from schemas.messages.usage import CollectPolicyRecord
 
@@ -39,22 +41,12 @@ from schemas.messages.usage import CollectPolicyRecord
 NodeKey = Annotated[str, Field(min_length=3, max_length=507)]
 
 _Name = Annotated[str, Field(max_length=253)]
-_NodeKeys = Annotated[tuple[NodeKey, ...], Field(fail_fast=True)]
-_Counts = Annotated[tuple[Count, ...], Field(fail_fast=True)]
-_Times = Annotated[
-    tuple[EpochMs, ...],
-    Field(fail_fast=True, json_schema_extra=published(unit="ms since 1970-01-01 UTC")),
-]
+_NodeKeys = Entries[NodeKey]
+_Counts = Entries[Count]
+_Times = Entries[EpochMs]
 _Figure = Annotated[int, Field(ge=-1, le=INT64_MAX)]
-_Figures = Annotated[
-    dict[ResourceName, Annotated[tuple[_Figure, ...], Field(fail_fast=True)]],
-    Field(
-        fail_fast=True,
-        json_schema_extra=published(
-            unit="cpu: millicores; every other resource: its base unit (bytes, pieces)"
-        ),
-    ),
-]
+_Columns = Annotated[dict[ResourceName, Entries[_Figure]], Field(fail_fast=True)]
+_Figures = Annotated[_Columns, AMOUNTS_UNIT]
 
 
 class Progress(Message):
@@ -100,7 +92,7 @@ class ClusterCollectPolicy(Message):
     """Offset of its record. Beyond `position` the row belongs to an incomplete batch."""
     record: CollectPolicyRecord
     """The policy as received."""
-    changes: Annotated[tuple[WindowChange, ...], Field(max_length=64, fail_fast=True)] = ()
+    changes: Annotated[Entries[WindowChange], Field(max_length=64)] = ()
     """Changes of windows, oldest first.
 
     Samples that a shorter window had dropped stay dropped when the window becomes longer.
@@ -132,7 +124,7 @@ class NodeMembers(Message):
     """
     next_number: Count
     """Number of the next new member."""
-    members: Annotated[tuple[NodeMember, ...], Field(fail_fast=True)]
+    members: Entries[NodeMember]
     """All members that samples within the average window refer to, and possibly more."""
 
 
@@ -159,11 +151,6 @@ class SampleColumns(Message):
     """Usage of the node, by resource."""
     system: _Figures
     """Usage of the system part; the same resources."""
-
-
-_Columns = Annotated[
-    dict[ResourceName, Annotated[tuple[_Figure, ...], Field(fail_fast=True)]], Field(fail_fast=True)
-]
 
 
 class LifetimeColumns(Part):
@@ -205,7 +192,7 @@ class PodColumns(Message):
 class TopicIds(Message):
     """Ids of the topics that the rows of a partition were computed from."""
 
-    ids: Annotated[dict[str, str], Field(fail_fast=True)]
+    ids: ByName[str]
     """Known ids of `node-usage` and of the table's changelog.
 
     A worker does not start if a topic has another id.

@@ -14,9 +14,11 @@ from typing import Annotated
 from pydantic import Field
 
 from schemas.base.message import (
+    ByName,
     ClusterName,
     Count,
     Counts,
+    Entries,
     EpochMs,
     Message,
     NodeName,
@@ -24,7 +26,6 @@ from schemas.base.message import (
     ResourceAmounts,
     StateMs,
     StringMap,
-    published,
 )
 from schemas.messages.decisions import DecisionId, SchedulingRequest
 from schemas.messages.lists import ListId
@@ -56,7 +57,7 @@ class NodeRow(Message):
     """Update time that estimation uses; kept when a later metric has none, as Koordinator does."""
     list_id: ListId | None = None
     """The last full list that contained the node."""
-    gone: Annotated[tuple[GonePod, ...], Field(fail_fast=True)] = ()
+    gone: Entries[GonePod] = ()
     """Pods that left the node recently."""
 
 
@@ -102,7 +103,7 @@ class ReservedPodsRow(Message):
 
     cluster: ClusterName
     node: NodeName
-    pods: Annotated[tuple[ReservedPod, ...], Field(fail_fast=True)]
+    pods: Entries[ReservedPod]
     """The pods, oldest first."""
 
 
@@ -162,13 +163,9 @@ class ClusterRow(Message):
     """How many records have been applied. Clock ticks count only if they changed something."""
     requests_seen: Count = 0
     """How many requests have arrived; the number of the next request."""
-    lists: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(
-        default_factory=dict
-    )
+    lists: ByName[tuple[ListId, Count]] = Field(default_factory=dict)
     """Full lists that have begun and not ended: topic to list id and records applied before it."""
-    endings: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(
-        default_factory=dict
-    )
+    endings: ByName[tuple[ListId, Count]] = Field(default_factory=dict)
     """Full lists that have ended while some missing objects are not removed yet, in the same form.
     """
     last_round_at_ms: EpochMs | None = None
@@ -187,14 +184,7 @@ class FailedClusterRow(Message):
     apart."""
 
     cluster: ClusterName
-    failed_at_ms: Annotated[
-        tuple[StateMs, ...],
-        Field(
-            max_length=64,
-            fail_fast=True,
-            json_schema_extra=published(unit="ms since 1970-01-01 UTC"),
-        ),
-    ] = ()
+    failed_at_ms: Annotated[Entries[StateMs], Field(max_length=64)] = ()
     """Log times of the newest failures, oldest first; 0: before the first clock tick."""
     reason: Annotated[str, Field(max_length=2_000)] = ""
     """The last failure in a sentence."""
@@ -231,7 +221,7 @@ class JournalPositionRow(Message):
     """Number of the last applied batch."""
     offset: Count
     """Offset of the last journal record of that batch."""
-    topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] = Field(default_factory=dict)
+    topic_ids: ByName[str] = Field(default_factory=dict)
     """Known ids of the inputs, the journal and the tables' changelogs.
 
     A worker does not start if a topic has another id.

@@ -11,18 +11,19 @@ from pydantic import Field, model_validator
 
 from schemas.base.message import (
     INT64_MAX,
+    ByResource,
     ClusterName,
     Count,
+    Entries,
     EpochMs,
     Message,
     NodeName,
     Part,
-    ResourceName,
     Uid,
 )
 
-_Counts = Annotated[tuple[Count, ...], Field(fail_fast=True)]
-_Figures = Annotated[tuple[Annotated[int, Field(ge=-1, le=INT64_MAX)], ...], Field(fail_fast=True)]
+_Counts = Entries[Count]
+_Figures = Entries[Annotated[int, Field(ge=-1, le=INT64_MAX)]]
 
 
 class UsageColumns(Part):
@@ -64,11 +65,11 @@ class PodUsageRow(Message):
     node."""
     reported: bool = False
     """True: that metric had lifetime usage of pods."""
-    uids: Annotated[tuple[Uid, ...], Field(fail_fast=True)] = ()
+    uids: Entries[Uid] = ()
     """The pods, in ascending order of their uids."""
     minutes: _Counts
     """Measured minutes of each pod, then of the system part."""
-    usage: Annotated[dict[ResourceName, UsageColumns], Field(max_length=64, fail_fast=True)]
+    usage: ByResource[UsageColumns]
     """Usage by resource."""
 
     @model_validator(mode="after")
@@ -113,5 +114,5 @@ class FleetUsageRow(Message):
     cluster: ClusterName
     renewed_at_ms: EpochMs
     """Log time at which the figures were computed."""
-    resources: Annotated[dict[ResourceName, FleetFigures], Field(max_length=64, fail_fast=True)]
+    resources: ByResource[FleetFigures]
     """Figures by resource."""

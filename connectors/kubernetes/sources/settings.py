@@ -15,10 +15,9 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
 from schemas.policy.durations import PositiveDuration
-from schemas.policy.errors import Path, PolicyError, Problem, format_path
+from schemas.policy.errors import Path, PolicyError, Problem, format_path, not_allowed
 from schemas.policy.parts import Name, PolicyPart
 from schemas.policy.validation import build_model
 from schemas.policy.wording import describe, nearest
@@ -32,9 +31,7 @@ DEFAULT_TEXT = "sources:\n  - source: kubelet_resource\n"
 
 def _interval(value: int) -> int:
     if not 100 <= value <= 3_600_000:
-        raise PydanticCustomError(
-            "allowed", "{allowed}", {"allowed": "a duration from 100ms to 1h"}
-        )
+        raise not_allowed("a duration from 100ms to 1h")
     return value
 
 

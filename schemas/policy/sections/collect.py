@@ -16,7 +16,15 @@ from schemas.messages.usage import (
     NodeCollectPolicy,
 )
 from schemas.policy.durations import PositiveDuration
-from schemas.policy.parts import Conflict, Items, Name, PolicyPart, int_range
+from schemas.policy.parts import (
+    NODE_POOLS_MAX,
+    Conflict,
+    Items,
+    Name,
+    PolicyPart,
+    find_repeated,
+    int_range,
+)
 
 #: Longest window: this many seconds of samples are kept for every node.
 WINDOW_SECONDS_MAX = 12 * 3600
@@ -81,15 +89,11 @@ class CollectPolicy(PolicyPart):
 class CollectPolicies(CollectPolicy):
     """The default policy, and pools with other policies."""
 
-    pools: Items[PoolCollectPolicy] = ()
+    pools: Annotated[Items[PoolCollectPolicy], Field(max_length=NODE_POOLS_MAX)] = ()
     """Pools of nodes that differ from the fields above."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        names = [pool.name for pool in self.pools]
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                message = f"found {name!r} a second time; a pool has one policy"
-                yield Conflict(("pools", index, "name"), message, ("pools",))
+        return find_repeated(self, "pools")
 
     def of_pool(self, name: str | None) -> CollectPolicy:
         """Return the policy of nodes in this pool; None: of nodes without a pool."""

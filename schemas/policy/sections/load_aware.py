@@ -13,14 +13,13 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from schemas.base.message import ResourceName
 from schemas.policy.durations import Duration
 from schemas.policy.parts import (
-    RESOURCES_MAX,
     Conflict,
     Int64,
     Items,
     Percent,
-    Percents,
     PolicyPart,
     PositivePercent,
+    ResourceMap,
     int_range,
     is_false,
 )
@@ -33,13 +32,10 @@ _USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
 _SCALING_FACTORS = {"cpu": 85, "memory": 70}
 
 
-_PositivePercents = Annotated[dict[ResourceName, PositivePercent], Field(max_length=RESOURCES_MAX)]
-
-
 class AggregatedArgs(PolicyPart):
     """Use a statistic of a window instead of the average usage."""
 
-    usage_thresholds: Percents = Field(default_factory=dict)
+    usage_thresholds: ResourceMap[Percent] = Field(default_factory=dict)
     """Thresholds of the filter for this statistic, in percent; they replace `usageThresholds` if a
     type is given too."""
     usage_aggregation_type: AggregationType = ""
@@ -69,23 +65,23 @@ class LoadAwareSchedulingArgs(PolicyPart):
     dominant_resource_weight: Percent = 0
     """Weight of the lowest of a node's scores by resource."""
     # After the dominant weight: the default depends on it.
-    resource_weights: _PositivePercents = Field(default_factory=dict, validate_default=True)
+    resource_weights: ResourceMap[PositivePercent] = Field(
+        default_factory=dict, validate_default=True
+    )
     """Weight of each resource in the score, 1 to 100. Without a default if `dominantResourceWeight`
     is given. Each needs a scaling factor."""
-    usage_thresholds: Percents = Field(default_factory=_USAGE_THRESHOLDS.copy)
+    usage_thresholds: ResourceMap[Percent] = Field(default_factory=_USAGE_THRESHOLDS.copy)
     """Percent of allocatable above which a node is refused; 0 leaves a resource out. A map replaces
     the whole default. The default for cpu is the `hotPercent` of `overutilizationRisk` if
     OverutilizationRisk is a score. It is 65, as in Koordinator, if the policy gives
     `plugins.filter`, names LoadAwareScheduling as a score, or has `compat: koordinator`."""
-    prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
-        Field(default_factory=dict)
-    )
+    prod_usage_thresholds: ResourceMap[Int64] = Field(default_factory=dict)
     """Thresholds for pods of class prod, compared with the usage of prod pods alone."""
     prod_usage_include_sys: bool = False
     """Usage of the system counts as usage of prod pods."""
     score_according_prod_usage: bool = False
     """Pods of class prod are scored by the usage of prod pods."""
-    estimated_scaling_factors: _PositivePercents = Field(
+    estimated_scaling_factors: ResourceMap[PositivePercent] = Field(
         default_factory=dict, validate_default=True
     )
     """Percent of its request or limit that a pod is expected to use. A map extends the default."""

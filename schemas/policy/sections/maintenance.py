@@ -31,8 +31,7 @@ class MaintenanceArgs(PolicyPart):
     """Windows of single namespaces."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        names = [entry.name for entry in self.namespaces]
-        yield from find_repeated("namespaces", names, "expected one entry")
+        return find_repeated(self, "namespaces")
 
     @cached_property
     def _of_namespace(self) -> dict[str, tuple[WeeklyWindow, ...]]:

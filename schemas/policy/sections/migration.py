@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
-from pydantic_core import PydanticCustomError
 
 from schemas.policy.durations import Duration, PositiveDuration
+from schemas.policy.errors import not_allowed
 from schemas.policy.parts import (
     INT32_MAX,
     Conflict,
@@ -89,7 +89,7 @@ def _parse_share(value: Any) -> int | str:
         return value
     if isinstance(value, str) and _PERCENTAGE.fullmatch(value):
         return value
-    raise PydanticCustomError("allowed", "{allowed}", {"allowed": _SHARE_ALLOWED})
+    raise not_allowed(_SHARE_ALLOWED)
 
 
 def _parse_rate(value: Any) -> float:
@@ -97,7 +97,7 @@ def _parse_rate(value: Any) -> float:
         value = float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= INT32_MAX:
         return float(value)
-    raise PydanticCustomError("allowed", "{allowed}", {"allowed": _QPS_ALLOWED})
+    raise not_allowed(_QPS_ALLOWED)
 
 
 #: A number of pods, or a percentage of a workload's replicas ("10%").

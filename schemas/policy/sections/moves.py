@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from schemas.messages.moves import HISTORY_MAX
-from schemas.policy.parts import Conflict, PolicyPart, int_range
+from schemas.policy.parts import Conflict, PolicyPart, find_wrong_order, int_range
 
 _DAY_S = 86_400
 _Seconds = Annotated[int, int_range(1, 7 * _DAY_S)]
@@ -38,9 +38,4 @@ class MoveArgs(PolicyPart):
     """How long the source and target of a move are observed before its outcome is reported."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        first, longest = self.initial_freeze_seconds, self.max_freeze_seconds
-        if longest < first:
-            low, high = "initialFreezeSeconds", "maxFreezeSeconds"
-            at = high if "max_freeze_seconds" in self.model_fields_set else low
-            message = f"{low} is {first} and {high} is {longest}; the maximum must not be smaller"
-            yield Conflict((at,), message, (low, high))
+        return find_wrong_order(self, "initial_freeze_seconds", "max_freeze_seconds")

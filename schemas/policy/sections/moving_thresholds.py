@@ -20,35 +20,36 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schemas.base.message import ResourceName
 from schemas.policy.parts import (
-    RESOURCES_MAX,
     Conflict,
     Int64,
     Items,
-    Percents,
+    Percent,
     PolicyPart,
+    ResourceMap,
+    get_alias,
     is_false,
 )
 from schemas.policy.sections.load_aware import LoadAwareSchedulingArgs
-from schemas.policy.sections.rebalance import THRESHOLD_MAPS, Compat, LowNodeLoadArgs, NodePool
+from schemas.policy.sections.rebalance import (
+    THRESHOLD_MAPS,
+    UPPER_BOUNDS,
+    Compat,
+    LowNodeLoadArgs,
+    NodePool,
+    Thresholds,
+)
 from schemas.policy.windows import WINDOWS_MAX, WeeklyWindow
-
-_Thresholds = Annotated[
-    dict[ResourceName, Annotated[float, Field(ge=0)]], Field(max_length=RESOURCES_MAX)
-]
 
 
 class FilterWindow(WeeklyWindow):
     """Thresholds of the load-aware filter at a time of the week."""
 
-    usage_thresholds: Percents = Field(default_factory=dict)
+    usage_thresholds: ResourceMap[Percent] = Field(default_factory=dict)
     """Replaces `loadAware.usageThresholds`."""
-    prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
-        Field(default_factory=dict)
-    )
+    prod_usage_thresholds: ResourceMap[Int64] = Field(default_factory=dict)
     """Replaces `loadAware.prodUsageThresholds`."""
-    aggregated_usage_thresholds: Percents = Field(default_factory=dict)
+    aggregated_usage_thresholds: ResourceMap[Percent] = Field(default_factory=dict)
     """Replaces `loadAware.aggregated.usageThresholds`."""
 
 
@@ -56,13 +57,13 @@ class HotspotWindow(WeeklyWindow):
     """Thresholds of rebalancing at a time of the week; for deviation thresholds, distances from the
     mean."""
 
-    high_thresholds: _Thresholds = Field(default_factory=dict)
+    high_thresholds: Thresholds = Field(default_factory=dict)
     """Replaces the high thresholds of the pool."""
-    low_thresholds: _Thresholds = Field(default_factory=dict)
+    low_thresholds: Thresholds = Field(default_factory=dict)
     """Replaces its low thresholds."""
-    prod_high_thresholds: _Thresholds = Field(default_factory=dict)
+    prod_high_thresholds: Thresholds = Field(default_factory=dict)
     """Replaces its high thresholds for prod pods."""
-    prod_low_thresholds: _Thresholds = Field(default_factory=dict)
+    prod_low_thresholds: Thresholds = Field(default_factory=dict)
     """Replaces its low thresholds for prod pods."""
     evict_without_target: Annotated[bool, Field(exclude_if=is_false)] = False
     """While the window is open, batch and free pods of a hot node are evicted even if no target
@@ -92,12 +93,11 @@ class MovingThresholds(PolicyPart):
     """Thresholds of rebalancing, by pool."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        seen: dict[str, int] = {}
-        for index, entry in enumerate(self.hotspots):
-            if entry.pool in seen:
-                message = f"pool {entry.pool!r} has an entry already, number {seen[entry.pool]}"
+        pools = [entry.pool for entry in self.hotspots]
+        for index, pool in enumerate(pools):
+            if pool in pools[:index]:
+                message = f"pool {pool!r} has an entry already"
                 yield Conflict(("hotspots", index, "pool"), message, ("hotspots",))
-            seen.setdefault(entry.pool, index)
 
     def of_pool(self, name: str) -> MovingHotspots | None:
         """Return the entry that applies to a pool."""
@@ -186,16 +186,12 @@ def _pool_conflicts(
         for field in fields:
             yield from _find_unconfigured(window, field, configured[field], here)
         merged = {field: {**configured[field], **getattr(window, field)} for field in fields}
-        for low, high in (
-            ("low_thresholds", "high_thresholds"),
-            ("prod_high_thresholds", "high_thresholds"),
-            ("prod_low_thresholds", "prod_high_thresholds"),
-        ):
+        for low, high in UPPER_BOUNDS.items():
             for resource, percent in merged[low].items():
                 if percent > merged[high].get(resource, percent):
                     message = (
-                        f"in pool {pool.name!r}, {_alias(window, low)} of {resource!r} would be {percent:g}, "
-                        f"more than {_alias(window, high)} ({merged[high][resource]:g})"
+                        f"in pool {pool.name!r}, {get_alias(HotspotWindow, low)} of {resource!r} would be {percent:g}, "
+                        f"more than {get_alias(HotspotWindow, high)} ({merged[high][resource]:g})"
                     )
                     yield Conflict(here, message, _READS)
 
@@ -208,8 +204,4 @@ def _find_unconfigured(
         if resource not in configured:
             names = ", ".join(sorted(configured)) or "none"
             message = f"{resource!r} has no configured threshold to replace; configured: {names}"
-            yield Conflict((*at, _alias(part, field), resource), message, _READS)
-
-
-def _alias(part: PolicyPart, field: str) -> str:
-    return type(part).model_fields[field].alias or field
+            yield Conflict((*at, get_alias(type(part), field), resource), message, _READS)

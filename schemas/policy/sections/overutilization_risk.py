@@ -65,6 +65,4 @@ class OverutilizationRiskArgs(PolicyPart):
         return by_name or (RiskResource(name="cpu"), RiskResource(name="memory"))
 
     def conflicts(self) -> Iterable[Conflict]:
-        return find_repeated(
-            "resources", [resource.name for resource in self.resources], "expected one entry"
-        )
+        return find_repeated(self, "resources")

@@ -12,20 +12,22 @@ accepts them, too; `compat: loadstream` refuses
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base.message import ResourceName
 from schemas.policy.durations import Duration, SignedDuration
 from schemas.policy.errors import Path
 from schemas.policy.parts import (
-    RESOURCES_MAX,
+    NODE_POOLS_MAX,
     Conflict,
     Count,
     Int64,
     Items,
     PolicyPart,
+    ResourceMap,
+    get_alias,
     int_range,
     raise_conflicts,
 )
@@ -40,10 +42,7 @@ _ANOMALY_TIMEOUT_MS = 60_000
 _ABNORMALITIES, _NORMALITIES = 5, 3
 _MIN_SAMPLES = 3
 
-_Thresholds = Annotated[
-    dict[ResourceName, Annotated[float, Field(ge=0)]], Field(max_length=RESOURCES_MAX)
-]
-_Weights = Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)]
+Thresholds = ResourceMap[Annotated[float, Field(ge=0)]]
 _Uint32 = Annotated[int, int_range(0, 2**32 - 1)]
 
 
@@ -74,15 +73,15 @@ class PoolThresholds(PolicyPart):
     """Nodes of the pool; none: all. Not inherited by pools."""
     use_deviation_thresholds: bool = False
     """Thresholds are distances from the pool's mean, in percentage points. Not inherited."""
-    high_thresholds: _Thresholds | None = None
+    high_thresholds: Thresholds | None = None
     """Percent of allocatable; a node above any threshold is hot."""
-    low_thresholds: _Thresholds | None = None
+    low_thresholds: Thresholds | None = None
     """Percent of allocatable; a node below all thresholds is a target."""
-    prod_high_thresholds: _Thresholds | None = None
+    prod_high_thresholds: Thresholds | None = None
     """High thresholds of the usage of pods of class prod."""
-    prod_low_thresholds: _Thresholds | None = None
+    prod_low_thresholds: Thresholds | None = None
     """Low thresholds of the usage of pods of class prod."""
-    resource_weights: _Weights | None = None
+    resource_weights: ResourceMap[Int64] | None = None
     """Weights that order nodes and pods."""
     anomaly_condition: AnomalyCondition | None = None
     """When a node above its thresholds counts as abnormal."""
@@ -103,14 +102,14 @@ THRESHOLD_MAPS = (
 )
 #: Maps that a pool inherits as a whole.
 _INHERITED = (*THRESHOLD_MAPS, "resource_weights")
-#: (field, its upper bound)
-_AT_MOST = (
-    ("low_thresholds", "high_thresholds"),
-    ("prod_high_thresholds", "high_thresholds"),
-    ("prod_low_thresholds", "prod_high_thresholds"),
-)
-#: (field, field with the same resources)
-_COUNTERPARTS = (
+#: Fields that must not exceed another field.
+UPPER_BOUNDS = {
+    "low_thresholds": "high_thresholds",
+    "prod_high_thresholds": "high_thresholds",
+    "prod_low_thresholds": "prod_high_thresholds",
+}
+#: Pairs of high and low thresholds, which must have the same resources.
+COUNTERPARTS = (
     ("high_thresholds", "low_thresholds"),
     ("prod_high_thresholds", "prod_low_thresholds"),
 )
@@ -139,7 +138,7 @@ class LowNodeLoadArgs(PoolThresholds):
     detector_cache_timeout_ms: Duration = Field(300_000, alias="detectorCacheTimeout")
     """Time after which the counters of a node that no round judges are forgotten; at least two
     intervals."""
-    node_pools: Items[NodePool] = ()
+    node_pools: Annotated[Items[NodePool], Field(max_length=NODE_POOLS_MAX)] = ()
     """Pools of nodes. A pool inherits the threshold maps, weights and anomaly condition that it
     lacks."""
 
@@ -230,10 +229,6 @@ def _default_anomaly(condition: AnomalyCondition | None, compat: Compat) -> Anom
     )
 
 
-def _alias(field: str) -> str:
-    return PoolThresholds.model_fields[field].alias or field
-
-
 def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
     """Yield all conflicts between fields of resolved arguments."""
     condition = args.anomaly_condition
@@ -261,9 +256,10 @@ def _pool_conflicts(
     If both maps are inherited, the top level reports the conflict.
     """
     holder = ("nodePools",) if at else ()
+    alias = partial(get_alias, PoolThresholds)
     # Deviation thresholds are distances below and above a mean, which have no order.
     is_by_deviation = compat == "loadstream" and pool.use_deviation_thresholds
-    for field, bound in _AT_MOST:
+    for field, bound in UPPER_BOUNDS.items():
         if (
             is_by_deviation
             and field.endswith("low_thresholds")
@@ -277,14 +273,14 @@ def _pool_conflicts(
             if percent > limits.get(resource, percent):
                 source = field if getattr(written, field) is not None else bound
                 yield Conflict(
-                    (*at, _alias(source), resource),
-                    f"{_alias(field)} is {percent:g} and {_alias(bound)} is "
+                    (*at, alias(source), resource),
+                    f"{alias(field)} is {percent:g} and {alias(bound)} is "
                     f"{limits[resource]:g}; the former must not exceed the latter",
-                    (_alias(field), _alias(bound), *holder),
+                    (alias(field), alias(bound), *holder),
                 )
     if compat == "koordinator":
         return
-    for field, counterpart in (*_COUNTERPARTS, *(pair[::-1] for pair in _COUNTERPARTS)):
+    for field, counterpart in (*COUNTERPARTS, *(pair[::-1] for pair in COUNTERPARTS)):
         if getattr(written, field) is None and getattr(written, counterpart) is None:
             continue
         counterparts = getattr(pool, counterpart) or {}
@@ -292,10 +288,10 @@ def _pool_conflicts(
             if resource not in counterparts:
                 source = field if getattr(written, field) is not None else counterpart
                 yield Conflict(
-                    (*at, _alias(source), *([resource] if source == field else [])),
-                    f"{_alias(field)} has {resource!r}, but {_alias(counterpart)} does not; "
+                    (*at, alias(source), *([resource] if source == field else [])),
+                    f"{alias(field)} has {resource!r}, but {alias(counterpart)} does not; "
                     "give both or neither",
-                    (_alias(field), _alias(counterpart), *holder),
+                    (alias(field), alias(counterpart), *holder),
                 )
 
 

@@ -7,17 +7,18 @@ its request (0 if it has none), or with `defaultLimit`: a quantity, or the whole
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field
 
 from schemas.base.message import ResourceName
 from schemas.base.quantities import QuantityError, parse_amount
+from schemas.policy.errors import not_allowed
 from schemas.policy.parts import (
     RESOURCES_MAX,
     Conflict,
     Items,
     PolicyPart,
     PositivePercent,
+    ResourceMap,
     find_repeated,
 )
 
@@ -32,8 +33,9 @@ def _check_limit(text: str) -> str:
             return text
     except QuantityError:
         pass
-    allowed = f'a quantity, not below 0, such as "500m" or "1Gi", "{REQUEST}" or "{ALLOCATABLE}"'
-    raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+    raise not_allowed(
+        f'a quantity, not below 0, such as "500m" or "1Gi", "{REQUEST}" or "{ALLOCATABLE}"'
+    )
 
 
 class ResourceWeight(PolicyPart):
@@ -43,30 +45,30 @@ class ResourceWeight(PolicyPart):
     """Its weight in the score."""
 
 
+#: Default: cpu and memory.
+WeightedResources = Annotated[
+    Items[ResourceWeight],
+    Field(max_length=RESOURCES_MAX),
+    AfterValidator(
+        lambda resources: resources or (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
+    ),
+]
+
+
 class NodeResourceLimitsAwareArgs(PolicyPart):
     """Arguments of the resource-limit-aware score."""
 
-    resources: Annotated[Items[ResourceWeight], Field(max_length=RESOURCES_MAX)] = Field(
-        (), validate_default=True
-    )
+    resources: WeightedResources = Field((), validate_default=True)
     """Resources that are scored."""
-    default_limit: Annotated[
-        dict[ResourceName, Annotated[str, AfterValidator(_check_limit)]],
-        Field(max_length=RESOURCES_MAX),
-    ] = Field(default_factory=dict)
+    default_limit: ResourceMap[Annotated[str, AfterValidator(_check_limit)]] = Field(
+        default_factory=dict
+    )
     """Limit of a pod without a limit, by resource: `request` (its request, or 0), a quantity
     ("500m"), or `allocatable` (the whole node)."""
 
-    @field_validator("resources")
-    @classmethod
-    def _fill_resources(cls, resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
-        return resources or (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
-
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource has one weight; a resource with a default limit needs a weight."""
-        yield from find_repeated(
-            "resources", [resource.name for resource in self.resources], "a resource has one weight"
-        )
+        yield from find_repeated(self, "resources")
         weighted = {resource.name for resource in self.resources}
         for name in self.default_limit:
             if name not in weighted:

@@ -5,30 +5,15 @@ only supported scoring strategy; other strategies are refused if the score is en
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from schemas.policy.parts import (
-    RESOURCES_MAX,
-    Conflict,
-    Items,
-    PolicyPart,
-    find_repeated,
-)
-from schemas.policy.sections.resource_limits import ResourceWeight
+from schemas.policy.parts import Conflict, PolicyPart, find_repeated
+from schemas.policy.sections.resource_limits import WeightedResources
 
 #: The only supported strategy.
 LEAST_ALLOCATED: Final = "LeastAllocated"
-
-#: Default: cpu and memory.
-_Resources = Annotated[
-    Items[ResourceWeight],
-    Field(max_length=RESOURCES_MAX),
-    AfterValidator(
-        lambda resources: resources or (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
-    ),
-]
 
 
 class ScoringStrategy(PolicyPart):
@@ -37,13 +22,11 @@ class ScoringStrategy(PolicyPart):
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = LEAST_ALLOCATED
     """`LeastAllocated` prefers nodes with few requests; other strategies are refused if the score is
     enabled."""
-    resources: _Resources = Field((), validate_default=True)
+    resources: WeightedResources = Field((), validate_default=True)
     """Resources that are scored."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        return find_repeated(
-            "resources", [resource.name for resource in self.resources], "a resource is named once"
-        )
+        return find_repeated(self, "resources")
 
     @property
     def weights(self) -> dict[str, int]:
@@ -61,14 +44,12 @@ class NodeResourcesFitArgs(PolicyPart):
 class NodeResourcesBalancedAllocationArgs(PolicyPart):
     """Arguments of the score by how evenly resources are requested."""
 
-    resources: _Resources = Field((), validate_default=True)
+    resources: WeightedResources = Field((), validate_default=True)
     """Resources that are compared; a `weight` can only be 1."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource is named once, without a weight."""
-        yield from find_repeated(
-            "resources", [resource.name for resource in self.resources], "a resource is named once"
-        )
+        yield from find_repeated(self, "resources")
         for index, resource in enumerate(self.resources):
             if resource.weight != 1:
                 message = f"found {resource.weight}; expected 1, because all resources have the same weight"

@@ -12,7 +12,7 @@ from schemas.policy import (
     read_policy,
 )
 from schemas.policy.errors import PROBLEMS_MAX
-from schemas.policy.reader import NODE_POOLS_MAX
+from schemas.policy.parts import NODE_POOLS_MAX
 from schemas.policy.sections import moving_thresholds
 from tests.schemas.policy.harness import lines
 
@@ -211,7 +211,7 @@ def _pools(count: int, windows: int = 1) -> str:
 
 def test_a_policy_has_a_bounded_number_of_pools() -> None:
     assert len(read_policy(_pools(NODE_POOLS_MAX)).rebalance.node_pools) == NODE_POOLS_MAX
-    with pytest.raises(PolicyError, match="found 65 pools; allowed are at most 64"):
+    with pytest.raises(PolicyError, match="found a list of 65; allowed is at most 64 entries"):
         read_policy(_pools(NODE_POOLS_MAX + 1))
 
 

@@ -83,7 +83,7 @@ def test_every_field_has_a_description_and_every_number_bounds_and_unit(name: st
                 assert {"minimum", "maximum"} <= part.keys(), f"{path} has no bounds"
         for suffix, unit in (("_ms", "ms"), ("_bytes", "bytes"), ("_s", "s")):
             if path.endswith(suffix):
-                units = [part.get("unit", "") for part in parts]
+                units = [part.get("items", part).get("unit", "") for part in parts]
                 assert any(u.split(" ")[0] == unit for u in units), f"{path} has no unit"
 
 

@@ -33,7 +33,7 @@ from connectors.kubernetes.sources.kubelet.scraper import IN_FLIGHT_MAX
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.process import wall_clock
 from schemas.policy.durations import PositiveDuration
-from schemas.policy.parts import Conflict, Items
+from schemas.policy.parts import Conflict, Items, get_alias
 
 PATH = "/metrics/resource"
 #: Shortest time between two readings of credentials that kubelets refuse, in ms.
@@ -93,9 +93,7 @@ class KubeletSettings(SourceSettings):
         """Yield the fields in `names` that were set, but have no effect because of `other_field`."""
         for name in names:
             if name in self.model_fields_set:
-                yield Conflict(
-                    (type(self).model_fields[name].alias or name,), message, (other_field,)
-                )
+                yield Conflict((get_alias(type(self), name),), message, (other_field,))
 
 
 def _is_template(url: str) -> bool:
