@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.policy import LowNodeLoadArgs, Policy
+from schemas.policy import LowNodeLoadArgs
 from schemas.policy.selectors import LabelSelector
 from streams.placement.placer import Exclusions
 from streams.pods.held import HeldPod
@@ -58,10 +58,6 @@ class PodFilter:
         ):
             return Gate("selectors", "none of podSelectors matches the pod's labels")
         return None
-
-
-def list_selectors(policy: Policy) -> list[LabelSelector | None]:
-    return [pool.node_selector for pool in policy.rebalance.pools(policy.compat)]
 
 
 def find_measured(
