@@ -24,7 +24,7 @@ class RoundInput:
     """Nodes that pods must stay away from."""
     budget: Budget
     """Number of pods that may be checked."""
-    no_eviction_last: bool = False
+    no_eviction_last: bool
     """Whether pods that prefer no eviction come last on their node (noEvictionPolicy Preferred)."""
 
 

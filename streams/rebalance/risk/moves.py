@@ -245,8 +245,8 @@ class _Round:
             self._reject(pod, Gate("fit", text))
             return
         growth = self.risk.compute_growth(pod.figures)
-        order = np.where(allowed, growth + TIE * self.risk.compute_excess(pod.figures), np.inf)
-        target = int(order.argmin())
+        ranks = np.where(allowed, growth + TIE * self.risk.compute_excess(pod.figures), np.inf)
+        target = int(ranks.argmin())
         costs = self._compute_costs(pod, target)
         if costs.gain < self.min_gain:
             message = (
@@ -278,17 +278,17 @@ class _Round:
         gate = self.pod_filter.find_gate(held)
         if gate is not None:
             return gate
-        protected = inputs.rules.explain_protection(held)
-        if protected is not None:
-            return Gate("filter", protected)
-        resting = inputs.exclusions.moves.explain_rest(
+        protection = inputs.rules.explain_protection(held)
+        if protection is not None:
+            return Gate("filter", protection)
+        rest = inputs.exclusions.moves.explain_rest(
             held.pod.owner_key,
             self.names[pod.source],
             held.assigned_at_ms,
             self.args.rest_minutes * _MINUTE_MS,
             inputs.now_ms,
         )
-        return None if resting is None else Gate("resting", resting)
+        return None if rest is None else Gate("resting", rest)
 
     def _find_targets(self, pod: RiskPod) -> BoolArray:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
@@ -296,8 +296,8 @@ class _Round:
         allowed[pod.source] = False
         avoided = self.inputs.exclusions.list_names(pod.held.pod, self.inputs.now_ms)
         allowed[[self.position_of[name] for name in avoided if name in self.position_of]] = False
-        refused = self.inputs.rules.find_refusing_nodes(pod.held.pod)
-        return allowed & ~refused[self.rows]
+        refusing = self.inputs.rules.find_refusing_nodes(pod.held.pod)
+        return allowed & ~refusing[self.rows]
 
     def _reject(
         self, pod: RiskPod, gate: Gate, costs: Costs | None = None, target: int | None = None
