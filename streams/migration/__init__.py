@@ -21,5 +21,5 @@ arbitration        which waiting migrations may begin
 execution          reserves room and sends eviction commands
 replacement_rooms  room for replacement pods
 tracking           outcomes, pods that leave, replacements, deadlines
-move_events        passes moves to the history of moves
+move_events        records migrations in the history of moves
 """

@@ -13,7 +13,6 @@ A migration begins unless a gate stops it. Source: docs/reference/upstream.md M9
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.migration.lifecycle import MigrationLifecycle
-from streams.migration.registry import Proposal
 from streams.pods.held import HeldPod
 from streams.rebalance.candidates import Gate
 from streams.rebalance.eviction_keys import compute_eviction_keys
@@ -22,19 +21,6 @@ from streams.stage.cause import Cause
 
 #: Most waiting migrations that one tick checks, which takes a twentieth of a second.
 ARBITRATED_PER_TICK_MAX = 800
-
-
-def restore_proposal(row: MigrationRow, pod: Pod) -> Proposal:
-    """Return the proposal of a waiting migration, with the current state of its pod."""
-    return Proposal(
-        pod=pod,
-        node=row.source_node,
-        reason=row.cause,
-        trigger=row.trigger,
-        target=row.target_node,
-        mode=row.mode,
-        ignore_windows=row.ignore_windows,
-    )
 
 
 class Arbitration:
@@ -71,9 +57,13 @@ class Arbitration:
         if gate is not None and not lifecycle.gates.protections.has_evict_annotation(held.pod):
             lifecycle.record_gate(row, gate, cause)
             return
-        proposal = restore_proposal(row, held.pod)
         gate = lifecycle.gates.check_temporary(
-            held.pod, proposal, cause.now_ms, include_waiting=False
+            held.pod,
+            row.source_node,
+            cause.now_ms,
+            by_round=row.trigger == "rebalance",
+            ignore_windows=row.ignore_windows,
+            include_waiting=False,
         )
         if gate is None:
             counts = lifecycle.counts

@@ -7,24 +7,23 @@ A lasting gate makes a migration fail, a temporary gate makes it wait. The order
     temporary  maintenance windows, workloads that scale down, concurrency limits, rates per workload
                and namespace, disruption budgets
 
-The evict annotation of a pod lifts the gates that it lifts upstream. The other gates apply.
+A pod's evict annotation lifts the same gates as upstream. The other gates still apply.
 """
 
 from collections import Counter
-from functools import lru_cache
 
 from schemas.messages.migrations import Mode
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.selectors import LabelSelector, parse_selector
+from schemas.policy.selectors import parse_selector
 from streams.inventory.inventory import Inventory
 from streams.migration.limits.budgets import Budgets, count_left
 from streams.migration.limits.concurrency_limits import ConcurrencyLimits
 from streams.migration.limits.rate_limits import Limiters
 from streams.migration.limits.workloads import Replicas, Workloads
 from streams.migration.protections import Protections
-from streams.migration.registry import Proposal, Registry
+from streams.migration.registry import Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.placement.filters.unsupported import explain_unsupported
 from streams.pods.held import HeldPod
@@ -72,7 +71,9 @@ class Gates:
         args, evictor = policy.migration, policy.evictor
         self._checks_fit = (args.node_fit or evictor.node_fit) and "NodeFit" not in self._skipped
         selectors = (("migration", args.node_selector), ("evictor", evictor.node_selector))
-        self._selectors = tuple((section, text) for section, text in selectors if text)
+        self._selectors = tuple(
+            (section, parse_selector(text)) for section, text in selectors if text
+        )
 
     @property
     def check_cost(self) -> int:
@@ -89,7 +90,7 @@ class Gates:
         return self.check_unprotected(held, node, now_ms)
 
     def check_unprotected(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
-        """Return the lasting gate that stops the eviction of a pod that no protection stops; None without a gate."""
+        """Return the lasting gate other than protections that stops an eviction; None if there is none."""
         pod = held.pod
         if self.protections.has_evict_annotation(pod):
             return None
@@ -120,10 +121,10 @@ class Gates:
     def _check_node(self, name: str) -> Gate | None:
         if "NodeSelector" in self._skipped:
             return None
-        for section, text in self._selectors:
+        for section, selector in self._selectors:
             node = self.inventory.nodes.get(name)
             labels = node.state.labels if node is not None and node.state is not None else {}
-            if not _parse_selector(text).matches(labels):
+            if not selector.matches(labels):
                 return Gate("NodeSelector", f"node {name} does not match {section}.nodeSelector")
         return None
 
@@ -135,8 +136,8 @@ class Gates:
         if "PodsWithoutPDB" in self._protections and not self.budgets.find_covering_names(pod):
             return Gate("PodsWithoutPDB", "no disruption budget covers the pod")
         if "PodsWithPDBBlockingSingleReplicaOwner" in self._protections:
-            single = replicas is not None and replicas.count == 1
-            if single and any(count_left(row) <= 0 for row in self.budgets.find_covering(pod)):
+            is_single = replicas is not None and replicas.count == 1
+            if is_single and any(count_left(row) <= 0 for row in self.budgets.find_covering(pod)):
                 text = f"{replicas} is covered by a disruption budget that allows no eviction"
                 return Gate("PodsWithPDBBlockingSingleReplicaOwner", text)
         return None
@@ -162,23 +163,36 @@ class Gates:
     # --- temporary gates ------------------------------------------------------------------------
 
     def check_temporary(
-        self, pod: Pod, proposal: Proposal, now_ms: int, *, include_waiting: bool
+        self,
+        pod: Pod,
+        node: str,
+        now_ms: int,
+        *,
+        by_round: bool,
+        ignore_windows: bool,
+        include_waiting: bool,
     ) -> Gate | None:
         """Return the gate that delays a migration; None if there is none.
 
-        With `include_waiting`, migrations that wait for arbitration count. New migrations are checked so.
+        Args:
+            pod: the pod.
+            node: its node.
+            now_ms: log time.
+            by_round: whether a round has proposed the migration.
+            ignore_windows: whether maintenance windows are not checked.
+            include_waiting: whether migrations that wait for arbitration count, as for a new migration.
         """
-        if not proposal.ignore_windows:
+        if not ignore_windows:
             gate = self.check_windows(pod.namespace, now_ms)
             if gate is not None:
                 return gate
         replicas = self.workloads.find_replicas(pod)
-        if proposal.trigger == "rebalance":
+        if by_round:
             gate = self._check_scaling_down(replicas, now_ms)
             if gate is not None:
                 return gate
         if not self.protections.has_evict_annotation(pod):
-            gate = self.limits.check(pod, proposal.node, replicas, include_waiting=include_waiting)
+            gate = self.limits.check(pod, node, replicas, include_waiting=include_waiting)
             if gate is None and replicas is not None and replicas.evictions_allowed is not None:
                 group = self.registry.get_owner_group(replicas.owner)
                 uids = group.select(include_waiting=include_waiting).values()
@@ -235,7 +249,7 @@ class Gates:
         return counts
 
     def count_created(self, pod: Pod, version: int) -> None:
-        """Add a new migration to the counts, so that all need not be counted again.
+        """Add a new migration to the waiting migrations, instead of counting all of them again.
 
         `version` is the version of the registry before the migration was created.
         """
@@ -283,8 +297,3 @@ class Gates:
             UNRESERVABLE,
             f"{unsupported}, so no room can be reserved for a replacement; mode EvictDirectly needs none",
         )
-
-
-@lru_cache(maxsize=64)
-def _parse_selector(text: str) -> LabelSelector:
-    return parse_selector(text)

@@ -40,9 +40,9 @@ class Drains(TrackedRows[str, DrainRow]):
         node = self.lifecycle.inventory.nodes.get(row.node)
         if node is None or node.state is None:
             return f"node {row.node} is not known"
-        if row.node not in self.rows and len(self.rows) >= DRAINS_MAX:
-            return f"{DRAINS_MAX} nodes are being drained, which is the limit"
         before = self.rows.get(row.node)
+        if before is None and len(self.rows) >= DRAINS_MAX:
+            return f"{DRAINS_MAX} nodes are being drained, which is the limit"
         if self.lifecycle.policy.is_dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
         self.put(row)
@@ -115,10 +115,9 @@ class Drains(TrackedRows[str, DrainRow]):
 
         Pods are handled in the order of uids. `row.last_reported_uid` is the uid of the last pod.
         """
-        remaining = sorted(
-            (held for held in leaving if held.pod.uid > (row.last_reported_uid or "")), key=_uid
-        )
-        for held in remaining:
+        last_uid = row.last_reported_uid or ""
+        remaining = [held for held in leaving if held.pod.uid > last_uid]
+        for held in sorted(remaining, key=lambda held: held.pod.uid):
             if created >= DRAINED_PER_TICK_MAX or len(self.lifecycle.registry) >= MIGRATIONS_MAX:
                 return created
             created += self._create_migration(row, held, cause)
@@ -131,8 +130,8 @@ class Drains(TrackedRows[str, DrainRow]):
         return created
 
     def _create_migration(self, row: DrainRow, held: HeldPod, cause: Cause) -> bool:
-        terminating = held.pod.deleting_at_ms is not None
-        if terminating or self.lifecycle.registry.find_by_pod(held.pod.uid) is not None:
+        is_terminating = held.pod.deleting_at_ms is not None
+        if is_terminating or self.lifecycle.registry.find_by_pod(held.pod.uid) is not None:
             return False
         proposal = Proposal(
             pod=held.pod,
@@ -153,13 +152,13 @@ class Drains(TrackedRows[str, DrainRow]):
     def _split_pods(
         self, row: DrainRow, node: Node, now_ms: int
     ) -> tuple[list[HeldPod], list[tuple[HeldPod, str]]]:
-        """Return the pods that must leave, and those that stay with the reason."""
+        """Return the pods that must leave, and the pods that stay, each with the reason."""
         leaving, staying = [], []
         for held in node.held.values():
             if held.is_placeholder or held.pod.node is None:
                 continue
-            moving = self.lifecycle.registry.find_by_pod(held.pod.uid) is not None
-            gate = None if moving else self._find_protection(row, held, now_ms)
+            is_migrating = self.lifecycle.registry.find_by_pod(held.pod.uid) is not None
+            gate = None if is_migrating else self._find_protection(row, held, now_ms)
             if gate is None or held.pod.deleting_at_ms is not None:
                 leaving.append(held)
             else:
@@ -209,7 +208,3 @@ class Drains(TrackedRows[str, DrainRow]):
     def take(self, row: DrainRow) -> None:
         self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
-
-
-def _uid(held: HeldPod) -> str:
-    return held.pod.uid

@@ -10,7 +10,6 @@ are really placed need the room.
 """
 
 import json
-from typing import Literal
 
 from schemas.messages.commands import SOFT_EVICTION_ANNOTATION
 from schemas.messages.migrations import MigrationRow
@@ -26,14 +25,9 @@ from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
-EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
-#: Label of a pod with the way to evict it.
+#: Pod label that selects how the pod is evicted.
 EVICT_POLICY_LABEL = "koordinator.sh/evict-policy"
-_POLICIES: dict[str, EvictionPolicy] = {
-    "Eviction": "Eviction",
-    "Delete": "Delete",
-    "SoftEviction": "SoftEviction",
-}
+_POLICIES = ("Eviction", "Delete", "SoftEviction")
 #: A dry command expires after this time, if no outcome is reported.
 DRY_COMMAND_MS = 60_000
 #: Gate of migrations for which no node has room.
@@ -185,7 +179,8 @@ class Execution:
         attempt = row.attempts + 1
         dry = row.dry_run or lifecycle.policy.is_dry_for(row.trigger)
         end_ms = min(row.deadline_ms, cause.now_ms + DRY_COMMAND_MS) if dry else row.deadline_ms
-        policy = _POLICIES.get(pod.labels.get(EVICT_POLICY_LABEL, ""), args.eviction_policy)
+        label = pod.labels.get(EVICT_POLICY_LABEL, "")
+        policy = label if label in _POLICIES else args.eviction_policy
         command = compute_command_id(row, attempt)
         fields = {
             "schema_version": 1,

@@ -50,10 +50,6 @@ _TEXT_MAX = 2_000
 TTL_MAX_MS = 7 * 86_400_000
 
 
-def compute_migration_id(cause: Cause, uid: str) -> str:
-    return f"m-{cause.decision_id(uid)}"
-
-
 def compute_command_id(row: MigrationRow, attempt: int) -> str:
     text = f"{row.migration_id}\0{attempt}"
     return f"e-{blake2b(text.encode(), digest_size=12).hexdigest()}"
@@ -114,7 +110,7 @@ class MigrationLifecycle:
             event()
         return messages
 
-    # --- a migration's life -----------------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------------------------
 
     def build_row(
         self, proposal: Proposal, mode: Mode, cause: Cause, *, phase: Phase = "Pending"
@@ -125,7 +121,7 @@ class MigrationLifecycle:
         ttl_ms = min(ttl_ms, TTL_MAX_MS)
         return MigrationRow(
             cluster=self.cluster,
-            migration_id=compute_migration_id(cause, pod.uid),
+            migration_id=f"m-{cause.decision_id(pod.uid)}",
             pod=PodRef(**pod.ref_fields),
             source_node=proposal.node,
             target_node=proposal.target,
@@ -180,7 +176,7 @@ class MigrationLifecycle:
         self.registry.put(after)
         if is_reported or changed.get("gate"):
             self.report(after, cause)
-        if "conditions" in changed and _is_evicted(after) and not _is_evicted(row):
+        if "conditions" in changed and is_evicted(after) and not is_evicted(row):
             self._events.append(
                 partial(self._move_events.record_eviction, after, _get_command_ms(row))
             )
@@ -216,15 +212,13 @@ class MigrationLifecycle:
     def record_became_dry(self, row: MigrationRow) -> None:
         """Record that a migration became dry after a command that was not dry."""
         node_and_held = self.inventory.find_held(row.pod.uid)
-        replicas = (
-            None if node_and_held is None else self.workloads.find_replicas(node_and_held[1].pod)
-        )
+        replicas = node_and_held and self.workloads.find_replicas(node_and_held[1].pod)
         count = 1 if replicas is None else replicas.count
         self._events.append(partial(self._move_events.record_became_dry, row, count))
 
     def forget(self, row: MigrationRow) -> None:
         """Remove a migration that can have no further effect."""
-        if row.attempts and not _is_evicted(row):
+        if row.attempts and not is_evicted(row):
             if row.evicted_at_ms is None:
                 self._events.append(partial(self._move_events.record_stay, row))
             else:
@@ -264,7 +258,7 @@ def _get_command_ms(row: MigrationRow) -> int:
     return times[0] if times else row.created_at_ms
 
 
-def _is_evicted(row: MigrationRow) -> bool:
+def is_evicted(row: MigrationRow) -> bool:
     return any(item.type == "Eviction" and item.status for item in row.conditions)
 
 

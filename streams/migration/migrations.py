@@ -126,23 +126,24 @@ class Migrations:
         node_and_held = lifecycle.inventory.find_held(uid)
         if node_and_held is None or node_and_held[0].name != node:
             return Gate("MissingPod", f"the pod is no longer on {node}")
-        under_way = lifecycle.registry.find_by_pod(uid)
-        if under_way is not None:
-            text = f"migration {under_way.migration_id} of the pod is under way ({under_way.phase})"
+        migration = lifecycle.registry.find_by_pod(uid)
+        if migration is not None:
+            text = f"migration {migration.migration_id} of the pod is under way ({migration.phase})"
             return Gate("UnderWay", text)
-        replaced = lifecycle.registry.find_by_replacement(uid)
-        if replaced is not None:
-            text = f"the pod is the replacement in migration {replaced.migration_id}, which is under way"
+        migration = lifecycle.registry.find_by_replacement(uid)
+        if migration is not None:
+            text = f"the pod is the replacement in migration {migration.migration_id}, which is under way"
             return Gate("UnderWay", text)
         if len(lifecycle.registry) >= MIGRATIONS_MAX:
             text = f"{MIGRATIONS_MAX} migrations are under way, which is the limit"
             return Gate("MigrationsMax", text, "round")
         pod = node_and_held[1].pod
-        proposal = Proposal(pod, node, reason="", trigger="rebalance")
         return (
             lifecycle.gates.check_unprotected(node_and_held[1], node, now_ms)
             or self.round_limits.check(node, pod.namespace)
-            or lifecycle.gates.check_temporary(pod, proposal, now_ms, include_waiting=True)
+            or lifecycle.gates.check_temporary(
+                pod, node, now_ms, by_round=True, ignore_windows=False, include_waiting=True
+            )
         )
 
     def list_uncommanded_moves(self) -> list[MigrationRow]:

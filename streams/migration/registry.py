@@ -90,10 +90,10 @@ class Registry(TrackedRows[str, MigrationRow]):
 
     def __init__(self) -> None:
         super().__init__("migrations", lambda row: row.migration_id)
-        self._by_uid: dict[str, str] = {}
-        self._at_node: dict[str, MigrationGroup] = {}
-        self._in_namespace: dict[str, MigrationGroup] = {}
-        self._of_owner: dict[str, MigrationGroup] = {}
+        self._by_pod: dict[str, str] = {}
+        self._by_node: dict[str, MigrationGroup] = {}
+        self._by_namespace: dict[str, MigrationGroup] = {}
+        self._by_owner: dict[str, MigrationGroup] = {}
         self._by_replacement: dict[str, str] = {}
         self.moving = 0
         """Number of migrations for which `is_moving` is true."""
@@ -108,7 +108,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         return self.rows.get(migration_id)
 
     def find_by_pod(self, uid: str) -> MigrationRow | None:
-        return self.rows.get(self._by_uid.get(uid, ""))
+        return self.rows.get(self._by_pod.get(uid, ""))
 
     def find_by_replacement(self, uid: str) -> MigrationRow | None:
         """Return the migration in which the pod is the replacement."""
@@ -123,13 +123,13 @@ class Registry(TrackedRows[str, MigrationRow]):
         return self._list_rows(self.get_owner_group(owner))
 
     def get_node_group(self, name: str) -> MigrationGroup:
-        return self._at_node.get(name, _EMPTY)
+        return self._by_node.get(name, _EMPTY)
 
     def get_namespace_group(self, namespace: str) -> MigrationGroup:
-        return self._in_namespace.get(namespace, _EMPTY)
+        return self._by_namespace.get(namespace, _EMPTY)
 
     def get_owner_group(self, owner: str) -> MigrationGroup:
-        return self._of_owner.get(owner, _EMPTY)
+        return self._by_owner.get(owner, _EMPTY)
 
     def _list_rows(self, group: MigrationGroup) -> list[MigrationRow]:
         rows = (self.rows[migration_id] for migration_id in group.uids)
@@ -145,7 +145,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         for index, key in self._list_group_keys(row):
             index.setdefault(key, MigrationGroup()).put(row)
         if before is None:
-            self._by_uid[row.pod.uid] = row.migration_id
+            self._by_pod[row.pod.uid] = row.migration_id
         elif before.replacement is not None and before.replacement != row.replacement:
             self._by_replacement.pop(before.replacement.uid, None)
         if row.replacement is not None:
@@ -156,7 +156,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         self.drop(row.migration_id)
         self.version += 1
         self._leave_groups(row)
-        del self._by_uid[row.pod.uid]
+        del self._by_pod[row.pod.uid]
         if row.replacement is not None:
             self._by_replacement.pop(row.replacement.uid, None)
 
@@ -172,6 +172,6 @@ class Registry(TrackedRows[str, MigrationRow]):
     def _list_group_keys(
         self, row: MigrationRow
     ) -> Iterator[tuple[dict[str, MigrationGroup], str]]:
-        yield self._at_node, row.source_node
-        yield self._in_namespace, row.pod.namespace
-        yield self._of_owner, row.owner
+        yield self._by_node, row.source_node
+        yield self._by_namespace, row.pod.namespace
+        yield self._by_owner, row.owner

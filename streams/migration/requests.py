@@ -100,13 +100,13 @@ class UserRequests:
                 f"uid {pod.uid} is that of pod {pod.namespace}/{pod.name}, not of "
                 f"{requested.namespace}/{requested.name}; give the uid of {requested.namespace}/{requested.name}"
             )
-        under_way = self.lifecycle.registry.find_by_pod(pod.uid)
-        if under_way is not None:
-            return _explain_existing(under_way, now_ms)
-        replaced = self.lifecycle.registry.find_by_replacement(pod.uid)
-        if replaced is not None and is_live(replaced):
+        migration = self.lifecycle.registry.find_by_pod(pod.uid)
+        if migration is not None:
+            return _explain_existing(migration, now_ms)
+        migration = self.lifecycle.registry.find_by_replacement(pod.uid)
+        if migration is not None and is_live(migration):
             return (
-                f"pod {pod.name} is the replacement in migration {replaced.migration_id}, which is "
+                f"pod {pod.name} is the replacement in migration {migration.migration_id}, which is "
                 "under way; wait for its end, or abort it first"
             )
         return None

@@ -15,7 +15,7 @@ from schemas.messages.commands import CommandOutcome
 from schemas.messages.migrations import ConditionType, MigrationRow, Reason
 from schemas.messages.pods import Pod, PodRef
 from streams.inventory.pod_events import PodChange
-from streams.migration.lifecycle import MigrationLifecycle, build_condition
+from streams.migration.lifecycle import MigrationLifecycle, build_condition, is_evicted
 from streams.migration.registry import is_commanded, is_live
 from streams.placement.pending import backoff_ms
 from streams.stage.budget import Budget
@@ -105,11 +105,11 @@ class Tracking:
             self.lifecycle.advance(row, cause, owner=pod.owner_key)
         if pod.node is None:
             return
-        replaced = self.lifecycle.registry.find_by_replacement(pod.uid)
-        if replaced is None and change.before is None:
-            replaced = self._assign_replacement(pod, cause)
-        if replaced is not None and is_live(replaced):
-            self._handle_bound_replacement(replaced, pod, cause)
+        migration = self.lifecycle.registry.find_by_replacement(pod.uid)
+        if migration is None and change.before is None:
+            migration = self._assign_replacement(pod, cause)
+        if migration is not None and is_live(migration):
+            self._handle_bound_replacement(migration, pod, cause)
 
     def handle_gone(self, uid: str, cause: Cause) -> None:
         row = self.lifecycle.registry.find_by_pod(uid)
@@ -125,15 +125,15 @@ class Tracking:
             self._drop_replacement(uid, text, cause)
 
     def _drop_replacement(self, uid: str, text: str, cause: Cause) -> None:
-        replaced = self.lifecycle.registry.find_by_replacement(uid)
-        if replaced is None or not is_live(replaced):
+        row = self.lifecycle.registry.find_by_replacement(uid)
+        if row is None or not is_live(row):
             return
         reason: Reason = "WaitForPodBindReservation"
-        reported = {"PodBoundReservation", *(item.type for item in replaced.conditions)}
+        reported = {"PodBoundReservation", *(item.type for item in row.conditions)}
         self.lifecycle.advance(
-            replaced, cause,
-            *(build_condition(step, False, cause, reason, text)
-              for step in REPLACEMENT_CONDITIONS if step in reported),
+            row, cause,
+            *(build_condition(kind, False, cause, reason, text)
+              for kind in REPLACEMENT_CONDITIONS if kind in reported),
             replacement=None, reason=reason, message=text,
         )  # fmt: skip
 
@@ -178,9 +178,8 @@ class Tracking:
 
     def claim_room(self, pod: Pod, cause: Cause) -> str | None:
         """Release the room that is reserved for a pod, and return its node; None without reserved room."""
-        row = self.lifecycle.registry.find_by_replacement(pod.uid) or self._assign_replacement(
-            pod, cause
-        )
+        row = self.lifecycle.registry.find_by_replacement(pod.uid)
+        row = row or self._assign_replacement(pod, cause)
         if row is None or row.reserved is None:
             return None
         self.lifecycle.rooms.release(row)
@@ -231,15 +230,15 @@ class Tracking:
             row = lifecycle.advance(
                 row, cause, build_condition("ReservationBound", True, cause, message=text)
             )
-        if not any(item.type == "Eviction" and item.status for item in row.conditions):
+        if not is_evicted(row):
             return
         if pod.ready:
             ready = build_condition("BoundPodReady", True, cause, message=text)
             done = f"the replacement is ready on {pod.node}"
             lifecycle.finish(row, cause, "Succeeded", "", done, ready)
             return
-        waiting = build_condition("BoundPodReady", False, cause, "WaitForBoundPodReady", text)
-        lifecycle.advance(row, cause, waiting, reason="WaitForBoundPodReady", message=text)
+        not_ready = build_condition("BoundPodReady", False, cause, "WaitForBoundPodReady", text)
+        lifecycle.advance(row, cause, not_ready, reason="WaitForBoundPodReady", message=text)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -302,7 +301,7 @@ class Tracking:
             lifecycle.finish(row, cause, "Failed", "MissingNode", text)
 
     def _expire_room(self, row: MigrationRow, cause: Cause) -> MigrationRow:
-        """Release an expired reservation; a migration without a command reserves another one later."""
+        """Release an expired reservation. A migration without a command reserves room again later."""
         lifecycle = self.lifecycle
         lifecycle.rooms.release(row)
         text = f"the reservation on {row.target_node} has expired"

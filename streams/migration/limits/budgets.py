@@ -104,7 +104,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         return [by_name[name] for name in names]
 
     def find_charged(self, pod: Pod) -> DisruptionBudgetRow | None:
-        """Return the budget that the eviction of a pod is charged to; None if it is free.
+        """Return the budget to charge for the eviction of a pod; None if the eviction is free.
 
         The eviction is free if the pod does not run, or if it is unready and the budget has enough healthy
         pods or the policy AlwaysAllow for unhealthy pods.
@@ -116,9 +116,9 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         if row is None or pod.ready:
             return row
         budget = row.budget
-        healthy = budget.current_healthy >= budget.desired_healthy > 0
-        free = healthy or budget.unhealthy_pod_eviction_policy == "AlwaysAllow"
-        return None if free else row
+        is_healthy = budget.current_healthy >= budget.desired_healthy > 0
+        is_free = is_healthy or budget.unhealthy_pod_eviction_policy == "AlwaysAllow"
+        return None if is_free else row
 
     def explain_exhausted(self, pod: Pod) -> str | None:
         """Return why budgets do not allow the eviction of a pod now; None if they allow it."""
@@ -145,7 +145,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
             row = self.row(key)
             if row is None:
                 continue
-            charged = tuple(other for other in row.charged if other != uid)
+            charged = tuple(charged_uid for charged_uid in row.charged if charged_uid != uid)
             gone_uids = (*row.gone, uid) if gone else row.gone
             self._put(row.model_copy(update={"charged": charged, "gone": gone_uids}))
 

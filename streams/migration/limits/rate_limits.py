@@ -70,16 +70,16 @@ class Bucket:
         units = self.part * rate.parts // self.parts
         units += max(0, now_ms - self.at_ms) * rate.per_ms.numerator
         tokens, part = self.tokens + units // rate.parts, units % rate.parts
-        most = build_full_bucket(rate, now_ms)
-        if (tokens, part) >= (most.tokens, most.part):
-            return most
+        full = build_full_bucket(rate, now_ms)
+        if (tokens, part) >= (full.tokens, full.part):
+            return full
         return Bucket(tokens, part, rate.parts, now_ms)
 
     def take_token(self) -> "Bucket":
         return Bucket(self.tokens - 1, self.part, self.parts, self.at_ms)
 
     def compute_wait_ms(self, rate: Rate) -> int:
-        """Return the time until the bucket has a token; 0 if it has one."""
+        """Return the time until the bucket has a token; 0 if it has a token."""
         if self.tokens:
             return 0
         return -(-(rate.parts - self.part) // rate.per_ms.numerator)
@@ -188,9 +188,9 @@ class Limiters(TrackedRows[Key, Bucket]):
             limits.append(_Limit(("workload", replicas.owner), rate, str(replicas), migrations))
         limiter = self.args.object_limiters.get("namespace")
         # Upstream reads a percentage as 0 here, and 0 is off.
-        most = limiter.max_migrating if limiter is not None else None
-        if limiter is not None and limiter.duration_ms and isinstance(most, int) and most:
-            rate = compute_rate(most, limiter.duration_ms, max(1, limiter.burst))
+        value = limiter.max_migrating if limiter is not None else None
+        if limiter is not None and limiter.duration_ms and isinstance(value, int) and value:
+            rate = compute_rate(value, limiter.duration_ms, max(1, limiter.burst))
             migrations = self.registry.get_namespace_group(pod.namespace)
             subject = f"namespace {pod.namespace}"
             limits.append(_Limit(("namespace", pod.namespace), rate, subject, migrations))
