@@ -1,39 +1,38 @@
-"""All gates of migrations in their order.
+"""The gates that stop or delay a migration, in the order in which they are checked.
 
-A lasting gate makes a migration fail, a temporary one makes it wait. The order is that of upstream
-(docs/reference/upstream.md M11 to M15), with loadstream's own gates where they cost least:
+A lasting gate makes a migration fail, a temporary gate makes it wait. The order is that of upstream
+(docs/reference/upstream.md M11 to M15). Gates that upstream lacks are checked where they cost least:
 
     lasting    protections of the pod, age, node selector, replicas, failures of Jobs, fit elsewhere
     temporary  maintenance windows, workloads that scale down, concurrency limits, rates per workload
                and namespace, disruption budgets
 
-A pod with the evict annotation passes the same gates as upstream, and is subject to the others.
+A pod's evict annotation lifts the same gates as upstream. The other gates still apply.
 """
 
 from collections import Counter
-from functools import lru_cache
 
 from schemas.messages.migrations import Mode
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.selectors import LabelSelector, parse_selector
+from schemas.policy.selectors import parse_selector
 from streams.inventory.inventory import Inventory
 from streams.migration.limits.budgets import Budgets, count_left
 from streams.migration.limits.concurrency_limits import ConcurrencyLimits
 from streams.migration.limits.rate_limits import Limiters
 from streams.migration.limits.workloads import Replicas, Workloads
 from streams.migration.protections import Protections
-from streams.migration.registry import Proposal, Registry
+from streams.migration.registry import Registry
 from streams.migration.replacement_rooms import ReplacementRooms
 from streams.placement.filters.unsupported import explain_unsupported
 from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Gate
 
-#: Gate of pods for whose replacement no node can be chosen.
+#: Gate of pods whose replacement loadstream cannot place.
 UNRESERVABLE = "Unreservable"
-#: Cost of a check that ranks all nodes, relative to one that does not.
-FIT_EFFORT = 5
+#: Cost of a check that ranks all nodes, relative to other checks.
+FIT_COST = 5
 
 
 class Gates:
@@ -58,9 +57,9 @@ class Gates:
         self.protections = protections
         self.limits = ConcurrencyLimits(inventory, registry)
         self._waiting: dict[str, Counter[str]] = {}
-        """Number of migrations that wait for each budget, by namespace and name of the budget."""
+        """Number of migrations without a command, by namespace and name of the budget of their pod."""
         self._waiting_version = (-1, -1, -1)
-        """The version to which `_waiting` belongs."""
+        """Version of the data from which `_waiting` was counted."""
         self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -70,14 +69,16 @@ class Gates:
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
         self._protections = frozenset(policy.evictor.protections)
         args, evictor = policy.migration, policy.evictor
-        self._fits = (args.node_fit or evictor.node_fit) and "NodeFit" not in self._skipped
+        self._checks_fit = (args.node_fit or evictor.node_fit) and "NodeFit" not in self._skipped
         selectors = (("migration", args.node_selector), ("evictor", evictor.node_selector))
-        self._selectors = tuple((whose, text) for whose, text in selectors if text)
+        self._selectors = tuple(
+            (section, parse_selector(text)) for section, text in selectors if text
+        )
 
     @property
-    def effort(self) -> int:
-        """Units of a budget for checking one pod."""
-        return FIT_EFFORT if self._fits else 1
+    def check_cost(self) -> int:
+        """Cost of checking one pod, in units of a tick's budget."""
+        return FIT_COST if self._checks_fit else 1
 
     # --- lasting gates --------------------------------------------------------------------------
 
@@ -89,7 +90,7 @@ class Gates:
         return self.check_unprotected(held, node, now_ms)
 
     def check_unprotected(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
-        """Return the first lasting gate after `Protection` that stops an eviction; None if there is none."""
+        """Return the lasting gate other than protections that stops an eviction; None if there is none."""
         pod = held.pod
         if self.protections.has_evict_annotation(pod):
             return None
@@ -98,46 +99,45 @@ class Gates:
             self._check_age(pod, now_ms)
             or self._check_node(node)
             or self._check_replicas(pod, replicas)
-            or self.limits.check_size(replicas)
+            or self.limits.check_workload_size(replicas)
             or self._check_job_failure(replicas, 0)
             or self._check_fit(pod, node)
         )
 
     def _check_age(self, pod: Pod, now_ms: int) -> Gate | None:
-        least_ms = self.inventory.policy.evictor.min_pod_age_ms
-        if least_ms is None:
+        min_age_ms = self.inventory.policy.evictor.min_pod_age_ms
+        if min_age_ms is None:
             return None
-        least = format_duration_ms(least_ms)
+        min_age = format_duration_ms(min_age_ms)
         if pod.created_at_ms is None:
-            return Gate("MinPodAge", f"the pod's age is not known; minPodAge is {least}")
+            return Gate("MinPodAge", f"the pod's age is not known; minPodAge is {min_age}")
         age_ms = max(0, now_ms - pod.created_at_ms)  # log time may be behind
-        if age_ms >= least_ms:
+        if age_ms >= min_age_ms:
             return None
         return Gate(
-            "MinPodAge", f"the pod is {format_duration_ms(age_ms)} old; minPodAge is {least}"
+            "MinPodAge", f"the pod is {format_duration_ms(age_ms)} old; minPodAge is {min_age}"
         )
 
     def _check_node(self, name: str) -> Gate | None:
         if "NodeSelector" in self._skipped:
             return None
-        for whose, text in self._selectors:
+        for section, selector in self._selectors:
             node = self.inventory.nodes.get(name)
             labels = node.state.labels if node is not None and node.state is not None else {}
-            if not _selector(text).matches(labels):
-                return Gate("NodeSelector", f"node {name} does not match {whose}.nodeSelector")
+            if not selector.matches(labels):
+                return Gate("NodeSelector", f"node {name} does not match {section}.nodeSelector")
         return None
 
     def _check_replicas(self, pod: Pod, replicas: Replicas | None) -> Gate | None:
         evictor = self.inventory.policy.evictor
-        least = evictor.min_replicas
-        if replicas is not None and least > 1 and replicas.count < least:
-            return Gate("MinReplicas", f"{replicas}; minReplicas is {least}")
-        names = self._protections
-        if "PodsWithoutPDB" in names and not self.budgets.find_covering_names(pod):
+        required = evictor.min_replicas
+        if replicas is not None and required > 1 and replicas.count < required:
+            return Gate("MinReplicas", f"{replicas}; minReplicas is {required}")
+        if "PodsWithoutPDB" in self._protections and not self.budgets.find_covering_names(pod):
             return Gate("PodsWithoutPDB", "no disruption budget covers the pod")
-        if "PodsWithPDBBlockingSingleReplicaOwner" in names:
-            single = replicas is not None and replicas.count == 1
-            if single and any(count_left(row) <= 0 for row in self.budgets.find_covering(pod)):
+        if "PodsWithPDBBlockingSingleReplicaOwner" in self._protections:
+            is_single = replicas is not None and replicas.count == 1
+            if is_single and any(count_left(row) <= 0 for row in self.budgets.find_covering(pod)):
                 text = f"{replicas} is covered by a disruption budget that allows no eviction"
                 return Gate("PodsWithPDBBlockingSingleReplicaOwner", text)
         return None
@@ -149,63 +149,77 @@ class Gates:
         return None if text is None else Gate("JobFailures", text)
 
     def _check_scaling_down(self, replicas: Replicas | None, now_ms: int) -> Gate | None:
-        # A controller that scales down chooses itself which pods go.
+        # A controller that scales down chooses the pods to remove itself.
         if replicas is None or self._as_koordinator or "ScalingDown" in self._skipped:
             return None
         text = replicas.explain_scaling_down(now_ms)
         return None if text is None else Gate("ScalingDown", text)
 
     def _check_fit(self, pod: Pod, node: str) -> Gate | None:
-        if not self._fits or self.rooms.find_node(pod, node) is not None:
+        if not self._checks_fit or self.rooms.find_node(pod, node) is not None:
             return None
         return Gate("NodeFit", "no other node accepts the pod; nodeFit is true")
 
     # --- temporary gates ------------------------------------------------------------------------
 
     def check_temporary(
-        self, pod: Pod, proposal: Proposal, now_ms: int, *, waiting_too: bool
+        self,
+        pod: Pod,
+        node: str,
+        now_ms: int,
+        *,
+        by_round: bool,
+        ignore_windows: bool,
+        include_waiting: bool,
     ) -> Gate | None:
         """Return the gate that delays a migration; None if there is none.
 
-        With `waiting_too`, migrations that wait for arbitration count, as they do for a new migration.
+        Args:
+            pod: the pod.
+            node: its node.
+            now_ms: log time.
+            by_round: whether a round has proposed the migration.
+            ignore_windows: whether maintenance windows are not checked.
+            include_waiting: whether migrations that wait for arbitration count, as for a new migration.
         """
-        if not proposal.ignore_windows:
-            closed = self.check_windows(pod.namespace, now_ms)
-            if closed is not None:
-                return Gate("MaintenanceWindow", closed)
+        if not ignore_windows:
+            gate = self.check_windows(pod.namespace, now_ms)
+            if gate is not None:
+                return gate
         replicas = self.workloads.find_replicas(pod)
-        if proposal.trigger == "rebalance":
+        if by_round:
             gate = self._check_scaling_down(replicas, now_ms)
             if gate is not None:
                 return gate
         if not self.protections.has_evict_annotation(pod):
-            gate = self.limits.check(pod, proposal.node, replicas, waiting_too=waiting_too)
+            gate = self.limits.check(pod, node, replicas, include_waiting=include_waiting)
             if gate is None and replicas is not None and replicas.evictions_allowed is not None:
-                group = self.registry.owner_group(replicas.owner)
-                uids = group.select(waiting_too=waiting_too).values()
+                group = self.registry.get_owner_group(replicas.owner)
+                uids = group.select(include_waiting=include_waiting).values()
                 gate = self._check_job_failure(replicas, len(uids) - (pod.uid in uids))
             if gate is not None:
                 return gate
-        return self.check_rates_and_budgets(pod, replicas, now_ms, waiting_too=waiting_too)
+        return self.check_rates_and_budgets(pod, replicas, now_ms, include_waiting=include_waiting)
 
-    def check_windows(self, namespace: str, now_ms: int) -> str | None:
-        """Return why maintenance windows allow no eviction now; None if they do."""
-        return self.inventory.policy.maintenance.explain_closed(namespace, now_ms)
+    def check_windows(self, namespace: str, now_ms: int) -> Gate | None:
+        """Return the gate of closed maintenance windows; None if they allow an eviction now."""
+        text = self.inventory.policy.maintenance.explain_closed(namespace, now_ms)
+        return None if text is None else Gate("MaintenanceWindow", text)
 
     def check_rates_and_budgets(
-        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
+        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, include_waiting: bool
     ) -> Gate | None:
         """Return the rate limit or budget that allows no eviction now; None if there is none."""
-        gate = self.limiters.check(pod, replicas, now_ms, waiting_too=waiting_too)
+        gate = self.limiters.check(pod, replicas, now_ms, include_waiting=include_waiting)
         if gate is not None:
             return gate
         text = self.budgets.explain_exhausted(pod)
-        if text is None and waiting_too:
-            text = self._explain_reserved(pod)
+        if text is None and include_waiting:
+            text = self._explain_waiting(pod)
         return None if text is None else Gate("DisruptionBudget", text)
 
-    def _explain_reserved(self, pod: Pod) -> str | None:
-        """Return why waiting migrations will use up the pod's budget; None if they will not."""
+    def _explain_waiting(self, pod: Pod) -> str | None:
+        """Return why migrations without a command will exhaust the pod's budget; None if they will not."""
         row = self.budgets.find_charged(pod)
         if row is None:
             return None
@@ -221,39 +235,39 @@ class Gates:
         )
 
     def _count_waiting(self, namespace: str) -> Counter[str]:
-        version = self._get_version(self.registry.version)
+        version = self._combine_versions(self.registry.version)
         if version != self._waiting_version:
             self._waiting_version = version
             self._waiting.clear()
         counts = self._waiting.get(namespace)
         if counts is None:
             counts = self._waiting[namespace] = Counter()
-            for uid in self.registry.namespace_group(namespace).untried.values():
+            for uid in self.registry.get_namespace_group(namespace).without_command.values():
                 node_and_held = self.inventory.find_held(uid)
                 if node_and_held is not None:
                     counts.update(self.budgets.find_covering_names(node_and_held[1].pod))
         return counts
 
     def count_created(self, pod: Pod, version: int) -> None:
-        """Count one new migration, so that waiting migrations need not be counted again.
+        """Add a new migration to the waiting migrations, instead of counting all of them again.
 
-        `version` is the registry's version before.
+        `version` is the version of the registry before the migration was created.
         """
-        if self._waiting_version != self._get_version(version):
+        if self._waiting_version != self._combine_versions(version):
             return
-        self._waiting_version = self._get_version(self.registry.version)
+        self._waiting_version = self._combine_versions(self.registry.version)
         waiting = self._waiting.get(pod.namespace)
         if waiting is not None:
             waiting.update(self.budgets.find_covering_names(pod))
 
-    def _get_version(self, version: int) -> tuple[int, int, int]:
+    def _combine_versions(self, registry_version: int) -> tuple[int, int, int]:
         # Counts depend on migrations, labels of pods, and selectors of budgets.
-        return version, self.inventory.owners.version, self.budgets.version
+        return registry_version, self.inventory.owners.version, self.budgets.version
 
     # --- mode -----------------------------------------------------------------------------------
 
     def choose_mode(self, held: HeldPod, requested: Mode | None) -> Mode | Gate:
-        """Return how a pod is to be migrated, or the gate that stops it.
+        """Return the mode of a pod's migration, or the gate that stops the migration.
 
         Room is reserved only for pods that loadstream will place again: their scheduler is one of
         `schedulerNames`, or loadstream has placed them before. Bare pods have no replacement.
@@ -275,7 +289,7 @@ class Gates:
         )
 
     def check_reservable(self, pod: Pod) -> Gate | None:
-        """Return the gate of a pod for whose replacement no node can be chosen; None if one can."""
+        """Return the gate of a pod whose replacement loadstream cannot place; None if it can."""
         unsupported = explain_unsupported(pod)
         if unsupported is None:
             return None
@@ -283,8 +297,3 @@ class Gates:
             UNRESERVABLE,
             f"{unsupported}, so no room can be reserved for a replacement; mode EvictDirectly needs none",
         )
-
-
-@lru_cache(maxsize=64)
-def _selector(text: str) -> LabelSelector:
-    return parse_selector(text)

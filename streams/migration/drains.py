@@ -1,11 +1,11 @@
-"""Nodes that are being emptied on a user's request.
+"""Drains: moves all pods off a node on a user's request.
 
-Such a node gets no new pods from loadstream, and every pod on it that may be evicted gets a migration,
-which is arbitrated like all others. The drain is finished when no such pod is left. The node stays
-cordoned until an undrain request comes or the node is removed.
+loadstream places no new pods on a drained node, and migrates every pod that may be evicted. These
+migrations are arbitrated like others. The drain is finished when only protected pods are left. The node
+stays cordoned until a user requests an undrain, or the node is removed.
 
-If evictions are dry, a drain is dry too: the node is not cordoned, each pod gets one dry migration, and
-then the drain ends. A drain that began before waits until evictions are carried out again.
+If evictions are dry, a new drain is dry too: the node is not cordoned, each pod gets one dry migration, and
+then the drain ends. An earlier drain waits until evictions are no longer dry.
 """
 
 from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
@@ -21,9 +21,9 @@ from streams.stage.tracked_rows import TrackedRows
 
 #: Most nodes of a cluster that are drained at a time.
 DRAINS_MAX = 1_000
-#: Most migrations that the drains of one tick begin.
+#: Most migrations that the drains of one tick create.
 DRAINED_PER_TICK_MAX = 100
-#: Most pods of drained nodes that one tick checks: a fiftieth of a second.
+#: Most pods of drained nodes that one tick checks, which takes a fiftieth of a second.
 PODS_PER_TICK_MAX = 2_000
 _REASON_MAX = 500
 
@@ -40,15 +40,15 @@ class Drains(TrackedRows[str, DrainRow]):
         node = self.lifecycle.inventory.nodes.get(row.node)
         if node is None or node.state is None:
             return f"node {row.node} is not known"
-        if row.node not in self.rows and len(self.rows) >= DRAINS_MAX:
-            return f"{DRAINS_MAX} nodes are being drained, which is the limit"
         before = self.rows.get(row.node)
+        if before is None and len(self.rows) >= DRAINS_MAX:
+            return f"{DRAINS_MAX} nodes are being drained, which is the limit"
         if self.lifecycle.policy.is_dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
         self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
-        leaving, protected = self._split_pods(row, node, cause.now_ms)
-        self._report(row, "Draining", len(leaving), protected, cause)
+        leaving, staying = self._split_pods(row, node, cause.now_ms)
+        self._report(row, "Draining", len(leaving), staying, cause)
         return None
 
     def end(self, name: str, cause: Cause) -> str | None:
@@ -62,12 +62,12 @@ class Drains(TrackedRows[str, DrainRow]):
                 text = f"the drain of {name} was cancelled"
                 self.lifecycle.finish(migration, cause, "Aborted", "Undrained", text)
         node = self.lifecycle.inventory.nodes.get(name)
-        leaving, protected = ([], []) if node is None else self._split_pods(row, node, cause.now_ms)
-        self._report(row, "Undrained", len(leaving), protected, cause)
+        leaving, staying = ([], []) if node is None else self._split_pods(row, node, cause.now_ms)
+        self._report(row, "Undrained", len(leaving), staying, cause)
         return None
 
     def remove_gone(self, cause: Cause) -> None:
-        """End the drains of nodes that are gone; a later node with the same name is another node."""
+        """End the drains of removed nodes; a new node with the same name is not drained."""
         for name in sorted(self.rows):
             node = self.lifecycle.inventory.nodes.get(name)
             if node is None or node.state is None:
@@ -79,60 +79,59 @@ class Drains(TrackedRows[str, DrainRow]):
                     self._report(row, "Undrained", 0, [], cause)
 
     def tick(self, cause: Cause) -> None:
-        """Create missing migrations, and report which nodes are empty.
+        """Create missing migrations, and report drained nodes.
 
         If the nodes have too many pods for one tick, some nodes wait for a later tick.
         """
-        begun = 0
+        created = 0
         self.remove_gone(cause)
         nodes = [self.lifecycle.inventory.nodes[name] for name in sorted(self.rows)]
-        sizes = [(1 + len(node.held)) * self.lifecycle.gates.effort for node in nodes]
-        for index in Budget(PODS_PER_TICK_MAX, cause.now_ms).choose(sizes):
+        costs = [(1 + len(node.held)) * self.lifecycle.gates.check_cost for node in nodes]
+        for index in Budget(PODS_PER_TICK_MAX, cause.now_ms).choose(costs):
             node = nodes[index]
             row = self.rows[node.name]
-            leaving, protected = self._split_pods(row, node, cause.now_ms)
+            leaving, staying = self._split_pods(row, node, cause.now_ms)
             if row.dry_run:
-                begun = self._continue_dry(row, leaving, protected, begun, cause)
+                created = self._continue_dry(row, leaving, staying, created, cause)
                 continue
             for held in () if self.lifecycle.policy.is_dry_for("drain") else leaving:
-                if begun < DRAINED_PER_TICK_MAX and len(self.lifecycle.registry) < MIGRATIONS_MAX:
-                    begun += self._migrate(row, held, cause)
+                if created < DRAINED_PER_TICK_MAX and len(self.lifecycle.registry) < MIGRATIONS_MAX:
+                    created += self._create_migration(row, held, cause)
             if row.drained != (not leaving):
                 row = row.model_copy(update={"drained": not leaving})
                 self.put(row)
                 phase = "Draining" if leaving else "Drained"
-                self._report(row, phase, len(leaving), protected, cause)
+                self._report(row, phase, len(leaving), staying, cause)
 
     def _continue_dry(
         self,
         row: DrainRow,
         leaving: list[HeldPod],
         staying: list[tuple[HeldPod, str]],
-        begun: int,
+        created: int,
         cause: Cause,
     ) -> int:
-        """Create further migrations of a dry drain; return the new value of `begun`.
+        """Create further migrations of a dry drain; return the new number of `created` migrations.
 
-        Pods are handled in the order of uids; `row.last_reported_uid` is the last one.
+        Pods are handled in the order of uids. `row.last_reported_uid` is the uid of the last pod.
         """
-        todo = sorted(
-            (held for held in leaving if held.pod.uid > (row.last_reported_uid or "")), key=_uid
-        )
-        for held in todo:
-            if begun >= DRAINED_PER_TICK_MAX or len(self.lifecycle.registry) >= MIGRATIONS_MAX:
-                return begun
-            begun += self._migrate(row, held, cause)
+        last_uid = row.last_reported_uid or ""
+        remaining = [held for held in leaving if held.pod.uid > last_uid]
+        for held in sorted(remaining, key=lambda held: held.pod.uid):
+            if created >= DRAINED_PER_TICK_MAX or len(self.lifecycle.registry) >= MIGRATIONS_MAX:
+                return created
+            created += self._create_migration(row, held, cause)
             row = row.model_copy(update={"last_reported_uid": held.pod.uid})
             self.put(row)
         migrations = self.lifecycle.registry.list_by_node(row.node)
         if not any(migration.trigger == "drain" for migration in migrations):
             self._remove(row.node)
             self._report(row, "Drained", len(leaving), staying, cause)
-        return begun
+        return created
 
-    def _migrate(self, row: DrainRow, held: HeldPod, cause: Cause) -> bool:
-        terminating = held.pod.deleting_at_ms is not None
-        if terminating or self.lifecycle.registry.find_by_pod(held.pod.uid) is not None:
+    def _create_migration(self, row: DrainRow, held: HeldPod, cause: Cause) -> bool:
+        is_terminating = held.pod.deleting_at_ms is not None
+        if is_terminating or self.lifecycle.registry.find_by_pod(held.pod.uid) is not None:
             return False
         proposal = Proposal(
             pod=held.pod,
@@ -153,13 +152,13 @@ class Drains(TrackedRows[str, DrainRow]):
     def _split_pods(
         self, row: DrainRow, node: Node, now_ms: int
     ) -> tuple[list[HeldPod], list[tuple[HeldPod, str]]]:
-        """Return the pods that must leave, and those that stay with the reason."""
+        """Return the pods that must leave, and the pods that stay, each with the reason."""
         leaving, staying = [], []
         for held in node.held.values():
             if held.is_placeholder or held.pod.node is None:
                 continue
-            moving = self.lifecycle.registry.find_by_pod(held.pod.uid) is not None
-            gate = None if moving else self._find_protection(row, held, now_ms)
+            is_migrating = self.lifecycle.registry.find_by_pod(held.pod.uid) is not None
+            gate = None if is_migrating else self._find_protection(row, held, now_ms)
             if gate is None or held.pod.deleting_at_ms is not None:
                 leaving.append(held)
             else:
@@ -209,7 +208,3 @@ class Drains(TrackedRows[str, DrainRow]):
     def restore_row(self, row: DrainRow) -> None:
         self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
-
-
-def _uid(held: HeldPod) -> str:
-    return held.pod.uid

@@ -1,7 +1,7 @@
-"""Changes and reports migrations. All changes are made here, so each one is stored and reported once.
+"""Changes and reports migrations. All changes are made here, so each change is stored and reported once.
 
-A migration is reported when its phase, reason, conditions or pause have changed, and when a waiting
-migration begins to wait for something else.
+A migration is reported when its phase, reason, conditions or pause change, and when a waiting migration
+begins to wait at another gate.
 """
 
 from collections.abc import Callable
@@ -32,29 +32,25 @@ from streams.migration.move_events import MoveEvents
 from streams.migration.protections import Protections
 from streams.migration.registry import Proposal, Registry
 from streams.migration.replacement_rooms import ReplacementRooms
+from streams.rebalance.candidates import Gate
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
-_REPORTED = set(Migration.model_fields)
-#: A change of these fields is reported.
-_REPORTED_AT_ONCE = frozenset(
+_REPORTED_FIELDS = set(Migration.model_fields)
+#: Fields whose changes are reported.
+_REPORTED_CHANGES = frozenset(
     ("phase", "reason", "paused", "conditions", "replacement", "command_id")
 )
-#: Conditions whose message names the reserved node, and which change with it.
+#: Conditions that change when their message changes, because it names the reserved node.
 _ROOM_CONDITIONS = ("ReservationCreated", "ReservationScheduled")
-#: First message of a migration.
 WAITING_MESSAGE = "waiting for arbitration"
 _TEXT_MAX = 2_000
-#: Longest time that a migration may take. It also replaces 0, which upstream reads as no deadline.
+#: Longest time that a migration may take. It also replaces 0, which means no deadline upstream.
 TTL_MAX_MS = 7 * 86_400_000
 
 
-def migration_id(cause: Cause, uid: str) -> str:
-    return f"m-{cause.decision_id(uid)}"
-
-
-def command_id(row: MigrationRow, attempt: int) -> str:
+def compute_command_id(row: MigrationRow, attempt: int) -> str:
     text = f"{row.migration_id}\0{attempt}"
     return f"e-{blake2b(text.encode(), digest_size=12).hexdigest()}"
 
@@ -92,8 +88,8 @@ class MigrationLifecycle:
         """Messages to publish, in order."""
         self._move_events = move_events
         self._events: list[Callable[[], None]] = []
-        """Calls of `move_events` that are delayed until the record is applied."""
-        self.progress = MigrationProgress(cluster)
+        """Calls of `move_events`, which `take_messages` makes after the record is applied."""
+        self.counts = MigrationCounts(cluster)
 
     @property
     def policy(self) -> Policy:
@@ -114,7 +110,7 @@ class MigrationLifecycle:
             event()
         return messages
 
-    # --- a migration's life -----------------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------------------------
 
     def build_row(
         self, proposal: Proposal, mode: Mode, cause: Cause, *, phase: Phase = "Pending"
@@ -125,7 +121,7 @@ class MigrationLifecycle:
         ttl_ms = min(ttl_ms, TTL_MAX_MS)
         return MigrationRow(
             cluster=self.cluster,
-            migration_id=migration_id(cause, pod.uid),
+            migration_id=f"m-{cause.decision_id(pod.uid)}",
             pod=PodRef(**pod.ref_fields),
             source_node=proposal.node,
             target_node=proposal.target,
@@ -137,7 +133,7 @@ class MigrationLifecycle:
             deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX),
             created_at_ms=cause.now_ms,
             changed_at_ms=cause.now_ms,
-            sequence=self.progress.created + 1,
+            sequence=self.counts.created + 1,
             pool=proposal.pool,
             watched=proposal.watched,
             owner=pod.owner_key,
@@ -149,8 +145,8 @@ class MigrationLifecycle:
     def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:
         """Store and report a new migration, which waits for arbitration."""
         row = self.build_row(proposal, mode, cause).model_copy(update={"message": WAITING_MESSAGE})
-        self.progress.created += 1
-        self.progress.mark_changed()
+        self.counts.created += 1
+        self.counts.mark_changed()
         self.registry.put(row)
         self.report(row, cause)
         return row
@@ -159,13 +155,13 @@ class MigrationLifecycle:
         self,
         row: MigrationRow,
         cause: Cause,
-        *steps: Condition | None,
+        *new_conditions: Condition | None,
         **fields: Any,
     ) -> MigrationRow:
-        """Change fields and conditions of a migration, and report it if one of them is reported."""
+        """Change fields and conditions of a migration, and report the migration if necessary."""
         conditions = row.conditions
-        for step in steps:
-            conditions = _replace_condition(conditions, step)
+        for new in new_conditions:
+            conditions = _replace_condition(conditions, new)
         if "message" in fields:
             fields["message"] = fields["message"][:_TEXT_MAX]
         changed = {name: value for name, value in fields.items() if getattr(row, name) != value}
@@ -173,18 +169,24 @@ class MigrationLifecycle:
             changed["conditions"] = conditions
         if not changed:
             return row
-        is_reported_at_once = not _REPORTED_AT_ONCE.isdisjoint(changed)
-        if is_reported_at_once:
+        is_reported = not _REPORTED_CHANGES.isdisjoint(changed)
+        if is_reported:
             changed["changed_at_ms"] = cause.now_ms
         after = row.model_copy(update=changed)
         self.registry.put(after)
-        if is_reported_at_once or changed.get("gate"):
+        if is_reported or changed.get("gate"):
             self.report(after, cause)
-        if "conditions" in changed and _is_evicted(after) and not _is_evicted(row):
+        if "conditions" in changed and is_evicted(after) and not is_evicted(row):
             self._events.append(
-                partial(self._move_events.record_eviction, after, _eviction_ms(row))
+                partial(self._move_events.record_eviction, after, _get_command_ms(row))
             )
         return after
+
+    def record_gate(self, row: MigrationRow, gate: Gate, cause: Cause) -> None:
+        """Note the gate that delays a migration, and report it if it is another gate than before."""
+        # Numbers in the text change often; the row is written only when the gate changes.
+        if gate.name != row.gate:
+            self.advance(row, cause, gate=gate.name, message=gate.text)
 
     def record_command(self, row: MigrationRow, replicas: int) -> None:
         self._events.append(partial(self._move_events.record_command, row, replicas))
@@ -198,7 +200,7 @@ class MigrationLifecycle:
         message: str,
         condition: Condition | None = None,
     ) -> None:
-        """End a migration; it stays in the registry while its command may still be carried out."""
+        """End a migration. It stays in the registry while its command may still be executed."""
         self.rooms.release(row)
         after = self.advance(
             row, cause, condition,
@@ -208,28 +210,26 @@ class MigrationLifecycle:
             self.forget(after)
 
     def record_became_dry(self, row: MigrationRow) -> None:
-        """Record that a migration became dry after a command that was not."""
+        """Record that a migration became dry after a command that was not dry."""
         node_and_held = self.inventory.find_held(row.pod.uid)
-        replicas = (
-            None if node_and_held is None else self.workloads.find_replicas(node_and_held[1].pod)
-        )
+        replicas = node_and_held and self.workloads.find_replicas(node_and_held[1].pod)
         count = 1 if replicas is None else replicas.count
         self._events.append(partial(self._move_events.record_became_dry, row, count))
 
     def forget(self, row: MigrationRow) -> None:
         """Remove a migration that can have no further effect."""
-        if row.attempts and not _is_evicted(row):
+        if row.attempts and not is_evicted(row):
             if row.evicted_at_ms is None:
                 self._events.append(partial(self._move_events.record_stay, row))
             else:
                 self._events.append(
-                    partial(self._move_events.record_eviction, row, _eviction_ms(row))
+                    partial(self._move_events.record_eviction, row, _get_command_ms(row))
                 )
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
         self.registry.forget(row)
 
     def report(self, row: MigrationRow, cause: Cause) -> None:
-        fields = row.model_dump(include=_REPORTED, exclude_none=True)
+        fields = row.model_dump(include=_REPORTED_FIELDS, exclude_none=True)
         fields |= {
             "schema_version": 1,
             "kind": "migration",
@@ -240,7 +240,7 @@ class MigrationLifecycle:
         self.messages.append(OutputMessage("status", fields))
 
 
-def condition(
+def build_condition(
     kind: ConditionType, status: bool, cause: Cause, reason: Reason = "", message: str = ""
 ) -> Condition:
     return Condition(
@@ -252,32 +252,32 @@ def condition(
     )
 
 
-def _eviction_ms(row: MigrationRow) -> int:
-    """Return the time of the last command, before the pod is known to be gone."""
+def _get_command_ms(row: MigrationRow) -> int:
+    """Return the time of the last command of a migration whose pod is not known to be gone."""
     times = [item.changed_at_ms for item in row.conditions if item.type == "Eviction"]
     return times[0] if times else row.created_at_ms
 
 
-def _is_evicted(row: MigrationRow) -> bool:
+def is_evicted(row: MigrationRow) -> bool:
     return any(item.type == "Eviction" and item.status for item in row.conditions)
 
 
 def _replace_condition(
     conditions: tuple[Condition, ...], new: Condition | None
 ) -> tuple[Condition, ...]:
-    """Replace one condition; a condition with the same status and reason keeps its time and message."""
+    """Set a condition. A condition with the same status and reason keeps its time and message."""
     if new is None:
         return conditions
     for index, old in enumerate(conditions):
         if old.type == new.type:
-            same = (old.status, old.reason) == (new.status, new.reason)
-            if same and (old.message == new.message or new.type not in _ROOM_CONDITIONS):
+            is_same = (old.status, old.reason) == (new.status, new.reason)
+            if is_same and (old.message == new.message or new.type not in _ROOM_CONDITIONS):
                 return conditions
             return (*conditions[:index], new, *conditions[index + 1 :])
     return (*conditions, new)
 
 
-class MigrationProgress(TrackedRows[str, MigrationStateRow]):
+class MigrationCounts(TrackedRows[str, MigrationStateRow]):
     """Counters of one cluster, in a single row with an empty key."""
 
     def __init__(self, cluster: str) -> None:
@@ -286,7 +286,6 @@ class MigrationProgress(TrackedRows[str, MigrationStateRow]):
         self.arbitrated_at_ms = 0
         """Log time of the last arbitration."""
         self.created = 0
-
         self.passed = 0
         """Number of migrations that passed arbitration."""
 

@@ -1,7 +1,7 @@
-"""The migrations of one cluster: proposals, requests, outcomes and ticks in; commands and reports out.
+"""The migrations of one cluster, from proposals, requests, outcomes and ticks to commands and reports.
 
-`ClusterState` passes on all records that may matter, in the order of the log. `take_messages` returns
-the messages since the last call.
+`ClusterState` passes the records that may concern migrations, in the order of the log.
+`MigrationLifecycle.take_messages` returns the commands and reports.
 """
 
 from collections.abc import Collection
@@ -10,10 +10,7 @@ from typing import Any
 
 from schemas.base.refusals import Refusal
 from schemas.messages.commands import CommandOutcome
-from schemas.messages.migrations import (
-    MigrationRequest,
-    MigrationRow,
-)
+from schemas.messages.migrations import MigrationRequest, MigrationRow
 from schemas.messages.objects import (
     DisruptionBudget,
     NamespaceState,
@@ -42,8 +39,6 @@ from streams.stage.tracked_rows import TrackedRows
 
 
 class Migrations:
-    """Which pods leave, when, and with which result."""
-
     def __init__(
         self,
         cluster: str,
@@ -74,7 +69,7 @@ class Migrations:
             lifecycle.budgets,
             lifecycle.namespaces,
             lifecycle.classes,
-            lifecycle.progress,
+            lifecycle.counts,
         )
         """All rows, in the order of writing and restoring."""
 
@@ -93,7 +88,7 @@ class Migrations:
         )
 
     def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
-        """Create the migration of a pod that `check_pod` let pass; return the gate that stops it."""
+        """Create the migration of a pod that passed `check_pod`; return the gate that stops it, else None."""
         proposal = Proposal(
             pod=candidate.held.pod,
             node=candidate.node,
@@ -118,40 +113,41 @@ class Migrations:
         return None
 
     def check_pod(self, held: HeldPod, node: str, now_ms: int) -> Gate | None:
-        """Return the first gate that stops a pod of a round, for any target; None if none does.
+        """Return the first gate that stops a pod of a round for any target; None if there is none.
 
-        Protections are not checked: the round has checked them (`RoundRules.explain_protection`).
+        The round has already checked protections (`RoundRules.explain_protection`).
         """
-        frozen = self._moves.explain_freeze(held.pod.owner_key, now_ms)
-        if frozen is not None:
-            return Gate("RecentMoves", frozen)
-        proposal = Proposal(held.pod, node, reason="", trigger="rebalance")
-        lifecycle = self.lifecycle
-        if self.lifecycle.inventory.context.paused:
+        lifecycle, uid = self.lifecycle, held.pod.uid
+        freeze = self._moves.explain_freeze(held.pod.owner_key, now_ms)
+        if freeze is not None:
+            return Gate("RecentMoves", freeze)
+        if lifecycle.inventory.context.paused:
             return Gate("Paused", "the cluster is paused", "round")
-        node_and_held = lifecycle.inventory.find_held(proposal.pod.uid)
-        if node_and_held is None or node_and_held[0].name != proposal.node:
-            return Gate("MissingPod", f"the pod is no longer on {proposal.node}")
-        under_way = lifecycle.registry.find_by_pod(proposal.pod.uid)
-        if under_way is not None:
-            text = f"migration {under_way.migration_id} of the pod is under way ({under_way.phase})"
+        node_and_held = lifecycle.inventory.find_held(uid)
+        if node_and_held is None or node_and_held[0].name != node:
+            return Gate("MissingPod", f"the pod is no longer on {node}")
+        migration = lifecycle.registry.find_by_pod(uid)
+        if migration is not None:
+            text = f"migration {migration.migration_id} of the pod is under way ({migration.phase})"
             return Gate("UnderWay", text)
-        replaced = lifecycle.registry.find_by_replacement(proposal.pod.uid)
-        if replaced is not None:
-            text = f"the pod is the replacement in migration {replaced.migration_id}, which is under way"
+        migration = lifecycle.registry.find_by_replacement(uid)
+        if migration is not None:
+            text = f"the pod is the replacement in migration {migration.migration_id}, which is under way"
             return Gate("UnderWay", text)
         if len(lifecycle.registry) >= MIGRATIONS_MAX:
             text = f"{MIGRATIONS_MAX} migrations are under way, which is the limit"
             return Gate("MigrationsMax", text, "round")
         pod = node_and_held[1].pod
         return (
-            lifecycle.gates.check_unprotected(node_and_held[1], proposal.node, now_ms)
-            or self.round_limits.check(proposal.node, pod.namespace)
-            or lifecycle.gates.check_temporary(pod, proposal, now_ms, waiting_too=True)
+            lifecycle.gates.check_unprotected(node_and_held[1], node, now_ms)
+            or self.round_limits.check(node, pod.namespace)
+            or lifecycle.gates.check_temporary(
+                pod, node, now_ms, by_round=True, ignore_windows=False, include_waiting=True
+            )
         )
 
     def list_uncommanded_moves(self) -> list[MigrationRow]:
-        """Return migrations of rounds for which no command was sent."""
+        """Return the live migrations of rounds for which no command was sent."""
         return [
             row
             for row in self.lifecycle.registry
@@ -174,7 +170,7 @@ class Migrations:
             self.lifecycle.gates.protections.forget(change.after.uid)
 
     def handle_gone(self, uid: str, cause: Cause) -> None:
-        """Handle a pod that a full list lacks, or that did not exist when it was bound."""
+        """Handle a pod that is missing from a full list, or that did not exist when it was bound."""
         self.tracking.handle_gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
 
@@ -198,7 +194,7 @@ class Migrations:
         return None if problem is None else Refusal("limit", problem)
 
     def end_list(self, list_id: str, begin: int, kinds: Collection[str] = ()) -> None:
-        """Remove objects that a full list lacks; it is complete in objects of `kinds`."""
+        """Remove objects that a full list lacks. The list is complete for the `kinds`."""
         lifecycle = self.lifecycle
         lifecycle.namespaces.end_list(list_id, begin, complete="namespace" in kinds)
         lifecycle.classes.end_list(list_id, begin, complete="priority-class" in kinds)
@@ -216,15 +212,15 @@ class Migrations:
             return
         self.drains.tick(cause)
         interval_ms = self.lifecycle.policy.migration.arbitration_args.interval_ms
-        progress = self.lifecycle.progress
-        if self.lifecycle.registry and cause.now_ms - progress.arbitrated_at_ms >= interval_ms:
-            progress.arbitrated_at_ms = cause.now_ms
-            progress.mark_changed()
+        counts = self.lifecycle.counts
+        if self.lifecycle.registry and cause.now_ms - counts.arbitrated_at_ms >= interval_ms:
+            counts.arbitrated_at_ms = cause.now_ms
+            counts.mark_changed()
             self._arbitration.run(cause)
         self._execution.run(cause)
 
     def set_policy(self, policy: Policy) -> None:
-        """Apply a policy; commands that were sent are not taken back."""
+        """Apply a policy. It does not revoke commands that were sent."""
         self.lifecycle.set_policy(policy)
         self._execution.shorten_backoffs(policy)
         self.round_limits.limits = policy.descheduling

@@ -1,6 +1,6 @@
-"""Passes migrations of rounds to the history of moves: a pod must leave, has left, or stays.
+"""Records migrations in the history of moves: a command was sent, the pod was evicted, or the pod stays.
 
-Migrations that users and drains request are not moves.
+Only migrations of rounds are moves, not those of users and drains.
 """
 
 from schemas.messages.migrations import MigrationRow
@@ -16,7 +16,7 @@ class MoveEvents:
         self._inventory, self._memory = inventory, memory
 
     def record_command(self, row: MigrationRow, replicas: int) -> None:
-        """Record a move at the first command; further commands repeat it."""
+        """Record a move at the first command. Further commands repeat the move."""
         if row.trigger == "rebalance" and row.attempts == 1:
             self._record_departure(row, replicas, dry_run=row.dry_run)
 
@@ -38,7 +38,7 @@ class MoveEvents:
         )
 
     def record_eviction(self, row: MigrationRow, commanded_at_ms: int) -> None:
-        """Start following the effect of an eviction, unless it is dry."""
+        """Begin to follow the effect of an eviction, unless the eviction is dry."""
         if row.trigger != "rebalance" or row.command_id is None or row.dry_run:
             return
         followed = self._memory.followed
@@ -67,21 +67,21 @@ class MoveEvents:
             followed.note_arrival(row.owner, held.pod, node.name)
 
     def _find_replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, HeldPod] | None:
-        """Return the owner's first pod since a time that has a node and replaces no other pod."""
-        replacements, earliest = self._memory.followed.list_replacements(row.owner), None
-        for uid in self._inventory.owners.list_pods(row.owner):
-            node_and_held = self._inventory.find_held(uid)
-            if node_and_held is None or uid == row.pod.uid or uid in replacements:
-                continue
-            held = node_and_held[1]
-            is_bound = held.expires_at_ms is None and held.pod.deleting_at_ms is None
-            order = held.assigned_at_ms, uid
-            if is_bound and order[0] >= since_ms and (earliest is None or order < earliest[0]):
-                earliest = order, node_and_held
-        return None if earliest is None else earliest[1]
+        """Return the first pod of the owner that was bound since a time and replaces no other pod."""
+        replacements = self._memory.followed.list_replacements(row.owner)
+        uids = self._inventory.owners.list_pods(row.owner).keys() - {row.pod.uid, *replacements}
+        bound = [
+            node_and_held
+            for node_and_held in map(self._inventory.find_held, uids)
+            if node_and_held is not None
+            and node_and_held[1].expires_at_ms is None
+            and node_and_held[1].pod.deleting_at_ms is None
+            and node_and_held[1].assigned_at_ms >= since_ms
+        ]
+        return min(bound, key=lambda item: (item[1].assigned_at_ms, item[1].pod.uid), default=None)
 
     def record_stay(self, row: MigrationRow) -> None:
-        """Take back the recorded move of a pod that was not evicted."""
+        """Remove the recorded move of a pod that was not evicted."""
         if row.trigger == "rebalance":
             moves, now_ms = self._memory.moves, self._inventory.now_ms
             moves.cancel_departure(row.owner, row.source_node, now_ms, dry_run=row.dry_run)

@@ -1,18 +1,17 @@
 """Which pods may never be evicted, by the policy and the pod itself.
 
-Arguments of MigrationController and DefaultEvictor are combined: a protection that one of them lifts is
-lifted, and a pod that one of them protects is protected. The annotation
+Arguments of MigrationController and DefaultEvictor are combined: a protection is lifted if one of the two
+lifts it, and a pod is protected if one of the two protects it. The annotation
 `descheduler.alpha.kubernetes.io/evict` lifts all protections, except for pods that are not bound or are
 terminating. Source: docs/reference/upstream.md M11, M13, M14, M15.
 
-Annotations of other programs, such as Karpenter's do-not-disrupt, protect a pod too. So does the evict
-annotation with value false. Under `compat: koordinator` neither of them protects, and any value of the
+Annotations of other programs, such as Karpenter's do-not-disrupt, and the evict annotation with value false
+protect a pod too. With `compat: koordinator` these annotations do not protect a pod, and any value of the
 evict annotation lifts the protections.
 
-The result depends only on the pod, the policy, namespaces and priority classes, so it is cached until
-one of them changes. Gates that depend on time, node or workload are in `checks`. If the policy needs
-labels or values that the cluster has not sent, the pod is protected, and the reason says what is
-missing.
+The result depends only on the pod, the policy, namespaces and priority classes, so it is cached until one
+of them changes. Gates that depend on time, node or workload are in `checks`. If the policy needs labels or
+values that the cluster has not sent, the pod is protected, and the reason says what is missing.
 """
 
 from schemas.messages.pods import Pod
@@ -38,25 +37,19 @@ SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 #: An eviction cost that means never.
 NEVER_COST = 2**31 - 1
 #: Most cached results.
-VERDICTS_MAX = 200_000
+CACHED_MAX = 200_000
 
 
 class Protections:
-    def __init__(
-        self,
-        policy: Policy,
-        namespaces: NamespaceRows | None = None,
-        classes: PriorityClasses | None = None,
-    ) -> None:
-        self._verdicts: dict[str, tuple[Pod, str | None]] = {}
-        self._namespaces = NamespaceRows() if namespaces is None else namespaces
-        self._classes = PriorityClasses() if classes is None else classes
+    def __init__(self, policy: Policy, namespaces: NamespaceRows, classes: PriorityClasses) -> None:
+        self._cache: dict[str, tuple[Pod, str | None]] = {}
+        self._namespaces, self._classes = namespaces, classes
         self._versions = (0, 0)
-        """Versions of namespaces and priority classes that the cached results depend on."""
+        """Versions of namespaces and priority classes on which the cached results depend."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        self._verdicts.clear()
+        self._cache.clear()
         self.policy = policy
         self._as_koordinator = policy.compat == "koordinator"
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
@@ -72,25 +65,25 @@ class Protections:
         versions = self._namespaces.version, self._classes.version
         if versions != self._versions:
             self._versions = versions
-            self._verdicts.clear()
-        cached = self._verdicts.get(pod.uid)
+            self._cache.clear()
+        cached = self._cache.get(pod.uid)
         if cached is not None and cached[0] is pod:
             return cached[1]
-        reason = self.explain_unheld(pod)
-        if len(self._verdicts) >= VERDICTS_MAX:
-            self._verdicts.clear()
-        self._verdicts[pod.uid] = (pod, reason)
+        reason = self.explain_uncached(pod)
+        if len(self._cache) >= CACHED_MAX:
+            self._cache.clear()
+        self._cache[pod.uid] = (pod, reason)
         return reason
 
     def forget(self, uid: str) -> None:
-        self._verdicts.pop(uid, None)
+        self._cache.pop(uid, None)
 
     def has_evict_annotation(self, pod: Pod) -> bool:
         value = pod.annotations.get(EVICT_ANNOTATION)
         return value is not None and (self._as_koordinator or value.lower() in ("", "true"))
 
-    def explain_unheld(self, pod: Pod) -> str | None:
-        """Return why a pod may never be evicted, without using the cache."""
+    def explain_uncached(self, pod: Pod) -> str | None:
+        """Compute why a pod may never be evicted; None if it may be."""
         if pod.node is None:
             return "the pod is not bound to a node"
         if pod.deleting_at_ms is not None:
@@ -111,8 +104,8 @@ class Protections:
             return "the pod is a mirror pod"
         if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
             return f"the pod is static (from {pod.annotations[SOURCE_ANNOTATION]})"
-        daemon = any(owner.kind == "DaemonSet" for owner in pod.owners)
-        if daemon and "DaemonSetPods" in self._protections:
+        is_daemon = any(owner.kind == "DaemonSet" for owner in pod.owners)
+        if is_daemon and "DaemonSetPods" in self._protections:
             return "the pod is owned by a DaemonSet"
         if parse_cost(pod.annotations.get(EVICTION_COST_ANNOTATION)) == NEVER_COST:
             return f"the pod's eviction cost is {NEVER_COST}, which means never"
@@ -142,17 +135,17 @@ class Protections:
         args = self.policy.migration
         if pod.owners or args.evict_all_bare_pods or "BarePods" in self._skipped:
             return None
-        failed = args.evict_failed_bare_pods or "FailedBarePods" not in self._protections
-        if not failed:
+        allows_failed = args.evict_failed_bare_pods or "FailedBarePods" not in self._protections
+        if not allows_failed:
             return "the pod has no owner; neither evictFailedBarePods nor evictAllBarePods is set"
         if pod.phase != "Failed":
             return f"the pod has no owner and is {pod.phase}; evictFailedBarePods allows Failed"
         return None
 
     def _explain_storage(self, pod: Pod) -> str | None:
-        local = "PodsWithLocalStorage" in self._protections
-        local &= not self.policy.migration.evict_local_storage_pods
-        if pod.local_storage and local and "LocalStoragePods" not in self._skipped:
+        protects_local = "PodsWithLocalStorage" in self._protections
+        protects_local &= not self.policy.migration.evict_local_storage_pods
+        if pod.local_storage and protects_local and "LocalStoragePods" not in self._skipped:
             return (
                 "the pod has local storage (emptyDir or hostPath); evictLocalStoragePods is false"
             )
@@ -170,9 +163,9 @@ class Protections:
     def _explain_priority(self, pod: Pod) -> str | None:
         priority = pod.priority or 0
         args, evictor = self.policy.migration, self.policy.evictor
-        critical = not args.evict_system_critical_pods
-        critical &= "SystemCriticalPods" in self._protections
-        if not critical:
+        protects_critical = not args.evict_system_critical_pods
+        protects_critical &= "SystemCriticalPods" in self._protections
+        if not protects_critical:
             # As upstream, evictSystemCriticalPods also switches priorityThreshold off.
             return None
         if priority >= SYSTEM_CRITICAL_PRIORITY and "SystemCriticalPods" not in self._skipped:
@@ -186,7 +179,12 @@ class Protections:
         )
 
     def _explain_threshold(
-        self, priority: int, threshold: PriorityThreshold | None, whose: str, *, ignores_names: bool
+        self,
+        priority: int,
+        threshold: PriorityThreshold | None,
+        section: str,
+        *,
+        ignores_names: bool,
     ) -> str | None:
         if threshold is None:
             return None
@@ -195,14 +193,14 @@ class Protections:
             name = threshold.name
             if not name or ignores_names:
                 return None
-            value = BUILT_IN_CLASSES.get(name, self._classes.value(name))
+            value = BUILT_IN_CLASSES.get(name, self._classes.find_value(name))
             if value is None:
                 return (
-                    f"{whose}.priorityThreshold names class {name}, whose value is unknown; set value "
+                    f"{section}.priorityThreshold names class {name}, whose value is unknown; set value "
                     "instead, or send the cluster's priority classes"
                 )
         if priority >= value:
-            return f"the pod's priority {priority} is not below {whose}.priorityThreshold {value}"
+            return f"the pod's priority {priority} is not below {section}.priorityThreshold {value}"
         return None
 
     def _explain_selectors(self, pod: Pod) -> str | None:
@@ -212,7 +210,7 @@ class Protections:
             return f"namespace {pod.namespace} is not among migration.namespaces"
         selector = evictor.namespace_label_selector
         if selector is not None and (selector.match_labels or selector.match_expressions):
-            labels = self._namespaces.labels(pod.namespace)
+            labels = self._namespaces.find_labels(pod.namespace)
             if labels is None:
                 return (
                     "evictor.namespaceLabelSelector needs the labels of namespace "
@@ -222,12 +220,12 @@ class Protections:
                 return f"namespace {pod.namespace} does not match evictor.namespaceLabelSelector"
         if "LabelSelector" in self._skipped:
             return None
-        for whose, selector in (
+        for section, selector in (
             ("migration", args.label_selector),
             ("evictor", evictor.label_selector),
         ):
             if selector is not None and not selector.matches(pod.labels):
-                return f"the pod's labels do not match {whose}.labelSelector"
+                return f"the pod's labels do not match {section}.labelSelector"
         return None
 
 

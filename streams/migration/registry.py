@@ -1,8 +1,8 @@
-"""All migrations of a cluster, as rows, the numbers that limits count, and proposals to migrate.
+"""The migrations of a cluster as rows, their groups for limits, and proposals of migrations.
 
-A migration that has ended stays in the registry while its command may still be carried out: until then
-its pod must not get another command, and the migration counts for limits. A pod has at most one
-migration. Numbers are updated as rows come and go, so limits cost the same with many migrations.
+A pod has at most one migration. A migration that has ended stays in the registry while its command may still
+be executed: the pod must not get another command, and the migration counts for limits. Groups are updated
+with each row, so the cost of a limit does not grow with the number of migrations.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,12 +21,12 @@ def is_live(row: MigrationRow) -> bool:
 
 
 def is_moving(row: MigrationRow) -> bool:
-    """Whether the migration has passed arbitration, or its command may still be carried out."""
+    """Whether the migration has passed arbitration, or its command may still be executed."""
     return row.phase != "Pending"
 
 
 def is_commanded(row: MigrationRow) -> bool:
-    """Whether a command may still be carried out, or the pod has been evicted."""
+    """Whether a command may still be executed, or the pod was evicted."""
     return row.command_expires_at_ms is not None or row.evicted_at_ms is not None
 
 
@@ -39,7 +39,7 @@ class Proposal:
     reason: str
     trigger: Trigger
     pool: str = ""
-    """Node pool whose round proposes the move."""
+    """Node pool of the round that proposes the move."""
     target: str | None = None
     watched: Watched = "node"
     mode: Mode | None = None
@@ -50,7 +50,7 @@ class Proposal:
     source_hot: bool = False
     """Whether the source node is above its high thresholds."""
     dry_run: bool = False
-    """Whether the migration is dry even if the policy's evictions are not."""
+    """Whether the migration is dry even if the policy's evictions are not dry."""
 
 
 @dataclass(slots=True)
@@ -59,25 +59,27 @@ class MigrationGroup:
 
     uids: dict[str, str] = field(default_factory=dict)
     moving: dict[str, str] = field(default_factory=dict)
-    """Migrations that are `is_moving`."""
-    untried: dict[str, str] = field(default_factory=dict)
-    """Migrations without a command so far."""
+    """Migrations for which `is_moving` is true."""
+    without_command: dict[str, str] = field(default_factory=dict)
 
     def put(self, row: MigrationRow) -> None:
         self.uids[row.migration_id] = row.pod.uid
-        for is_member, uids in ((is_moving(row), self.moving), (not row.attempts, self.untried)):
+        for is_member, uids in (
+            (is_moving(row), self.moving),
+            (not row.attempts, self.without_command),
+        ):
             if is_member:
                 uids[row.migration_id] = row.pod.uid
             else:
                 uids.pop(row.migration_id, None)
 
     def drop(self, row: MigrationRow) -> None:
-        for uids in (self.uids, self.moving, self.untried):
+        for uids in (self.uids, self.moving, self.without_command):
             uids.pop(row.migration_id, None)
 
-    def select(self, *, waiting_too: bool) -> dict[str, str]:
+    def select(self, *, include_waiting: bool) -> dict[str, str]:
         """Return all migrations, or those that are moving."""
-        return self.uids if waiting_too else self.moving
+        return self.uids if include_waiting else self.moving
 
 
 _EMPTY = MigrationGroup()
@@ -88,13 +90,13 @@ class Registry(TrackedRows[str, MigrationRow]):
 
     def __init__(self) -> None:
         super().__init__("migrations", lambda row: row.migration_id)
-        self._by_uid: dict[str, str] = {}
-        self._at_node: dict[str, MigrationGroup] = {}
-        self._in_namespace: dict[str, MigrationGroup] = {}
-        self._of_owner: dict[str, MigrationGroup] = {}
+        self._by_pod: dict[str, str] = {}
+        self._by_node: dict[str, MigrationGroup] = {}
+        self._by_namespace: dict[str, MigrationGroup] = {}
+        self._by_owner: dict[str, MigrationGroup] = {}
         self._by_replacement: dict[str, str] = {}
         self.moving = 0
-        """Number of migrations that are `is_moving`."""
+        """Number of migrations for which `is_moving` is true."""
         self.version = 0
         """Grows with every change."""
 
@@ -106,30 +108,30 @@ class Registry(TrackedRows[str, MigrationRow]):
         return self.rows.get(migration_id)
 
     def find_by_pod(self, uid: str) -> MigrationRow | None:
-        return self.rows.get(self._by_uid.get(uid, ""))
+        return self.rows.get(self._by_pod.get(uid, ""))
 
     def find_by_replacement(self, uid: str) -> MigrationRow | None:
-        """Return the migration whose pod is replaced by this pod."""
+        """Return the migration in which the pod is the replacement."""
         return self.rows.get(self._by_replacement.get(uid, ""))
 
     def list_by_node(self, name: str) -> list[MigrationRow]:
         """Return the migrations from a node, in the order of creation."""
-        return self._all(self.node_group(name))
+        return self._list_rows(self.get_node_group(name))
 
     def list_by_owner(self, owner: str) -> list[MigrationRow]:
-        """Return the migrations of pods of an owner, in the order of creation."""
-        return self._all(self.owner_group(owner))
+        """Return the migrations of an owner's pods, in the order of creation."""
+        return self._list_rows(self.get_owner_group(owner))
 
-    def node_group(self, name: str) -> MigrationGroup:
-        return self._at_node.get(name, _EMPTY)
+    def get_node_group(self, name: str) -> MigrationGroup:
+        return self._by_node.get(name, _EMPTY)
 
-    def namespace_group(self, namespace: str) -> MigrationGroup:
-        return self._in_namespace.get(namespace, _EMPTY)
+    def get_namespace_group(self, namespace: str) -> MigrationGroup:
+        return self._by_namespace.get(namespace, _EMPTY)
 
-    def owner_group(self, owner: str) -> MigrationGroup:
-        return self._of_owner.get(owner, _EMPTY)
+    def get_owner_group(self, owner: str) -> MigrationGroup:
+        return self._by_owner.get(owner, _EMPTY)
 
-    def _all(self, group: MigrationGroup) -> list[MigrationRow]:
+    def _list_rows(self, group: MigrationGroup) -> list[MigrationRow]:
         rows = (self.rows[migration_id] for migration_id in group.uids)
         return sorted(rows, key=lambda row: row.sequence)
 
@@ -140,10 +142,10 @@ class Registry(TrackedRows[str, MigrationRow]):
         self.moving += is_moving(row) - (before is not None and is_moving(before))
         if before is not None and before.owner != row.owner:
             self._leave_groups(before)
-        for index, key in self._keys(row):
+        for index, key in self._list_group_keys(row):
             index.setdefault(key, MigrationGroup()).put(row)
         if before is None:
-            self._by_uid[row.pod.uid] = row.migration_id
+            self._by_pod[row.pod.uid] = row.migration_id
         elif before.replacement is not None and before.replacement != row.replacement:
             self._by_replacement.pop(before.replacement.uid, None)
         if row.replacement is not None:
@@ -154,12 +156,12 @@ class Registry(TrackedRows[str, MigrationRow]):
         self.drop(row.migration_id)
         self.version += 1
         self._leave_groups(row)
-        del self._by_uid[row.pod.uid]
+        del self._by_pod[row.pod.uid]
         if row.replacement is not None:
             self._by_replacement.pop(row.replacement.uid, None)
 
     def _leave_groups(self, row: MigrationRow) -> None:
-        for index, key in self._keys(row):
+        for index, key in self._list_group_keys(row):
             index[key].drop(row)
             if not index[key].uids:
                 del index[key]
@@ -167,7 +169,9 @@ class Registry(TrackedRows[str, MigrationRow]):
     def restore(self, rows: Iterable[MigrationRow]) -> None:
         super().restore(sorted(rows, key=lambda row: row.sequence))
 
-    def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, MigrationGroup], str]]:
-        yield self._at_node, row.source_node
-        yield self._in_namespace, row.pod.namespace
-        yield self._of_owner, row.owner
+    def _list_group_keys(
+        self, row: MigrationRow
+    ) -> Iterator[tuple[dict[str, MigrationGroup], str]]:
+        yield self._by_node, row.source_node
+        yield self._by_namespace, row.pod.namespace
+        yield self._by_owner, row.owner

@@ -1,7 +1,7 @@
-"""Room for replacement pods: finds a node, and reserves room there until the replacement comes.
+"""Room for replacement pods: finds a node, and reserves room there until the replacement is bound.
 
-A placeholder pod reserves the room. Its uid is unique, and it has no owner, so that it does not count
-as a replica. The same filters and scores choose its node as for every pod.
+A placeholder pod reserves the room. It has a unique uid and no owner, so it does not count as a replica.
+Its node is chosen by the filters and scores of placement.
 """
 
 from schemas.messages.migrations import MigrationRow
@@ -15,7 +15,7 @@ from streams.stage.arrays import BoolArray
 
 def build_placeholder(pod: Pod, migration_id: str) -> Pod:
     """Return the pod that reserves room for a pod's replacement."""
-    # No uid of Kubernetes begins like this.
+    # Kubernetes' uids do not begin with this prefix.
     name = f"reserved-{migration_id}"
     return pod.model_copy(
         update={
@@ -38,9 +38,8 @@ class ReplacementRooms:
         self.inventory, self.placer, self.exclusions = inventory, placer, exclusions
 
     def find_node(self, pod: Pod, source: str, target: str | None = None) -> str | None:
-        """Return a node for the replacement: the target if it accepts it, never the source, else None."""
-        template = build_placeholder(pod, "")
-        ranking = self.placer.rank(kind_of(template))
+        """Return a node other than the source for the replacement, preferably the target; None without a node."""
+        ranking = self.placer.rank(kind_of(build_placeholder(pod, "")))
         excluded = self._find_excluded(pod, source)
         planned = None if target is None else self.inventory.nodes.get(target)
         row = -1 if planned is None else planned.row
@@ -51,8 +50,7 @@ class ReplacementRooms:
 
     def find_refusing_nodes(self, pod: Pod) -> BoolArray:
         """Return a mask of the nodes that refuse a replacement of the pod."""
-        ranking = self.placer.rank(kind_of(build_placeholder(pod, "")))
-        return ranking.refused()
+        return self.placer.rank(kind_of(build_placeholder(pod, ""))).refused()
 
     def _find_excluded(self, pod: Pod, source: str) -> ExcludedNodes:
         node = self.inventory.nodes.get(source)
@@ -62,16 +60,16 @@ class ReplacementRooms:
 
     def reserve(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:
         """Reserve room for the replacement of a pod; return the placeholder."""
-        template = build_placeholder(pod, row.migration_id)
+        placeholder = build_placeholder(pod, row.migration_id)
         held = HeldPod(
-            pod=template,
-            kind=kind_of(template),
+            pod=placeholder,
+            kind=kind_of(placeholder),
             assigned_at_ms=now_ms,
             expires_at_ms=row.deadline_ms,
             sequence=self.inventory.numbers.sequence,
         )
         self.inventory.hold(node, held, first_seen=True)
-        return template
+        return placeholder
 
     def release(self, row: MigrationRow) -> None:
         if row.reserved is not None:

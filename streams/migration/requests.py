@@ -1,8 +1,7 @@
 """Users' requests: migrate a pod, pause, resume or abort a migration, drain or undrain a node.
 
-A request that cannot be carried out becomes a dead letter with the reason. A pod that must not be
-evicted gets a migration that fails at once, so that its status is reported like that of other
-migrations.
+An invalid request becomes a dead letter with the reason. For a pod that must not be evicted, a failed
+migration is reported, so that the user finds the reason in the status.
 """
 
 from schemas.base.message import EPOCH_MS_MAX
@@ -88,8 +87,8 @@ class UserRequests:
             lifecycle.create(proposal, mode, cause)
             return None
         failed = lifecycle.build_row(proposal, mode, cause, phase="Failed")
-        reserves = gate.name != UNRESERVABLE
-        reason = "ForbiddenMigratePod" if reserves else "FailedCreateReservation"
+        is_forbidden = gate.name != UNRESERVABLE
+        reason = "ForbiddenMigratePod" if is_forbidden else "FailedCreateReservation"
         values = {"reason": reason, "message": gate.text}
         lifecycle.report(failed.model_copy(update=values), cause)
         return None
@@ -101,13 +100,13 @@ class UserRequests:
                 f"uid {pod.uid} is that of pod {pod.namespace}/{pod.name}, not of "
                 f"{requested.namespace}/{requested.name}; give the uid of {requested.namespace}/{requested.name}"
             )
-        under_way = self.lifecycle.registry.find_by_pod(pod.uid)
-        if under_way is not None:
-            return _explain_existing(under_way, now_ms)
-        replaced = self.lifecycle.registry.find_by_replacement(pod.uid)
-        if replaced is not None and is_live(replaced):
+        migration = self.lifecycle.registry.find_by_pod(pod.uid)
+        if migration is not None:
+            return _explain_existing(migration, now_ms)
+        migration = self.lifecycle.registry.find_by_replacement(pod.uid)
+        if migration is not None and is_live(migration):
             return (
-                f"pod {pod.name} is the replacement in migration {replaced.migration_id}, which is "
+                f"pod {pod.name} is the replacement in migration {migration.migration_id}, which is "
                 "under way; wait for its end, or abort it first"
             )
         return None
@@ -143,11 +142,11 @@ class UserRequests:
     def _resume(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
         if row.paused_at_ms is None:
             return _refuse(request, f"migration {row.migration_id} is not paused")
-        longer_ms = min(cause.now_ms - row.paused_at_ms, PAUSED_MAX_MS)
+        paused_ms = min(cause.now_ms - row.paused_at_ms, PAUSED_MAX_MS)
         row = self.lifecycle.advance(
             row, cause,
             paused=False, paused_at_ms=None, message="resumed on request", gate="",
-            deadline_ms=min(row.deadline_ms + longer_ms, EPOCH_MS_MAX),
+            deadline_ms=min(row.deadline_ms + paused_ms, EPOCH_MS_MAX),
         )  # fmt: skip
         self.lifecycle.rooms.extend(row)
         return None

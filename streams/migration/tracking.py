@@ -1,21 +1,21 @@
 """Follows commands, pods and replacements until a migration ends.
 
     command ──▶ done ──▶ pod gone ──▶ replacement bound ──▶ replacement ready ──▶ Succeeded
-       │ failed, refused, expired: again after a back-off           (EvictDirectly: Succeeded here: pod gone)
+       │                     └ EvictDirectly: Succeeded
+       │ failed, refused, expired: another command after a back-off
        └ dry: Succeeded
 
-A replacement is a pod of the same controller that requests a node, or is seen on one, after the
-command. Pods of an owner replace its migrating pods in the order of the migrations, and get the room
-that is reserved for them. At its deadline a migration fails with reason Timeout, and its room is
-released. The deadline does not run while a migration is paused, but its reservation may expire
-(ReservationExpired).
+A replacement is a pod of the same controller that requests a node, or is bound to one, after the command.
+New pods of an owner replace its migrating pods in the order of the migrations, and get the reserved room.
+At its deadline a migration fails with reason Timeout, and its room is released. A pause extends the
+deadline, but the reservation may expire meanwhile (ReservationExpired).
 """
 
 from schemas.messages.commands import CommandOutcome
 from schemas.messages.migrations import ConditionType, MigrationRow, Reason
 from schemas.messages.pods import Pod, PodRef
 from streams.inventory.pod_events import PodChange
-from streams.migration.lifecycle import MigrationLifecycle, condition
+from streams.migration.lifecycle import MigrationLifecycle, build_condition, is_evicted
 from streams.migration.registry import is_commanded, is_live
 from streams.placement.pending import backoff_ms
 from streams.stage.budget import Budget
@@ -23,11 +23,11 @@ from streams.stage.cause import Cause
 
 #: A pause extends a migration's deadline by this much at most.
 PAUSED_MAX_MS = 24 * 3_600_000
-#: Conditions of a replacement, which become false again if it goes.
-STEPS_OF_REPLACEMENT: tuple[ConditionType, ...] = (
+#: Conditions of a replacement. They become false again if the replacement is deleted.
+REPLACEMENT_CONDITIONS: tuple[ConditionType, ...] = (
     "PodBoundReservation", "PodScheduled", "ReservationBound", "BoundPodReady",
 )  # fmt: skip
-#: Most migrations that one tick changes because something has expired or is gone.
+#: Most migrations that one tick changes because a time has expired, or a pod or node is gone.
 ENDED_PER_TICK_MAX = 150
 
 
@@ -70,7 +70,7 @@ class Tracking:
             self.lifecycle.record_became_dry(row)
         row = self.lifecycle.advance(row, cause, command_expires_at_ms=None, dry_run=True)
         text = f"dry run: {outcome}; the pod stays where it is"
-        evicted = condition("Eviction", True, cause, "EvictComplete", text)
+        evicted = build_condition("Eviction", True, cause, "EvictComplete", text)
         self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", text, evicted)
 
     def _handle_failed(self, row: MigrationRow, outcome: CommandOutcome, cause: Cause) -> None:
@@ -81,7 +81,7 @@ class Tracking:
         lifecycle.budgets.discharge(row.pod.uid, gone=False)
         row = lifecycle.advance(
             row, cause,
-            condition("Eviction", False, cause, "FailedEvict", text) if is_live(row) else None,
+            build_condition("Eviction", False, cause, "FailedEvict", text) if is_live(row) else None,
             command_expires_at_ms=None, retry_at_ms=cause.now_ms + wait_ms,
         )  # fmt: skip
         if is_live(row):
@@ -105,11 +105,11 @@ class Tracking:
             self.lifecycle.advance(row, cause, owner=pod.owner_key)
         if pod.node is None:
             return
-        replaced = self.lifecycle.registry.find_by_replacement(pod.uid)
-        if replaced is None and change.before is None:
-            replaced = self._adopt(pod, cause)
-        if replaced is not None and is_live(replaced):
-            self._handle_bound_replacement(replaced, pod, cause)
+        migration = self.lifecycle.registry.find_by_replacement(pod.uid)
+        if migration is None and change.before is None:
+            migration = self._assign_replacement(pod, cause)
+        if migration is not None and is_live(migration):
+            self._handle_bound_replacement(migration, pod, cause)
 
     def handle_gone(self, uid: str, cause: Cause) -> None:
         row = self.lifecycle.registry.find_by_pod(uid)
@@ -125,15 +125,15 @@ class Tracking:
             self._drop_replacement(uid, text, cause)
 
     def _drop_replacement(self, uid: str, text: str, cause: Cause) -> None:
-        replaced = self.lifecycle.registry.find_by_replacement(uid)
-        if replaced is None or not is_live(replaced):
+        row = self.lifecycle.registry.find_by_replacement(uid)
+        if row is None or not is_live(row):
             return
         reason: Reason = "WaitForPodBindReservation"
-        begun = {"PodBoundReservation", *(item.type for item in replaced.conditions)}
+        reported = {"PodBoundReservation", *(item.type for item in row.conditions)}
         self.lifecycle.advance(
-            replaced, cause,
-            *(condition(step, False, cause, reason, text)
-              for step in STEPS_OF_REPLACEMENT if step in begun),
+            row, cause,
+            *(build_condition(kind, False, cause, reason, text)
+              for kind in REPLACEMENT_CONDITIONS if kind in reported),
             replacement=None, reason=reason, message=text,
         )  # fmt: skip
 
@@ -155,7 +155,7 @@ class Tracking:
 
     def _complete_eviction(self, row: MigrationRow, cause: Cause) -> None:
         self.lifecycle.budgets.discharge(row.pod.uid, gone=True)
-        evicted = condition("Eviction", True, cause, "EvictComplete", "the pod is gone")
+        evicted = build_condition("Eviction", True, cause, "EvictComplete", "the pod is gone")
         if row.mode == "EvictDirectly":
             self.lifecycle.finish(
                 row, cause, "Succeeded", "EvictComplete", "the pod is gone", evicted
@@ -166,7 +166,7 @@ class Tracking:
         if row.replacement is None:
             self.lifecycle.advance(
                 row, cause,
-                condition("PodBoundReservation", False, cause, "WaitForPodBindReservation", text),
+                build_condition("PodBoundReservation", False, cause, "WaitForPodBindReservation", text),
                 reason="WaitForPodBindReservation", message=text,
             )  # fmt: skip
             return
@@ -177,8 +177,9 @@ class Tracking:
     # --- replacements -----------------------------------------------------------------------------
 
     def claim_room(self, pod: Pod, cause: Cause) -> str | None:
-        """Release the room that is reserved for a pod, and return its node; None if there is none."""
-        row = self.lifecycle.registry.find_by_replacement(pod.uid) or self._adopt(pod, cause)
+        """Release the room that is reserved for a pod, and return its node; None without reserved room."""
+        row = self.lifecycle.registry.find_by_replacement(pod.uid)
+        row = row or self._assign_replacement(pod, cause)
         if row is None or row.reserved is None:
             return None
         self.lifecycle.rooms.release(row)
@@ -189,8 +190,8 @@ class Tracking:
         row = self.lifecycle.registry.find_by_replacement(pod.uid) or self._find_migration_for(pod)
         return row is not None and row.reserved is not None
 
-    def _adopt(self, pod: Pod, cause: Cause) -> MigrationRow | None:
-        """Make a new pod the replacement of the first evicted pod of its owner that has none."""
+    def _assign_replacement(self, pod: Pod, cause: Cause) -> MigrationRow | None:
+        """Make a new pod the replacement in the first migration of its owner that waits for one."""
         row = self._find_migration_for(pod)
         if row is None:
             return None
@@ -215,34 +216,37 @@ class Tracking:
         lifecycle = self.lifecycle
         lifecycle.rooms.release(row)
         as_planned = pod.node == row.target_node
-        where = f"bound to {pod.node}"
-        where += "" if as_planned else f", not to {row.target_node}, where room was reserved"
+        text = f"bound to {pod.node}"
+        text += "" if as_planned else f", not to {row.target_node}, where room was reserved"
         row = lifecycle.advance(
-            row, cause, condition("PodScheduled", True, cause, message=where), reserved=None
+            row, cause, build_condition("PodScheduled", True, cause, message=text), reserved=None
         )
-        bound = condition(
+        bound = build_condition(
             "PodBoundReservation", as_planned, cause, "" if as_planned else "MissingReservation",
-            where,
+            text,
         )  # fmt: skip
         row = lifecycle.advance(row, cause, bound)
         if as_planned:
             row = lifecycle.advance(
-                row, cause, condition("ReservationBound", True, cause, message=where)
+                row, cause, build_condition("ReservationBound", True, cause, message=text)
             )
-        if not any(item.type == "Eviction" and item.status for item in row.conditions):
+        if not is_evicted(row):
             return
         if pod.ready:
-            ready = condition("BoundPodReady", True, cause, message=where)
-            text = f"the replacement is ready on {pod.node}"
-            lifecycle.finish(row, cause, "Succeeded", "", text, ready)
+            ready = build_condition("BoundPodReady", True, cause, message=text)
+            done = f"the replacement is ready on {pod.node}"
+            lifecycle.finish(row, cause, "Succeeded", "", done, ready)
             return
-        waiting = condition("BoundPodReady", False, cause, "WaitForBoundPodReady", where)
-        lifecycle.advance(row, cause, waiting, reason="WaitForBoundPodReady", message=where)
+        not_ready = build_condition("BoundPodReady", False, cause, "WaitForBoundPodReady", text)
+        lifecycle.advance(row, cause, not_ready, reason="WaitForBoundPodReady", message=text)
 
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, cause: Cause) -> None:
-        """End migrations that have expired, or whose pod or node is gone; some wait for a later tick."""
+        """End migrations that have expired, or whose pod or node is gone.
+
+        If there are too many for one tick, some wait for a later tick.
+        """
         budget = Budget(ENDED_PER_TICK_MAX)
         for row in self.lifecycle.registry:
             if budget.is_spent:
@@ -252,7 +256,7 @@ class Tracking:
             if row.command_expires_at_ms is not None and row.command_expires_at_ms <= cause.now_ms:
                 after = self._expire_command(row, cause)
             if after is not None and is_live(after):
-                self._check(after, cause)
+                self._end_if_over(after, cause)
             budget.spend(self.lifecycle.registry.version != version)
 
     def _expire_command(self, row: MigrationRow, cause: Cause) -> MigrationRow | None:
@@ -270,15 +274,14 @@ class Tracking:
         )
         return self.lifecycle.advance(row, cause, message=text)
 
-    def _check(self, row: MigrationRow, cause: Cause) -> None:
+    def _end_if_over(self, row: MigrationRow, cause: Cause) -> None:
         lifecycle = self.lifecycle
         deadline_ms = row.deadline_ms
         if row.paused_at_ms is not None:
             deadline_ms += min(cause.now_ms - row.paused_at_ms, PAUSED_MAX_MS)
         if cause.now_ms >= deadline_ms:
-            message = row.message or "waiting for arbitration"
             duration_s = (cause.now_ms - row.created_at_ms) // 1000
-            text = f"timed out after {duration_s} s; last message: {message}"
+            text = f"timed out after {duration_s} s; last message: {row.message}"
             lifecycle.finish(row, cause, "Failed", "Timeout", text)
             return
         if lifecycle.rooms.is_expired(row, cause.now_ms):
@@ -298,11 +301,11 @@ class Tracking:
             lifecycle.finish(row, cause, "Failed", "MissingNode", text)
 
     def _expire_room(self, row: MigrationRow, cause: Cause) -> MigrationRow:
-        """Release an expired reservation; a migration without a command reserves another one later."""
+        """Release an expired reservation. A migration without a command reserves room again later."""
         lifecycle = self.lifecycle
         lifecycle.rooms.release(row)
         text = f"the reservation on {row.target_node} has expired"
-        ended = condition("ReservationScheduled", False, cause, "ReservationExpired", text)
+        ended = build_condition("ReservationScheduled", False, cause, "ReservationExpired", text)
         if row.attempts:
             return lifecycle.advance(row, cause, ended, reserved=None)
         return lifecycle.advance(

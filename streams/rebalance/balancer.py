@@ -18,9 +18,9 @@ from streams.inventory.inventory import Inventory
 from streams.placement.placer import Exclusions
 from streams.rebalance.candidates import RoundRules
 from streams.rebalance.columns import Columns
-from streams.rebalance.inputs import RoundInput, list_selectors
+from streams.rebalance.inputs import RoundInput
 from streams.rebalance.outcome import RoundOutcome
-from streams.rebalance.risk.moves import RiskMoves
+from streams.rebalance.risk.moves import plan_risk_moves
 from streams.rebalance.risk.nodes import list_risk_resources
 from streams.rebalance.thresholds.pools import ThresholdMapsTable
 from streams.rebalance.thresholds.rounds import ThresholdRounds
@@ -44,8 +44,6 @@ class Balancer:
         self.policy: Policy
         self.rounds: ThresholdRounds
         self.threshold_maps: ThresholdMapsTable
-        self.risk_moves: RiskMoves | None = None
-        """None unless the policy moves pods by risk."""
         self.hot_nodes = 0
         """Number of nodes that are hot or at risk in the last round; 0 if rebalancing was paused."""
         self.hot_usage: dict[tuple[str, str], float] = {}
@@ -77,11 +75,9 @@ class Balancer:
             self.rounds = rounds
         self._rounds_key = rounds_key
         self.policy = policy
-        moves_by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
-        self.risk_moves = RiskMoves(policy) if moves_by_risk else None
         columns_key = (
             self.rounds.reading_rules,
-            list_selectors(policy),
+            [pool.node_selector for pool in policy.rebalance.pools(policy.compat)],
             policy.descheduling.node_selector,
         )
         if columns_key != self._columns_key:
@@ -109,14 +105,15 @@ class Balancer:
             budget=Budget(CHECKED_PODS_MAX, now_ms),
             no_eviction_last=self.policy.evictor.no_eviction_policy == "Preferred",
         )
+        moves_by_risk = self.policy.plugins.balances(OVERUTILIZATION_RISK)
         if self.policy.plugins.balances(LOW_NODE_LOAD):
             outcome = self.rounds.make_round(inputs)
         else:
             text = f"plugins.balance does not enable {LOW_NODE_LOAD}"
-            outcome = RoundOutcome(now_ms, "" if self.risk_moves else text)
-        if self.risk_moves is not None:
+            outcome = RoundOutcome(now_ms, "" if moves_by_risk else text)
+        if moves_by_risk:
             # Last, because the costs of nodes include the moves by thresholds.
-            self.risk_moves.plan(inputs, outcome)
+            plan_risk_moves(self.policy, inputs, outcome)
         self.hot_nodes = len(outcome.hot_names)
         self.hot_usage = {
             (node.name, resource): used / node.capacity[resource]

@@ -9,6 +9,7 @@ from schemas.messages.pods import Pod
 from streams.pods.held_pod import HeldPod
 from streams.stage.arrays import BoolArray
 
+#: Whether a node is hot by the usage of the whole node or of its prod pods.
 Phase = Literal["node", "prod"]
 Scope = Literal["pod", "node", "round"]
 
@@ -20,7 +21,7 @@ class Gate:
     name: str
     text: str
     scope: Scope = "pod"
-    """Whether it stops this pod, every pod of its node, or every pod of the round."""
+    """Whether the gate stops one pod, all pods of a node, or all pods of the round."""
 
 
 class Candidate(NamedTuple):
@@ -31,7 +32,7 @@ class Candidate(NamedTuple):
     reason: str
     """The usage that exceeds a threshold, in Koordinator's words."""
     target: str | None
-    """The planned target; None under Koordinator's rules, which plan none."""
+    """The planned target; None if no target is planned."""
     usage: Mapping[str, int]
     """Measured usage in millicores, bytes and pieces; `pods` is 1."""
     mode: Mode | None = None
@@ -45,7 +46,7 @@ class RoundRules:
     """Rules of migrations for a round. They are passed in, because `migration` imports `rebalance`."""
 
     leaving: Collection[str]
-    """uids of pods that are already leaving; their usage counts as gone."""
+    """uids of pods that are already leaving."""
     explain_protection: Callable[[HeldPod], str | None]
     """Returns why a pod may never be evicted; None if it may be."""
     find_refusing_nodes: Callable[[Pod], BoolArray]

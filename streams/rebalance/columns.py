@@ -33,7 +33,7 @@ class Columns:
         """Start without nodes.
 
         Args:
-            reading_rules: resources and rules.
+            reading_rules: which resources are read from metrics, and how.
             selectors: node selectors of the pools; None selects every node.
             included: selector of the nodes that rounds include; None for all nodes.
         """
@@ -52,7 +52,7 @@ class Columns:
         self.pending: IntArray
         """Usage that recently placed pods are expected to add."""
         self.updated_ms: IntArray
-        """Shape (nodes,): time of the metric, -1 without one."""
+        """Shape (nodes,): time of the metric, -1 without a metric."""
         self.known: BoolArray
         """Shape (resources, nodes): the metric has the resource, or the node's capacity is 0."""
         self.memory_is: NDArray[np.object_]

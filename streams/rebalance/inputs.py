@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.policy import LowNodeLoadArgs, Policy
+from schemas.policy import LowNodeLoadArgs
 from schemas.policy.selectors import LabelSelector
 from streams.placement.placer import Exclusions
 from streams.pods.held_pod import HeldPod
@@ -24,7 +24,7 @@ class RoundInput:
     """Nodes that pods must stay away from."""
     budget: Budget
     """Number of pods that may be checked."""
-    no_eviction_last: bool = False
+    no_eviction_last: bool
     """Whether pods that prefer no eviction come last on their node (noEvictionPolicy Preferred)."""
 
 
@@ -58,10 +58,6 @@ class PodFilter:
         ):
             return Gate("selectors", "none of podSelectors matches the pod's labels")
         return None
-
-
-def list_selectors(policy: Policy) -> list[LabelSelector | None]:
-    return [pool.node_selector for pool in policy.rebalance.pools(policy.compat)]
 
 
 def find_measured(

@@ -28,11 +28,11 @@ class PackedPods:
     def __init__(
         self,
         held_pods: Sequence[HeldPod],
-        before: "PackedPods | None" = None,
+        previous: "PackedPods | None" = None,
         *,
         by_uid: bool = False,
     ) -> None:
-        """Pack pods in the given order, or `by_uid`; reuse keys of unchanged pods of `before`."""
+        """Pack pods in the given order, or `by_uid`; reuse keys of unchanged pods of `previous`."""
         self._held_pods = list(held_pods)
         self.held = sorted(held_pods, key=_uid) if by_uid else self._held_pods
         self.pods = [held.pod for held in self.held]
@@ -45,7 +45,7 @@ class PackedPods:
             index for index, pod in enumerate(self.pods) if pod.deleting_at_ms is not None
         ]
         self._keys: IntArray | None = None
-        self._reused_keys = {} if before is None else before.get_keys(self.pods)
+        self._reused_keys = {} if previous is None else previous.get_keys(self.pods)
         """Rows of `keys` by the identity of the pod."""
 
     @property

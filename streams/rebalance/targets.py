@@ -31,7 +31,7 @@ class PodGroup:
     """Pods with the same requests that the same targets accept."""
 
     def __init__(self, mask: BoolArray, requests: Sequence[tuple[int, IntArray]]) -> None:
-        """`requests` has the amount and the targets' free amounts by resource; planned moves change these."""
+        """`requests` has the requested amount and the free amounts of the targets, per resource."""
         self.mask, self._requests = mask, requests
 
     def find_fitting(self) -> BoolArray:
@@ -76,7 +76,7 @@ class Fit:
         self._columns, self._rows = columns, rows
         self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator
         self._free: dict[str, IntArray] = {}
-        """Free amounts of the targets by resource, less planned moves; shape (targets,)."""
+        """Free amounts of the targets by resource, minus planned moves; shape (targets,)."""
         self._groups: dict[tuple[Phase, int, int, int, int], PodGroup] = {}
         self._units = 0
         self._kept_alive: list[HeldPod] = []

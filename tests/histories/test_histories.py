@@ -15,7 +15,7 @@ from tests.histories.run import run
 _SMALL: dict[Any, dict[str, int]] = {
     arbitration: {"ARBITRATED_PER_TICK_MAX": 2},
     drains: {"PODS_PER_TICK_MAX": 2},
-    execution: {"STEPS_PER_TICK_MAX": 2, "COMMANDS_PER_TICK_MAX": 1},
+    execution: {"EXECUTED_PER_TICK_MAX": 2, "COMMANDS_PER_TICK_MAX": 1},
     tracking: {"ENDED_PER_TICK_MAX": 1},
     balancer: {"CHECKED_PODS_MAX": 3},
     evictions: {"SORTED_PER_CHECKED": 2},

@@ -1,9 +1,9 @@
 """Disruption budgets: how many pods may still be evicted, counting commands that were sent.
 
-The status of a budget lags: several commands may be sent in one batch before the status shows any of
-them. So each command charges the budget of its pod, until the command fails, or until a status is
-reported after the pod is gone. If the status shows the eviction earlier, the eviction counts twice for
-a while: fewer pods are evicted then, but never too many.
+The status of a budget lags: one batch may send several commands before the status shows their evictions.
+So each command charges the budget of its pod, until the command fails, or until a status is reported after
+the pod is gone. If the status shows the eviction earlier, the eviction counts twice for a while. Then fewer
+pods are evicted than the budget allows, but not more.
 """
 
 from collections import Counter
@@ -17,20 +17,20 @@ from schemas.topics.codec import encode
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
 
-#: Phases in which Kubernetes evicts a pod without asking a budget.
+#: Phases in which Kubernetes evicts pods regardless of budgets.
 _FREE_PHASES = ("Pending", "Succeeded", "Failed")
-#: Most budgets of a cluster that are remembered.
+#: Most budgets of a cluster.
 BUDGETS_MAX = 100_000
 
 Key = tuple[str, str]
 
 
 def count_left(row: DisruptionBudgetRow) -> int:
-    """Return the number of pods that may still be evicted; below 0 if the status has worsened since."""
+    """Return the number of pods that may still be evicted; below 0 if the status has worsened."""
     return row.budget.disruptions_allowed - len(row.charged) - len(row.gone)
 
 
-def describe(row: DisruptionBudgetRow) -> str:
+def describe_budget(row: DisruptionBudgetRow) -> str:
     used = len(row.charged) + len(row.gone)
     budget = row.budget
     allowed = budget.disruptions_allowed
@@ -54,9 +54,8 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         self._selectors: dict[str, BudgetIndex] = {}
         """Selectors by namespace."""
         self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX)
-        """The cache of all selectors."""
         self._charged: dict[str, dict[Key, None]] = {}
-        """Charged budgets by the uid of the pod, until the pod is gone."""
+        """Charged budgets by uid of the pod, until the pod is gone."""
         self.version = 0
         """Grows whenever a selector changes."""
 
@@ -85,7 +84,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         return None
 
     def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """Remove budgets that a full list lacks, if it has some or is `complete` in budgets."""
+        """Remove budgets that a full list lacks, if the list has budgets or is `complete` in budgets."""
         rows = [row for by_name in self._named.values() for row in by_name.values()]
         if not complete and not any(row.budget.list_id == list_id for row in rows):
             return
@@ -105,10 +104,10 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         return [by_name[name] for name in names]
 
     def find_charged(self, pod: Pod) -> DisruptionBudgetRow | None:
-        """Return the budget that the eviction of a pod is charged to; None if it is free.
+        """Return the budget to charge for the eviction of a pod; None if the eviction is free.
 
-        The eviction of a pod that has not begun to run is free. So is that of an unready pod, if its
-        budget has enough healthy pods or its policy for unhealthy pods is AlwaysAllow.
+        The eviction is free if the pod does not run, or if it is unready and the budget has enough healthy
+        pods or the policy AlwaysAllow for unhealthy pods.
         Source: Kubernetes' pkg/registry/core/pod/storage/eviction.go.
         """
         if pod.phase in _FREE_PHASES:
@@ -117,12 +116,12 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         if row is None or pod.ready:
             return row
         budget = row.budget
-        healthy = budget.current_healthy >= budget.desired_healthy > 0
-        free = healthy or budget.unhealthy_pod_eviction_policy == "AlwaysAllow"
-        return None if free else row
+        is_healthy = budget.current_healthy >= budget.desired_healthy > 0
+        is_free = is_healthy or budget.unhealthy_pod_eviction_policy == "AlwaysAllow"
+        return None if is_free else row
 
     def explain_exhausted(self, pod: Pod) -> str | None:
-        """Return why budgets allow no eviction of a pod now; None if they do."""
+        """Return why budgets do not allow the eviction of a pod now; None if they allow it."""
         names = self.find_covering_names(pod)
         if len(names) > 1 and pod.phase not in _FREE_PHASES:
             return (
@@ -130,7 +129,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
                 "evicts no pod that has more than one"
             )
         row = self.find_charged(pod)
-        return describe(row) if row is not None and count_left(row) <= 0 else None
+        return describe_budget(row) if row is not None and count_left(row) <= 0 else None
 
     def charge(self, pod: Pod) -> None:
         """Charge the budget of a pod for which a command is sent."""
@@ -146,7 +145,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
             row = self.build_row(key)
             if row is None:
                 continue
-            charged = tuple(other for other in row.charged if other != uid)
+            charged = tuple(charged_uid for charged_uid in row.charged if charged_uid != uid)
             gone_uids = (*row.gone, uid) if gone else row.gone
             self._put(row.model_copy(update={"charged": charged, "gone": gone_uids}))
 
@@ -183,9 +182,9 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         self.drop(key)
 
 
-#: Most budgets of one namespace that require the same labels and no rarer one, because each of them is compared
-#: with every pod that has these labels. It is also the limit for budgets that require no label.
-ALIKE_BUDGETS_MAX = 128
+#: A label is selective if fewer budgets of its namespace require the label. This is also the limit for budgets
+#: that require the same labels, none of them selective: each is compared with every pod that has these labels.
+UNSELECTIVE_BUDGETS_MAX = 128
 #: Most values of one selector, in all its expressions.
 SELECTOR_VALUES_MAX = 1_024
 
@@ -198,22 +197,22 @@ _TEXT_BYTES = 80
 _Label = tuple[str, str | None]
 #: Names of the budgets that select a pod, by the version of the selectors and the pod's labels.
 CoveringCache = SizedCache[tuple[int, tuple[tuple[str, str], ...]], tuple[str, ...]]
-_NUMBERS = count()
+_VERSIONS = count()
 
 
 class _Group:
-    """Budgets with the same selector."""
+    """Budgets of a namespace that have the same selector."""
 
-    __slots__ = ("alike", "choices", "index_labels", "names", "selector")
+    __slots__ = ("index_labels", "label_sets", "names", "selector", "unselective")
 
     def __init__(self, selector: PodSelector) -> None:
         self.selector = selector
-        self.choices = list(_choices(selector))
+        self.label_sets = list(_list_label_sets(selector))
         self.names: dict[str, None] = {}
-        self.alike = 0
-        """Number of names, if the selector is not told apart."""
+        self.unselective = 0
+        """Number of names, or 0 if the selector is selective."""
         self.index_labels: tuple[_Label, ...] = ()
-        """Labels that lead to the selector; empty if it is compared with every pod."""
+        """Labels under which the selector is indexed; empty if it is compared with every pod."""
 
 
 class BudgetIndex:
@@ -221,69 +220,69 @@ class BudgetIndex:
 
     def __init__(self, cache: CoveringCache | None = None) -> None:
         self._groups: dict[bytes, _Group] = {}
-        self._of_name: dict[str, bytes] = {}
+        self._keys: dict[str, bytes] = {}
         self._by_label: dict[_Label, dict[bytes, None]] = {}
         self._requiring: Counter[_Label] = Counter()
-        """Number of budgets that require each label. It does not depend on the order of the budgets."""
+        """Number of budgets that require each label, for any order of the budgets."""
         self._groups_requiring: dict[_Label, dict[bytes, None]] = {}
-        self._alike: Counter[_Label] = Counter()
-        """Number of budgets that require each label and are not told apart."""
-        self._unbound: dict[bytes, None] = {}
+        self._unselective: Counter[_Label] = Counter()
+        """Number of unselective budgets that require each label."""
+        self._unindexed: dict[bytes, None] = {}
         self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX) if cache is None else cache
-        self._number = next(_NUMBERS)
+        self._version = next(_VERSIONS)
         """Version of the selectors. Cached answers of an older version are stale."""
 
     def explain_refusal(self, name: str, selector: PodSelector | None) -> str | None:
-        """Return why the selector of a budget is refused; None if it is not."""
-        if selector is None or self._of_name.get(name) == encode(selector):
+        """Return why the selector of a budget is refused; None if it is accepted."""
+        if selector is None or self._keys.get(name) == encode(selector):
             return None
         values = sum(len(expression.values) for expression in selector.match_expressions)
         if values > SELECTOR_VALUES_MAX:
             return f"its selector names {values} values; allowed are at most {SELECTOR_VALUES_MAX}"
-        required = list(_choices(selector))
-        if required:
-            if self._is_told_apart(required):
+        label_sets = list(_list_label_sets(selector))
+        if label_sets:
+            if self._is_selective(label_sets):
                 return None
-            alike = min(max(self._alike[label] for label in labels) for labels in required)
+            count = min(max(self._unselective[label] for label in labels) for labels in label_sets)
         else:
-            alike = sum(len(self._groups[key].names) for key in self._unbound)
-        if alike < ALIKE_BUDGETS_MAX:
+            count = sum(len(self._groups[key].names) for key in self._unindexed)
+        if count < UNSELECTIVE_BUDGETS_MAX:
             return None
-        what = "the same labels" if required else "no label either"
-        return f"{alike} budgets of its namespace require {what}, which is the limit"
+        subject = "the same labels" if label_sets else "no label either"
+        return f"{count} budgets of its namespace require {subject}, which is the limit"
 
-    def _is_told_apart(self, choices: Iterable[tuple[_Label, ...]]) -> bool:
-        """Tell whether few other budgets require one of the sets of labels."""
+    def _is_selective(self, label_sets: Iterable[tuple[_Label, ...]]) -> bool:
+        """Tell whether all labels of one set are selective."""
         return any(
-            max(self._requiring[label] for label in labels) < ALIKE_BUDGETS_MAX
-            for labels in choices
+            max(self._requiring[label] for label in labels) < UNSELECTIVE_BUDGETS_MAX
+            for labels in label_sets
         )
 
     def _count(self, group: _Group, change: int) -> None:
         """Count one more or one less budget of a group."""
-        recounted = {id(group): group}
-        for label in _list_required(group.choices):
+        affected = {id(group): group}
+        for label in _list_labels(group.label_sets):
             self._requiring[label] += change
-            if self._requiring[label] == ALIKE_BUDGETS_MAX - (change < 0):
-                # The label begins or ceases to tell budgets apart.
+            if self._requiring[label] == UNSELECTIVE_BUDGETS_MAX - (change < 0):
+                # The label begins or ceases to be selective.
                 for key in self._groups_requiring[label]:
-                    recounted[id(self._groups[key])] = self._groups[key]
+                    affected[id(self._groups[key])] = self._groups[key]
             elif not self._requiring[label]:
                 del self._requiring[label]
-        for other in recounted.values():
-            alike = 0 if self._is_told_apart(other.choices) else len(other.names)
-            if alike == other.alike:
+        for other in affected.values():
+            unselective = 0 if self._is_selective(other.label_sets) else len(other.names)
+            if unselective == other.unselective:
                 continue
-            for label in _list_required(other.choices):
-                self._alike[label] += alike - other.alike
-                if not self._alike[label]:
-                    del self._alike[label]
-            other.alike = alike
+            for label in _list_labels(other.label_sets):
+                self._unselective[label] += unselective - other.unselective
+                if not self._unselective[label]:
+                    del self._unselective[label]
+            other.unselective = unselective
 
     def put(self, name: str, selector: PodSelector | None) -> None:
         """Set the selector of a budget."""
         key = None if selector is None else encode(selector)
-        if key is not None and self._of_name.get(name) == key:
+        if key is not None and self._keys.get(name) == key:
             return
         self.drop(name)
         if selector is None or key is None:
@@ -294,24 +293,24 @@ class BudgetIndex:
             self._index(key, group)
         group.names[name] = None
         self._count(group, 1)
-        self._of_name[name] = key
-        self._number = next(_NUMBERS)
+        self._keys[name] = key
+        self._version = next(_VERSIONS)
 
     def drop(self, name: str) -> None:
-        key = self._of_name.pop(name, None)
+        key = self._keys.pop(name, None)
         if key is None:
             return
-        self._number = next(_NUMBERS)
+        self._version = next(_VERSIONS)
         group = self._groups[key]
         del group.names[name]
         self._count(group, -1)
         if group.names:
             return
         del self._groups[key]
-        self._unbound.pop(key, None)
+        self._unindexed.pop(key, None)
         for index, labels in (
             (self._by_label, group.index_labels),
-            (self._groups_requiring, _list_required(group.choices)),
+            (self._groups_requiring, _list_labels(group.label_sets)),
         ):
             for label in labels:
                 del index[label][key]
@@ -320,7 +319,7 @@ class BudgetIndex:
 
     def find_covering(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Return the sorted names of the budgets that select a pod."""
-        key = self._number, tuple(sorted(labels.items()))
+        key = self._version, tuple(sorted(labels.items()))
         names = self._cache.get(key)
         if names is None:
             names = tuple(sorted(self._match(labels)))
@@ -329,7 +328,7 @@ class BudgetIndex:
         return names
 
     def _match(self, labels: Mapping[str, str]) -> Iterator[str]:
-        keys = dict(self._unbound)
+        keys = dict(self._unindexed)
         for label, value in labels.items():
             keys.update(self._by_label.get((label, value), {}))
             keys.update(self._by_label.get((label, None), {}))
@@ -339,28 +338,26 @@ class BudgetIndex:
                 yield from group.names
 
     def _index(self, key: bytes, group: _Group) -> None:
-        # The labels with fewest selectors so far: a label that all selectors name does not narrow down.
+        # The labels with the fewest selectors, so that few selectors are compared with a pod.
         group.index_labels = min(
-            group.choices,
-            key=lambda index_labels: sum(
-                len(self._by_label.get(index_label, ())) for index_label in index_labels
-            ),
+            group.label_sets,
+            key=lambda labels: sum(len(self._by_label.get(label, ())) for label in labels),
             default=(),
         )
-        for index_label in group.index_labels:
-            self._by_label.setdefault(index_label, {})[key] = None
-        for label in _list_required(group.choices):
+        for label in group.index_labels:
+            self._by_label.setdefault(label, {})[key] = None
+        for label in _list_labels(group.label_sets):
             self._groups_requiring.setdefault(label, {})[key] = None
         if not group.index_labels:
-            self._unbound[key] = None
+            self._unindexed[key] = None
 
 
-def _list_required(choices: Iterable[tuple[_Label, ...]]) -> set[_Label]:
-    return {label for labels in choices for label in labels}
+def _list_labels(label_sets: Iterable[tuple[_Label, ...]]) -> set[_Label]:
+    return {label for labels in label_sets for label in labels}
 
 
-def _choices(selector: PodSelector) -> Iterator[tuple[_Label, ...]]:
-    """Yield sets of labels; a pod that the selector selects has at least one label of each set."""
+def _list_label_sets(selector: PodSelector) -> Iterator[tuple[_Label, ...]]:
+    """Yield sets of labels. A pod that the selector selects has at least one label of each set."""
     for label, value in selector.match_labels.items():
         yield ((label, value),)
     for expression in selector.match_expressions:

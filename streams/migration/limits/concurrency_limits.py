@@ -1,7 +1,7 @@
 """How many pods may move at once: in the cluster, from a node, in a namespace, of a workload.
 
-Migrations count after arbitration, and while their command may still be carried out. For a new
-migration, those that wait for arbitration count too. A limit of 0 is off, as upstream.
+Migrations count after arbitration, and while their command may still be executed. For a new migration,
+migrations that wait for arbitration count too. A limit of 0 is off, as upstream.
 Source: docs/reference/upstream.md M3 to M5, M12, G10.
 """
 
@@ -17,8 +17,8 @@ from streams.rebalance.candidates import Gate, Scope
 def resolve_limit(value: int | str | None, replicas: int) -> int:
     """Convert a number or percentage to a number of pods, at least 1 and at most all replicas.
 
-    Percentages are rounded down. The default is 10 % of more than ten replicas, two of four to ten
-    replicas, else one.
+    Percentages are rounded down. None stands for the default: one of up to three replicas, two of four to
+    ten, 10 % of more.
     """
     if value is None:
         value = "10%" if replicas > 10 else 2 if replicas >= 4 else 1
@@ -27,8 +27,6 @@ def resolve_limit(value: int | str | None, replicas: int) -> int:
 
 
 class ConcurrencyLimits:
-    """The limits of one policy over the migrations of one cluster."""
-
     def __init__(self, inventory: Inventory, registry: Registry) -> None:
         self.inventory = inventory
         self.registry = registry
@@ -41,51 +39,57 @@ class ConcurrencyLimits:
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
 
     def check(
-        self, pod: Pod, node: str, replicas: Replicas | None, *, waiting_too: bool
+        self, pod: Pod, node: str, replicas: Replicas | None, *, include_waiting: bool
     ) -> Gate | None:
-        """Return the first limit that moving a pod from a node would exceed; None if there is none.
+        """Return the gate of the first limit that the move of a pod would exceed; None if there is none.
 
-        The migration of the pod itself does not count. With `waiting_too`, migrations that wait for arbitration
+        The migration of the pod itself does not count. With `include_waiting`, migrations that wait for arbitration
         count.
         """
         args, registry = self.args, self.registry
         migration = registry.find_by_pod(pod.uid)
-        under_way = len(registry) if waiting_too else registry.moving
-        under_way -= migration is not None and (waiting_too or is_moving(migration))
-        own_id = "" if migration is None else migration.migration_id
-        group = registry.node_group(node)
+        under_way = len(registry) if include_waiting else registry.moving
+        under_way -= migration is not None and (include_waiting or is_moving(migration))
+        own_migration_id = "" if migration is None else migration.migration_id
+        group = registry.get_node_group(node)
 
         def others(group: MigrationGroup) -> int:
-            counted = group.select(waiting_too=waiting_too)
-            return len(counted) - (own_id in counted)
+            counted = group.select(include_waiting=include_waiting)
+            return len(counted) - (own_migration_id in counted)
 
         counts = (
             ("MaxMigratingGlobally", args.max_migrating_globally, under_way, "in the cluster"),
             ("MaxMigratingPerNode", args.max_migrating_per_node,
-             others(group) - self._count_overdue(group, waiting_too=waiting_too), f"from node {node}"),
+             others(group) - self._count_overdue(group, include_waiting=include_waiting), f"from node {node}"),
             ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
-             others(registry.namespace_group(pod.namespace)), f"in namespace {pod.namespace}"),
+             others(registry.get_namespace_group(pod.namespace)), f"in namespace {pod.namespace}"),
         )  # fmt: skip
         for name, limit, count, where in counts:
             if limit and count >= limit and name not in self._skipped:
                 text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
                 return Gate(name, text, _SCOPES.get(name, "pod"))
-        return None if replicas is None else self._check_workload(own_id, replicas, waiting_too)
+        return (
+            None
+            if replicas is None
+            else self._check_workload(own_migration_id, replicas, include_waiting)
+        )
 
-    def _count_overdue(self, group: MigrationGroup, *, waiting_too: bool) -> int:
-        # A pod that does not terminate must not keep its node hot.
+    def _count_overdue(self, group: MigrationGroup, *, include_waiting: bool) -> int:
+        # Pods that do not terminate must not keep their node hot.
         limit = self.args.max_migrating_per_node
-        uids = group.select(waiting_too=waiting_too)
+        uids = group.select(include_waiting=include_waiting)
         if self._as_koordinator or not limit or len(uids) < limit:
             return 0
         pods = map(self.inventory.find_held, uids.values())
         now_ms = self.inventory.now_ms
         return sum(pod is not None and is_overdue(pod[1].pod, now_ms) for pod in pods)
 
-    def _check_workload(self, own_id: str, replicas: Replicas, waiting_too: bool) -> Gate | None:
-        group = self.registry.owner_group(replicas.owner)
-        counted = group.select(waiting_too=waiting_too)
-        count = len(counted) - (own_id in counted)
+    def _check_workload(
+        self, own_migration_id: str, replicas: Replicas, include_waiting: bool
+    ) -> Gate | None:
+        group = self.registry.get_owner_group(replicas.owner)
+        counted = group.select(include_waiting=include_waiting)
+        count = len(counted) - (own_migration_id in counted)
         most = resolve_limit(self.args.max_migrating_per_workload, replicas.count)
         if count >= most and "MaxMigratingPerWorkload" not in self._skipped:
             text = f"{count} migrations of {replicas} are under way; {most} may be"
@@ -95,7 +99,7 @@ class ConcurrencyLimits:
         most = resolve_limit(self.args.max_unavailable_per_workload, replicas.count)
         if self._estimate_unavailable(replicas, count) < most:
             return None
-        unavailable = self._count_unavailable(replicas, group, own_id, waiting_too)
+        unavailable = self._count_unavailable(replicas, group, own_migration_id, include_waiting)
         if unavailable >= most:
             text = f"{unavailable} pods of {replicas} are unavailable; {most} may be"
             return Gate("MaxUnavailablePerWorkload", text)
@@ -110,16 +114,20 @@ class ConcurrencyLimits:
         return max(count, missing + count)
 
     def _count_unavailable(
-        self, replicas: Replicas, group: MigrationGroup, own_id: str, waiting_too: bool
+        self,
+        replicas: Replicas,
+        group: MigrationGroup,
+        own_migration_id: str,
+        include_waiting: bool,
     ) -> int:
         """Count pods that are unready or migrating, or missing if the number of replicas is known."""
-        uids = group.select(waiting_too=waiting_too)
+        uids = group.select(include_waiting=include_waiting)
         pods = self.owners.list_pods(replicas.owner)
         unready = self.owners.list_unready(replicas.owner)
         moving_ready = {
             uid
             for migration_id, uid in uids.items()
-            if migration_id != own_id and uid not in unready
+            if migration_id != own_migration_id and uid not in unready
         }
         count = len(unready) + len(moving_ready)
         if replicas.inferred:
@@ -127,7 +135,7 @@ class ConcurrencyLimits:
         existing = sum(uid in pods for uid in moving_ready)
         return max(count, replicas.count - (len(pods) - len(unready) - existing))
 
-    def check_size(self, replicas: Replicas | None) -> Gate | None:
+    def check_workload_size(self, replicas: Replicas | None) -> Gate | None:
         """Return the gate of a workload that is too small for evictions; None if it is not."""
         skipped = "ExpectedReplicas" in self._skipped or self.args.skip_check_expected_replicas
         if replicas is None or skipped:
@@ -137,10 +145,10 @@ class ConcurrencyLimits:
         if replicas.count > 1 and replicas.count not in (migrating, unavailable):
             return None
         limits = ((migrating, "migrate"), (unavailable, "be unavailable"))
-        exceeded = [f"{most} {verb}" for most, verb in limits if most >= replicas.count]
-        listed = " and ".join(exceeded).replace(" ", " may ", 1)
+        verbs = [f"{most} {verb}" for most, verb in limits if most >= replicas.count]
+        permission = " and ".join(verbs).replace(" ", " may ", 1)
         text = (
-            f"{replicas} is too small: {listed} at once, which is all of them; "
+            f"{replicas} is too small: {permission} at once, which is all of them; "
             "skipCheckExpectedReplicas is false"
         )
         return Gate("ExpectedReplicas", text)

@@ -1,7 +1,7 @@
 """Objects that pods name: namespaces with their labels, priority classes with their values.
 
-They come from records of `pod-lifecycle`, one by one or in full lists. `protections` looks them up by
-name. An object that a cluster has never sent is unknown, which is different from having no labels.
+The objects come from records of `pod-lifecycle`, one by one or in full lists. `protections` looks objects up
+by name. An unknown namespace, which the cluster has never sent, is not a namespace without labels.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from streams.stage.tracked_rows import TrackedRows
 
 #: Most namespaces of a cluster: twice what Kubernetes is tested with.
 NAMESPACES_MAX = 20_000
-#: Most priority classes of a cluster; usually there is a handful.
+#: Most priority classes of a cluster, which usually has a handful.
 PRIORITY_CLASSES_MAX = 1_000
 
 S = TypeVar("S", bound=NamespaceState | PriorityClassState)
@@ -28,7 +28,7 @@ class NamedRows(TrackedRows[str, R], Generic[S, R]):
     """Objects of one kind of one cluster, by name."""
 
     def __init__(self, cluster: str, table: str, row: type[R], noun: str, most: int) -> None:
-        """Start without objects; at most `most` are kept, and refusals call the kind `noun`."""
+        """Start without objects; the table takes up to `most` objects, which messages call `noun`."""
         super().__init__(table, lambda row: row.state.name)
         self.cluster, self._noun, self._most = cluster, noun, most
         self._row: type[R] = row
@@ -68,10 +68,10 @@ class NamedRows(TrackedRows[str, R], Generic[S, R]):
 class NamespaceRows(NamedRows[NamespaceState, NamespaceRow]):
     """The namespaces of one cluster."""
 
-    def __init__(self, cluster: str = "") -> None:
+    def __init__(self, cluster: str) -> None:
         super().__init__(cluster, "namespaces", NamespaceRow, "namespace", NAMESPACES_MAX)
 
-    def labels(self, name: str) -> Mapping[str, str] | None:
+    def find_labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if it is unknown."""
         row = self.rows.get(name)
         return None if row is None else row.state.labels
@@ -80,11 +80,12 @@ class NamespaceRows(NamedRows[NamespaceState, NamespaceRow]):
 class PriorityClasses(NamedRows[PriorityClassState, PriorityClassRow]):
     """The priority classes of one cluster."""
 
-    def __init__(self, cluster: str = "") -> None:
-        of = "priority_classes", PriorityClassRow, "priority class"
-        super().__init__(cluster, *of, PRIORITY_CLASSES_MAX)
+    def __init__(self, cluster: str) -> None:
+        super().__init__(
+            cluster, "priority_classes", PriorityClassRow, "priority class", PRIORITY_CLASSES_MAX
+        )
 
-    def value(self, name: str) -> int | None:
+    def find_value(self, name: str) -> int | None:
         """Return the priority of a class; None if it is unknown."""
         row = self.rows.get(name)
         return None if row is None else row.state.value

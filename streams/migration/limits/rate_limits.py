@@ -1,11 +1,10 @@
 """How many pods may be evicted per time: evictQPS for all, objectLimiters per workload and namespace.
 
-Token buckets are stored only while they are not full. A command takes a token, and does not return it
-if it fails, as upstream. Source: docs/reference/upstream.md M7, M8.
+Token buckets are stored only while they are not full. A command takes a token. As upstream, a failed command
+does not return its token. Source: docs/reference/upstream.md M7, M8.
 
-Commands are sent at clock ticks. At a tick, evictQPS allows as many commands as it would have allowed
-since the tick before, but at most those of one second. So the rate does not depend on the interval of
-ticks.
+Commands are sent at clock ticks. A tick may send the commands that evictQPS allows in the time since the last
+tick, but at most those of one second. So the rate does not depend on the interval between ticks.
 
 Buckets use exact fractions, because floats would drift. A rate is a fraction of tokens per millisecond.
 A bucket holds whole tokens, and a part of the next token in units of 1 / `parts`.
@@ -26,7 +25,7 @@ from streams.migration.registry import MigrationGroup, Registry
 from streams.rebalance.candidates import Gate
 from streams.stage.tracked_rows import TrackedRows
 
-#: Most units per token: products of units and times must fit into a row's integers.
+#: Most units per token, so that products of units and times fit into the integers of a row.
 PARTS_MAX = 10**18
 
 
@@ -39,7 +38,7 @@ class Rate:
     burst: int
     """Most tokens, at least 1."""
     part: Fraction = Fraction(0)
-    """Part of a further token that the bucket holds at most, below 1."""
+    """Largest part of a further token that the bucket holds, below 1."""
 
     @property
     def parts(self) -> int:
@@ -47,13 +46,13 @@ class Rate:
         return self.per_ms.denominator
 
 
-def rate_per_second(tokens: float, burst: int) -> Rate:
+def convert_per_second(tokens: float, burst: int) -> Rate:
     """Convert tokens per second to a rate; the float is read as the shortest decimal number."""
     per_ms = (Fraction(repr(tokens)) / 1000).limit_denominator(PARTS_MAX)
     return Rate(max(per_ms, Fraction(1, PARTS_MAX)), max(1, burst))
 
 
-def rate_over(tokens: int, duration_ms: int, burst: int) -> Rate:
+def compute_rate(tokens: int, duration_ms: int, burst: int) -> Rate:
     return Rate(Fraction(tokens, duration_ms), max(1, burst))
 
 
@@ -67,33 +66,33 @@ class Bucket:
     at_ms: int
 
     def fill(self, rate: Rate, now_ms: int) -> "Bucket":
-        """Return the bucket at a later time; if the rate has changed, the part is rounded down."""
+        """Return the bucket at a later time. If the rate has changed, the part is rounded down."""
         units = self.part * rate.parts // self.parts
         units += max(0, now_ms - self.at_ms) * rate.per_ms.numerator
         tokens, part = self.tokens + units // rate.parts, units % rate.parts
-        most = full_bucket(rate, now_ms)
-        if (tokens, part) >= (most.tokens, most.part):
-            return most
+        full = build_full_bucket(rate, now_ms)
+        if (tokens, part) >= (full.tokens, full.part):
+            return full
         return Bucket(tokens, part, rate.parts, now_ms)
 
     def take_token(self) -> "Bucket":
         return Bucket(self.tokens - 1, self.part, self.parts, self.at_ms)
 
-    def wait_ms(self, rate: Rate) -> int:
-        """Return the time until the bucket has a token; 0 if it has one."""
+    def compute_wait_ms(self, rate: Rate) -> int:
+        """Return the time until the bucket has a token; 0 if it has a token."""
         if self.tokens:
             return 0
         return -(-(rate.parts - self.part) // rate.per_ms.numerator)
 
 
-def full_bucket(rate: Rate, now_ms: int) -> Bucket:
+def build_full_bucket(rate: Rate, now_ms: int) -> Bucket:
     return Bucket(rate.burst, int(rate.part * rate.parts), rate.parts, now_ms)
 
 
 #: Scope of a bucket ("cluster", or a key of objectLimiters) and name within the scope.
 Key = tuple[str, str]
 CLUSTER_KEY: Key = ("cluster", "")
-#: A tick allows the commands of at most this time, so that few commands are sent after an outage.
+#: A tick may send the commands of at most this time, so that few commands are sent after an outage.
 QPS_SPREAD_MS = 1_000
 
 
@@ -109,7 +108,7 @@ class _Limit(NamedTuple):
 
 
 class Limiters(TrackedRows[Key, Bucket]):
-    """The token buckets of a cluster that are not full."""
+    """The token buckets of a cluster; full buckets have no row."""
 
     def __init__(self, cluster: str, inventory: Inventory, registry: Registry) -> None:
         super().__init__("eviction_limiters")
@@ -118,60 +117,60 @@ class Limiters(TrackedRows[Key, Bucket]):
 
     def set_policy(self, policy: Policy) -> None:
         self.args = policy.migration
-        self._qps = rate_per_second(policy.migration.evict_qps, policy.migration.evict_burst)
+        self._qps = convert_per_second(policy.migration.evict_qps, policy.migration.evict_burst)
 
     # --- checks ---------------------------------------------------------------------------------
 
     def check(
-        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
+        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, include_waiting: bool
     ) -> Gate | None:
-        """Return the gate of a limit without a token for the pod; None if there is none.
+        """Return the gate of the first limit without a token for the pod; None if there is none.
 
-        With `waiting_too`, migrations that wait for a first command take their tokens first.
+        With `include_waiting`, migrations without a command take tokens before the pod.
         """
         row = self.registry.find_by_pod(pod.uid)
         own_migration_id = "" if row is None else row.migration_id
         for key, rate, subject, migrations in self._list_limits(pod, replicas):
-            before = 0
-            if waiting_too:
-                waiting = migrations.untried
-                before = len(waiting) - (own_migration_id in waiting)
-            bucket = self._bucket(key, rate, now_ms)
-            if bucket.tokens > before:
+            waiting = 0
+            if include_waiting:
+                uids = migrations.without_command
+                waiting = len(uids) - (own_migration_id in uids)
+            bucket = self._get_bucket(key, rate, now_ms)
+            if bucket.tokens > waiting:
                 continue
-            wait = format_duration_ms(bucket.wait_ms(rate))
+            wait = format_duration_ms(bucket.compute_wait_ms(rate))
             text = f"{subject} has reached objectLimiters.{key[0]}"
             if bucket.tokens:
-                text += f": {bucket.tokens} left, {before} migrations come first"
+                text += f": {bucket.tokens} left, {waiting} migrations come first"
             else:
                 text += f": {rate.burst} at once; the next eviction is possible in {wait}"
             return Gate("ObjectLimiter", text)
         return None
 
-    def advance(self, length_ms: int, now_ms: int) -> None:
-        """Set the burst of evictQPS to what it allowed in the time since the last tick.
+    def advance(self, passed_ms: int, now_ms: int) -> None:
+        """Set the burst of evictQPS to the tokens of the time since the last tick.
 
-        If the last tick left no token, its part of a token counts too: commands may have waited for it.
+        If the last tick left only a part of a token, that part is added: commands may have waited for it.
         """
-        rate = rate_per_second(self.args.evict_qps, self.args.evict_burst)
-        allowed = rate.per_ms * min(length_ms, QPS_SPREAD_MS)
-        before = self._bucket(CLUSTER_KEY, rate, now_ms - length_ms)
-        if not before.tokens:
-            allowed += Fraction(before.part, before.parts)
+        rate = convert_per_second(self.args.evict_qps, self.args.evict_burst)
+        allowed = rate.per_ms * min(passed_ms, QPS_SPREAD_MS)
+        bucket = self._get_bucket(CLUSTER_KEY, rate, now_ms - passed_ms)
+        if not bucket.tokens:
+            allowed += Fraction(bucket.part, bucket.parts)
         if allowed > rate.burst:
             rate = Rate(rate.per_ms, int(allowed), allowed % 1)
         self._qps = rate
 
     def explain_rate(self, now_ms: int) -> str | None:
         """Return why evictQPS allows no command now; None if it does."""
-        bucket = self._bucket(CLUSTER_KEY, self._qps, now_ms)
+        bucket = self._get_bucket(CLUSTER_KEY, self._qps, now_ms)
         if bucket.tokens:
             return None
-        wait = format_duration_ms(bucket.wait_ms(self._qps))
+        wait = format_duration_ms(bucket.compute_wait_ms(self._qps))
         return f"evictQPS {self.args.evict_qps:g} allows the next command in {wait}"
 
     def spend(self, pod: Pod, replicas: Replicas | None, now_ms: int) -> None:
-        """Take the tokens of a command; the caller has checked that there are some."""
+        """Take the tokens of a command. The caller has checked that the buckets have tokens."""
         self._spend(CLUSTER_KEY, self._qps, now_ms)
         for limit in self._list_limits(pod, replicas):
             self._spend(limit.key, limit.rate, now_ms)
@@ -182,29 +181,29 @@ class Limiters(TrackedRows[Key, Bucket]):
         if limiter is not None and limiter.duration_ms and replicas is not None:
             value = limiter.max_migrating
             value = self.args.max_migrating_per_workload if value is None else value
-            rate = rate_over(
+            rate = compute_rate(
                 resolve_limit(value, replicas.count), limiter.duration_ms, max(1, limiter.burst)
             )
-            migrations = self.registry.owner_group(replicas.owner)
+            migrations = self.registry.get_owner_group(replicas.owner)
             limits.append(_Limit(("workload", replicas.owner), rate, str(replicas), migrations))
         limiter = self.args.object_limiters.get("namespace")
         # Upstream reads a percentage as 0 here, and 0 is off.
-        most = limiter.max_migrating if limiter is not None else None
-        if limiter is not None and limiter.duration_ms and isinstance(most, int) and most:
-            rate = rate_over(most, limiter.duration_ms, max(1, limiter.burst))
-            migrations = self.registry.namespace_group(pod.namespace)
+        value = limiter.max_migrating if limiter is not None else None
+        if limiter is not None and limiter.duration_ms and isinstance(value, int) and value:
+            rate = compute_rate(value, limiter.duration_ms, max(1, limiter.burst))
+            migrations = self.registry.get_namespace_group(pod.namespace)
             subject = f"namespace {pod.namespace}"
             limits.append(_Limit(("namespace", pod.namespace), rate, subject, migrations))
         return limits
 
     # --- buckets --------------------------------------------------------------------------------
 
-    def _bucket(self, key: Key, rate: Rate, now_ms: int) -> Bucket:
+    def _get_bucket(self, key: Key, rate: Rate, now_ms: int) -> Bucket:
         bucket = self.rows.get(key)
-        return full_bucket(rate, now_ms) if bucket is None else bucket.fill(rate, now_ms)
+        return build_full_bucket(rate, now_ms) if bucket is None else bucket.fill(rate, now_ms)
 
     def _spend(self, key: Key, rate: Rate, now_ms: int) -> None:
-        self.set(key, self._bucket(key, rate, now_ms).take_token())
+        self.set(key, self._get_bucket(key, rate, now_ms).take_token())
 
     def drop_full(self, now_ms: int) -> None:
         """Drop buckets that are certainly full again."""

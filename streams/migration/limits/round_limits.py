@@ -9,8 +9,8 @@ from schemas.policy import Policy
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.rebalance.candidates import Gate, Scope
 
-#: Most pods of one round for any policy: each pod needs a migration, a command and their rows.
-PODS_PER_ROUND_MAX = 250
+#: Most pods of one round under any policy. Each pod needs a migration, a command and rows.
+EVICTIONS_PER_ROUND_MAX = 250
 
 
 class RoundLimits:
@@ -25,9 +25,9 @@ class RoundLimits:
         self._total = 0
 
     def check(self, node: str, namespace: str) -> Gate | None:
-        """Return the limit that one more pod would exceed; None if there is none."""
+        """Return the gate of the limit that one more pod would exceed; None if there is none."""
         limits, total = self.limits, self._total
-        if total >= PODS_PER_ROUND_MAX:
+        if total >= EVICTIONS_PER_ROUND_MAX:
             text = f"{total} pods leave in this round, which is the limit of every round"
             return Gate("PodsPerRoundMax", text, "round")
         counts: tuple[tuple[str, Scope, int | None, int, str], ...] = (

@@ -1,8 +1,8 @@
-"""How many replicas the owners of pods want, and when all pods of an owner are protected.
+"""How many replicas the owners of pods want, and when no pod of an owner may be evicted.
 
-The number comes from the owner's `WorkloadState`. Without one, it is inferred from the pods that exist,
-which is conservative: an evicted pod lowers the number and the limits until it is replaced. The text of
-every gate tells which number it used.
+The number of replicas comes from the owner's `WorkloadState`. Without a `WorkloadState`, the existing pods
+are counted. This is conservative: each evicted pod lowers the number, and so the limits, until the pod is
+replaced. The texts of gates say where the number comes from.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from streams.stage.tracked_rows import TrackedRows
 
 #: Most workloads of a cluster.
 WORKLOADS_MAX = 200_000
-#: No pod of a workload is evicted for this long after its replicas were lowered, because its controller
-#: removes pods itself. Autoscalers wait as long by default before they lower replicas again.
-LOWERED_LASTS_MS = 5 * 60_000
-#: Kinds whose number of pods may fall without scaling down.
+#: A controller removes pods for some time after its replicas were lowered, so no other pod of the workload
+#: is evicted for this long. By default, autoscalers wait for the same time before they lower replicas again.
+SCALING_DOWN_MS = 5 * 60_000
+#: Kinds that may have fewer pods without being scaled down.
 _SHRINKING_KINDS = ("Job", "DaemonSet")
 
 
@@ -37,16 +37,16 @@ class Replicas:
     evictions_allowed: int | None = None
     """Pods that may be evicted before their Job fails; None for any number."""
     lowered_at_ms: int | None = None
-    """Time when the replicas were lowered last."""
+    """Time at which the replicas were last lowered."""
 
     def __str__(self) -> str:
-        """As in "ReplicaSet shop/web with 3 replicas (inferred from the pods seen)"."""
+        """Return a text such as "ReplicaSet shop/web with 3 replicas (inferred from the pods seen)"."""
         noun = "replica" if self.count == 1 else "replicas"
-        how = " (inferred from the pods seen)" if self.inferred else ""
-        return f"{self.name} with {self.count} {noun}{how}"
+        source = " (inferred from the pods seen)" if self.inferred else ""
+        return f"{self.name} with {self.count} {noun}{source}"
 
     def explain_job_failure(self, moving: int) -> str | None:
-        """Return why one more eviction could fail the Job; None if it could not."""
+        """Return why another eviction may make the Job fail; None if it cannot."""
         if self.evictions_allowed is None or moving < self.evictions_allowed:
             return None
         if self.inferred:
@@ -58,7 +58,7 @@ class Replicas:
 
     def explain_scaling_down(self, now_ms: int) -> str | None:
         """Return why the controller may be removing pods now; None if it is not."""
-        if self.lowered_at_ms is None or now_ms - self.lowered_at_ms >= LOWERED_LASTS_MS:
+        if self.lowered_at_ms is None or now_ms - self.lowered_at_ms >= SCALING_DOWN_MS:
             return None
         return (
             f"the replicas of {self.name} were lowered to {self.count} "
@@ -119,7 +119,7 @@ class Workloads(TrackedRows[str, WorkloadRow]):
                 owner.uid, name, row.workload.replicas, inferred=False,
                 evictions_allowed=row.workload.evictions_allowed, lowered_at_ms=row.lowered_at_ms,
             )  # fmt: skip
-        # How many failures an unknown Job allows is unknown, too.
+        # It is not known how many failures an unreported Job allows.
         return Replicas(
             owner.uid, name, len(self.owners.list_pods(owner.uid)), inferred=True,
             evictions_allowed=0 if owner.kind == "Job" else None,

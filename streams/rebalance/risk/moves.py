@@ -29,7 +29,7 @@ from streams.pods.held_pod import is_overdue
 from streams.rebalance.candidates import Gate
 from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric, find_measured
 from streams.rebalance.outcome import HIGH, NORMAL, SKIPPED, Costs, RoundOutcome
-from streams.rebalance.risk.nodes import RiskNodes
+from streams.rebalance.risk.nodes import RiskNodes, list_risk_resources
 from streams.rebalance.risk.pods import RiskPod, RiskPods, estimate_remaining_minutes
 from streams.rebalance.risk.results import RiskResults, read_nodes
 from streams.rebalance.targets import Fit
@@ -50,39 +50,30 @@ NOT_COMPARED = "the round has compared as many pods as it may; a later round com
 GETS_PODS = "a pod moves to this node in this round"
 
 
-class RiskMoves:
-    """Plans the moves of rounds under one policy."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.args, self.score = policy.risk_moves, policy.overutilization_risk
-        self.rebalance = policy.rebalance
-        self.pod_filter = PodFilter(policy.rebalance)
-        self.resources = tuple(resource.name for resource in self.score.resources)
-
-    def plan(self, inputs: RoundInput, outcome: RoundOutcome) -> None:
-        """Add moves by risk to the outcome of a round, after its moves by thresholds."""
-        if outcome.end_reason:
-            return
-        risk_round = _Round(self, inputs, outcome)
+def plan_risk_moves(policy: Policy, inputs: RoundInput, outcome: RoundOutcome) -> None:
+    """Add moves by risk to the outcome of a round, after its moves by thresholds."""
+    if not outcome.end_reason:
+        risk_round = _Round(policy, inputs, outcome)
         outcome.pools.append(risk_round.results.outcome)
         risk_round.run()
 
 
 class _Round:
-    def __init__(self, moves: RiskMoves, inputs: RoundInput, outcome: RoundOutcome) -> None:
-        self.args, self.inputs, self.outcome = moves.args, inputs, outcome
-        self.pod_filter = moves.pod_filter
-        self.resources = moves.resources
+    def __init__(self, policy: Policy, inputs: RoundInput, outcome: RoundOutcome) -> None:
+        self.args, self.inputs, self.outcome = policy.risk_moves, inputs, outcome
+        score_args = policy.overutilization_risk
+        self.pod_filter = PodFilter(policy.rebalance)
+        self.resources = list_risk_resources(policy)
         columns = inputs.columns
         fresh = columns.included & find_measured(
-            columns, moves.rebalance, inputs.now_ms, self.resources
+            columns, policy.rebalance, inputs.now_ms, self.resources
         )
         self.rows = np.flatnonzero(fresh)
-        self.readings = read_nodes(columns, self.rows, moves.score.resources)
+        self.readings = read_nodes(columns, self.rows, score_args.resources)
         self.names = self.readings.names
         self.position_of = {name: position for position, name in enumerate(self.names)}
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
-        self.risk = RiskNodes(moves.score, self.nodes)
+        self.risk = RiskNodes(score_args, self.nodes)
         pods = [columns.nodes[row].pods.held for row in self.rows.tolist()]
         self.remaining_minutes = estimate_remaining_minutes(pods, inputs.now_ms)
         self.min_gain = self.args.min_saved_minutes / self.remaining_minutes
@@ -102,7 +93,7 @@ class _Round:
         self._include_earlier_moves()
         self.results = RiskResults(
             self.readings,
-            moves.score.resources,
+            score_args.resources,
             columns.names[columns.included].tolist(),
             self._classify(),
             targets=int(self.can_receive.sum()),
@@ -254,8 +245,8 @@ class _Round:
             self._reject(pod, Gate("fit", text))
             return
         growth = self.risk.compute_growth(pod.figures)
-        order = np.where(allowed, growth + TIE * self.risk.compute_excess(pod.figures), np.inf)
-        target = int(order.argmin())
+        ranks = np.where(allowed, growth + TIE * self.risk.compute_excess(pod.figures), np.inf)
+        target = int(ranks.argmin())
         costs = self._compute_costs(pod, target)
         if costs.gain < self.min_gain:
             message = (
@@ -287,17 +278,17 @@ class _Round:
         gate = self.pod_filter.find_gate(held)
         if gate is not None:
             return gate
-        protected = inputs.rules.explain_protection(held)
-        if protected is not None:
-            return Gate("filter", protected)
-        resting = inputs.exclusions.moves.explain_rest(
+        protection = inputs.rules.explain_protection(held)
+        if protection is not None:
+            return Gate("filter", protection)
+        rest = inputs.exclusions.moves.explain_rest(
             held.pod.owner_key,
             self.names[pod.source],
             held.assigned_at_ms,
             self.args.rest_minutes * _MINUTE_MS,
             inputs.now_ms,
         )
-        return None if resting is None else Gate("resting", resting)
+        return None if rest is None else Gate("resting", rest)
 
     def _find_targets(self, pod: RiskPod) -> BoolArray:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
@@ -305,8 +296,8 @@ class _Round:
         allowed[pod.source] = False
         avoided = self.inputs.exclusions.list_names(pod.held.pod, self.inputs.now_ms)
         allowed[[self.position_of[name] for name in avoided if name in self.position_of]] = False
-        refused = self.inputs.rules.find_refusing_nodes(pod.held.pod)
-        return allowed & ~refused[self.rows]
+        refusing = self.inputs.rules.find_refusing_nodes(pod.held.pod)
+        return allowed & ~refusing[self.rows]
 
     def _reject(
         self, pod: RiskPod, gate: Gate, costs: Costs | None = None, target: int | None = None

@@ -38,9 +38,9 @@ class RiskNodes:
 
     def __init__(self, args: OverutilizationRiskArgs, nodes: Sequence[Node | None]) -> None:
         resources = [resource.name for resource in args.resources]
-        self._cost, self._costs = build_cost_function(), CostArrays()
-        hot = [resource.hot_share for resource in args.resources]
-        rows = [_compute_moments(node, resources, hot) for node in nodes]
+        self._cost_function, self._cost_arrays = build_cost_function(), CostArrays()
+        hot_shares = [resource.hot_share for resource in args.resources]
+        rows = [_compute_moments(node, resources, hot_shares) for node in nodes]
         shape = (len(nodes), len(resources), 3)
         figures = np.array(rows, dtype=np.float64).reshape(shape).transpose(2, 1, 0)
         self._mean, self._variance, self._per_unit = (
@@ -51,7 +51,7 @@ class RiskNodes:
         """Shape (nodes,)."""
 
     def _sum_costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        costs = self._costs.compute(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
+        costs = self._cost_arrays.compute(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
         total: FloatArray = costs.sum(axis=0)
         return total
 
@@ -83,7 +83,7 @@ class RiskNodes:
     def _compute_cost(self, position: int, figures: Figures, sign: float) -> float:
         total = 0.0
         for mean, variance in self._add_moments(position, figures, sign):
-            total += self._cost(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
+            total += self._cost_function(mean * MEAN_SCALE, variance * VARIANCE_SCALE)
         return total
 
     def _add_moments(
@@ -112,14 +112,14 @@ class RiskNodes:
 
 
 def _compute_moments(
-    node: Node | None, resources: Sequence[str], hot: Sequence[float]
+    node: Node | None, resources: Sequence[str], hot_shares: Sequence[float]
 ) -> list[tuple[float, float, Any]]:
     """Return mean minus hot share, variance, and 1 / capacity by resource; without statistics no usage."""
     if node is None or node.statistics is None:
-        return [(-share, _NODE_VARIANCE, 0.0) for share in hot]
+        return [(-share, _NODE_VARIANCE, 0.0) for share in hot_shares]
     row = []
     for name, share, (mean, variance) in zip(
-        resources, hot, node.statistics.get_figures(), strict=True
+        resources, hot_shares, node.statistics.get_figures(), strict=True
     ):
         capacity = node.capacity.get(name, 0)
         per_unit = 1.0 / float(capacity) if capacity > 0 else 0.0

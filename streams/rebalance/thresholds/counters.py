@@ -155,13 +155,13 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         ]
 
     def drop_old(self, now_ms: int) -> None:
-        """Drop counters that no round has changed for too long."""
+        """Drop counters that are too old."""
         for node, counters in list(self.rows.items()):
             for key in list(counters):
                 self._get_fresh(node, key, now_ms)
 
     def remove_node(self, node: str) -> None:
-        """Forget a node that was removed; by Koordinator's rules its counters are kept."""
+        """Drop the counters of a removed node, except by Koordinator's rules."""
         if self._consecutive:
             self.drop(node)
 

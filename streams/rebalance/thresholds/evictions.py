@@ -62,7 +62,7 @@ class Evictions:
         if limits.prod_high is not None:
             prod_used = nodes.prod_usage[:, targets] + expected
             self.prod_room = limits.prod_high[:, targets] - prod_used
-        watched = [name in pool.thresholds.high for name in nodes.resources]
+        limited = [name in pool.thresholds.high for name in nodes.resources]
         self.names = self.inputs.columns.names[nodes.rows[targets]]
         self.node_fit = pool.shared.args.node_fit
         self.fit = Fit(
@@ -79,7 +79,7 @@ class Evictions:
             self.room.copy(),
             None if self.prod_room is None else self.prod_room.copy(),
             nodes.capacity[:, targets],
-            watched,
+            limited,
         )
 
     def run(self) -> None:
@@ -88,21 +88,14 @@ class Evictions:
             self._run_phase("node")
             self._run_phase("prod")
             return
-        both = self.pool.codes[self.pool.targets] == BOTH_LOW
+        both_low = self.pool.codes[self.pool.targets] == BOTH_LOW
         self.total_room = self._sum_room("node", self.targets_by_phase["node"])
         self._run_phase("node")
         # Nodes of class bothLow add the minimum of three sums. Without such nodes, the remaining room of
         # the node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
-        sums = zip(
-            self._sum_room("prod", both),
-            self._sum_room("node", both),
-            self.total_room,
-            strict=True,
-        )
-        prod_low = self._sum_room("prod", self.targets_by_phase["prod"] & ~both)
-        self.total_room = [
-            amount + min(both_low) for amount, both_low in zip(prod_low, sums, strict=True)
-        ]
+        sums = (self._sum_room("prod", both_low), self._sum_room("node", both_low), self.total_room)
+        prod_low = self._sum_room("prod", self.targets_by_phase["prod"] & ~both_low)
+        self.total_room = list(map(int.__add__, prod_low, map(min, *sums)))
         self._run_phase("prod")
 
     def _sum_room(self, phase: Phase, mask: BoolArray) -> list[int]:
@@ -129,7 +122,7 @@ class Evictions:
                 pods, used, limits, order = self._pack(phase, chosen)
                 end = 0
             begin, end = end, end + sizes[position]
-            node_check = _HotNode(
+            node_check = _HotNodeCheck(
                 self, hot[position], pods, abnormal[position], limits[:, column].tolist()
             )
             node_check.run(used[:, column].tolist(), order[begin:end], range(begin, end))
@@ -159,7 +152,7 @@ class Evictions:
         return pods, used, limits, order
 
 
-class _HotNode:
+class _HotNodeCheck:
     """Checks the pods of one hot node."""
 
     def __init__(
@@ -193,8 +186,9 @@ class _HotNode:
                 continue
             over = list(map(int.__gt__, used, limits))
             if True not in over:
-                self._end_below(index)
-                return
+                counters = self.pool.shared.counters
+                counters.reset(hot.name, self.pool.pool, hot.phase, self.inputs.now_ms)
+                break
             room = self.evictions.total_room
             if room is not None and min(room) <= 0:
                 hot.end_reason = "the targets have no room left"
@@ -230,14 +224,6 @@ class _HotNode:
     def _prefers_no_eviction(self, index: int) -> bool:
         return NO_EVICTION_ANNOTATION in self.pods.held[index].pod.annotations
 
-    def _end_below(self, index: int) -> None:
-        if not self.hot.moved:
-            self.hot.end_reason = (
-                "pods that are already leaving bring the node below its thresholds"
-            )
-        counters, now_ms = self.pool.shared.counters, self.inputs.now_ms
-        counters.reset(self.hot.name, self.pool.pool, self.hot.phase, now_ms)
-
     def _find_fitting(self, pods: range) -> set[int]:
         """Return the pods that may leave, by Koordinator's rules; nodeFit uses room for each of them."""
         self.inputs.budget.spend(len(pods))
@@ -267,7 +253,7 @@ class _HotNode:
         return None
 
     def _measured_amounts(self, index: int) -> list[int]:
-        """Return usage without the number of pods, which nodeFit ignores (B5.9)."""
+        """Return the usage of a pod; nodeFit ignores the number of pods (B5.9)."""
         return [max(0, amount) for amount in self.pods.used[index].tolist()]
 
     def _find_lasting_gate(self, held: HeldPod) -> Gate | None:
@@ -276,8 +262,8 @@ class _HotNode:
         gate = pod_filter.find_gate(held)
         if gate is not None:
             return gate
-        protected = self.inputs.rules.explain_protection(held)
-        return None if protected is None else Gate("filter", protected)
+        protection = self.inputs.rules.explain_protection(held)
+        return None if protection is None else Gate("filter", protection)
 
     def _find_gate(self, index: int, over: list[bool]) -> Gate | None:
         """Return the first gate before the gates of migrations; None if there is none."""

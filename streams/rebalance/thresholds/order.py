@@ -166,7 +166,7 @@ class HotPods:
     def estimate_on_target(self, index: int) -> list[int]:
         """Return the usage that a pod is expected to add to a target, by resource of the pool.
 
-        This is the measured usage. If that is unknown it is the pod's estimate, or else its request.
+        If the measured usage is unknown, the estimate of the pod is used. Without an estimate, its request is used.
         """
         amounts, kind, usage = self.amounts[index], self.held[index].kind, self.get_usage(index)
         names = [self._names[column] for column in self._column_indexes]

@@ -375,7 +375,7 @@ def test_a_failed_round_undoes_the_decisions_and_reservations_of_its_tick(
     world.send(tick(), policy_record(rounds), request("p"), request("q"))
     with monkeypatch.context() as patch:
         if fails == "round":
-            patch.setattr(Balancer, "round", failing)
+            patch.setattr(Balancer, "make_round", failing)
         else:
             patch.setattr(rebalancer, "build_round", failing)
         world.send(node("a"), metric("a"))

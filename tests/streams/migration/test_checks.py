@@ -7,6 +7,7 @@ import pytest
 from schemas.messages.pods import VolumeClaim
 from schemas.policy import read_policy
 from streams.migration.limits.concurrency_limits import resolve_limit
+from streams.migration.limits.named_objects import NamespaceRows, PriorityClasses
 from streams.migration.protections import Protections
 from streams.rebalance.candidates import Gate
 from tests.streams.builders import (
@@ -25,11 +26,13 @@ from tests.streams.builders import (
 from tests.streams.world import World, world_with_pods
 
 
+def protections(document: str = "") -> Protections:
+    return Protections(read_policy(document), NamespaceRows("c"), PriorityClasses("c"))
+
+
 def verdict(document: str = "", **fields: Any) -> str | None:
     """The static verdict on a replica on a node."""
-    return Protections(read_policy(document)).explain_unheld(
-        replica("a", **{"node": "node-1", **fields})
-    )
+    return protections(document).explain_uncached(replica("a", **{"node": "node-1", **fields}))
 
 
 DAEMON = controlled_by("agent", kind="DaemonSet")
@@ -129,7 +132,7 @@ def test_the_evict_annotation_lifts_every_protection_except_termination() -> Non
         assert verdict(annotations=INSIST, **fields) is None
     assert verdict(annotations=INSIST | NEVER) is None
     assert verdict(annotations=INSIST, deleting_at_ms=at(0)) == "the pod is terminating"
-    assert Protections(read_policy("")).has_evict_annotation(replica("a", annotations=INSIST))
+    assert protections().has_evict_annotation(replica("a", annotations=INSIST))
 
 
 def test_an_evict_annotation_with_the_value_false_lifts_no_protection() -> None:

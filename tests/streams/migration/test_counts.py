@@ -49,22 +49,24 @@ def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> No
             registry.put(row.model_copy(update=change[step]))
         for name in ("a", "b"):
             for group, rows in (
-                (registry.node_group(name), registry.list_by_node(name)),
-                (registry.owner_group(f"o-{name}"), registry.list_by_owner(f"o-{name}")),
+                (registry.get_node_group(name), registry.list_by_node(name)),
+                (registry.get_owner_group(f"o-{name}"), registry.list_by_owner(f"o-{name}")),
             ):
                 assert set(group.uids.values()) == {row.pod.uid for row in rows}
                 assert set(group.moving) == {row.migration_id for row in rows if is_moving(row)}
-                assert set(group.untried) == {row.migration_id for row in rows if not row.attempts}
+                assert set(group.without_command) == {
+                    row.migration_id for row in rows if not row.attempts
+                }
 
 
-def unavailable_by_walk(of: World, uid: str, *, waiting_too: bool) -> int:
+def unavailable_by_walk(of: World, uid: str, *, include_waiting: bool) -> int:
     """Pods of owner web that are not ready, on the move or missing, counted one by one; see `ConcurrencyLimits`."""
     owners, registry = of.state.inventory.owners, of.state.migrations.lifecycle.registry
     pods, unready = set(owners.list_pods("web")), set(owners.list_unready("web"))
     gone = {
         row.pod.uid
         for row in registry.list_by_owner("web")
-        if row.pod.uid != uid and (waiting_too or is_moving(row))
+        if row.pod.uid != uid and (include_waiting or is_moving(row))
     }
     replicas = of.state.migrations.lifecycle.workloads.rows["web"].workload.replicas
     return max(len(unready | gone), replicas - len(pods - unready - gone))
@@ -89,13 +91,13 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
                 of.later()
         replicas = migrations.workloads.find_replicas(replica(name))
         assert replicas is not None
-        group = migrations.registry.owner_group("web")
-        for waiting_too in (False, True):
+        group = migrations.registry.get_owner_group("web")
+        for include_waiting in (False, True):
             row = migrations.registry.find_by_pod(name)
             count = limits._count_unavailable(
-                replicas, group, "" if row is None else row.migration_id, waiting_too
+                replicas, group, "" if row is None else row.migration_id, include_waiting
             )
-            assert count == unavailable_by_walk(of, name, waiting_too=waiting_too)
+            assert count == unavailable_by_walk(of, name, include_waiting=include_waiting)
 
 
 def test_migrations_that_wait_for_a_budget_use_it_up() -> None:

@@ -38,7 +38,7 @@ def test_a_tick_decides_no_more_commands_than_the_limit(monkeypatch: pytest.Monk
 def test_migrations_that_wait_for_a_budget_do_not_block_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(execution, "STEPS_PER_TICK_MAX", 4)
+    monkeypatch.setattr(execution, "EXECUTED_PER_TICK_MAX", 4)
     of = many(COUNT)
     of.send(budget(allowed=COUNT))
     for number in range(COUNT):

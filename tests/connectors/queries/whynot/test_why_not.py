@@ -35,7 +35,7 @@ from schemas.messages.rounds import (
 )
 from schemas.topics.catalog import TOPIC_OF
 from schemas.topics.partitions import partition_for
-from streams.migration.limits.budgets import describe
+from streams.migration.limits.budgets import describe_budget
 from streams.migration.limits.workloads import Replicas
 from tests.conftest import RunningBroker
 from tests.connectors.queries.recorded import Recorded
@@ -49,7 +49,7 @@ WEB = PodRef(namespace="shop", name="web-1", uid="u1")
 API = PodRef(namespace="shop", name="api-1", uid="u2")
 #: Gates with their messages.
 REPLICAS = Replicas("u9", "ReplicaSet shop/web", 9, inferred=False)
-BUDGET = describe(
+BUDGET = describe_budget(
     DisruptionBudgetRow(
         cluster="blue",
         budget=DisruptionBudget(

@@ -11,8 +11,8 @@ from schemas.messages.objects import DisruptionBudget
 from schemas.messages.pods import Pod, PodSelector, SelectorRequirement
 from streams.migration.limits import budgets as budgets_module
 from streams.migration.limits.budgets import (
-    ALIKE_BUDGETS_MAX,
     SELECTOR_VALUES_MAX,
+    UNSELECTIVE_BUDGETS_MAX,
     BudgetIndex,
     Budgets,
 )
@@ -118,7 +118,7 @@ def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
         budget = DisruptionBudget(cluster="test", namespace="shop", name=name, selector=selector)
         return budgets.apply(budget, 1)
 
-    for number in range(ALIKE_BUDGETS_MAX):
+    for number in range(UNSELECTIVE_BUDGETS_MAX):
         assert applied(f"b-{number}", label_requirement(f"k{number}", "DoesNotExist")) is None
     assert applied("b-0", label_requirement("k0", "DoesNotExist")) is None
     assert applied("found", label_requirement("app", "Exists")) is None
@@ -141,7 +141,7 @@ def _labelled(name: str, **labels: str) -> DisruptionBudget:
 def test_budgets_that_a_label_tells_apart_do_not_count_to_the_limit(*, plain_first: bool) -> None:
     shards = [
         _labelled(f"b-{number}", app="web", shard=f"{number}")
-        for number in range(2 * ALIKE_BUDGETS_MAX)
+        for number in range(2 * UNSELECTIVE_BUDGETS_MAX)
     ]
     plain = _labelled("plain", app="web")
     budgets = Budgets("test")
@@ -149,14 +149,14 @@ def test_budgets_that_a_label_tells_apart_do_not_count_to_the_limit(*, plain_fir
         assert budgets.apply(budget, 1) is None
     pod = Pod(namespace="shop", name="p", uid="p", labels={"app": "web", "shard": "7"})
     assert budgets.find_covering_names(pod) == ("b-7", "plain")
-    for number in range(ALIKE_BUDGETS_MAX - 1):
+    for number in range(UNSELECTIVE_BUDGETS_MAX - 1):
         assert budgets.apply(_labelled(f"same-{number}", app="web"), 1) is None
     assert budgets.apply(_labelled("too-many", app="web"), 1) is not None
 
 
 def test_few_budgets_that_no_label_tells_apart_are_kept() -> None:
     budgets = Budgets("test")
-    for number in range(3 * ALIKE_BUDGETS_MAX):
+    for number in range(3 * UNSELECTIVE_BUDGETS_MAX):
         selector = PodSelector(
             match_labels={"app": "web"},
             match_expressions=(label_requirement("x", "NotIn", f"{number}"),),
@@ -165,9 +165,9 @@ def test_few_budgets_that_no_label_tells_apart_are_kept() -> None:
             cluster="test", namespace="shop", name=f"b-{number}", selector=selector
         )
         refused = budgets.apply(budget, 1)
-        assert (refused is not None) == (number >= ALIKE_BUDGETS_MAX)
+        assert (refused is not None) == (number >= UNSELECTIVE_BUDGETS_MAX)
     pod = Pod(namespace="shop", name="p", uid="p", labels={"app": "web"})
-    assert len(budgets.find_covering_names(pod)) == ALIKE_BUDGETS_MAX
+    assert len(budgets.find_covering_names(pod)) == UNSELECTIVE_BUDGETS_MAX
     apart = PodSelector(match_labels={"app": "web", "shard": "1"})
     budget = DisruptionBudget(cluster="test", namespace="shop", name="apart", selector=apart)
     assert budgets.apply(budget, 1) is None
@@ -187,8 +187,8 @@ class _Unread(dict[bytes, Any]):
 def test_another_budget_is_not_compared_with_all_budgets_of_its_namespace() -> None:
     budgets = Budgets("test")
     values = label_requirement("app", "In", *(f"v{number}" for number in range(200)))
-    for number in range(ALIKE_BUDGETS_MAX + 2):
-        if number == ALIKE_BUDGETS_MAX:
+    for number in range(UNSELECTIVE_BUDGETS_MAX + 2):
+        if number == UNSELECTIVE_BUDGETS_MAX:
             index = budgets._selectors["shop"]
             index._groups = _Unread(index._groups)
         requirement = label_requirement("x", "NotIn", f"{number}")
@@ -196,14 +196,14 @@ def test_another_budget_is_not_compared_with_all_budgets_of_its_namespace() -> N
         budget = DisruptionBudget(
             cluster="test", namespace="shop", name=f"b-{number}", selector=selector
         )
-        assert (budgets.apply(budget, 1) is not None) == (number >= ALIKE_BUDGETS_MAX)
+        assert (budgets.apply(budget, 1) is not None) == (number >= UNSELECTIVE_BUDGETS_MAX)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_limits_do_not_depend_on_the_history_of_budgets(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budgets_module, "ALIKE_BUDGETS_MAX", 3)
+    monkeypatch.setattr(budgets_module, "UNSELECTIVE_BUDGETS_MAX", 3)
     random = Random(seed)
     used = BudgetIndex()
     selectors: dict[str, PodSelector] = {}

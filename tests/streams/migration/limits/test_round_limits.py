@@ -1,12 +1,12 @@
 """Limits of evictions per round."""
 
 from schemas.policy import Policy
-from streams.migration.limits.round_limits import PODS_PER_ROUND_MAX, RoundLimits
+from streams.migration.limits.round_limits import EVICTIONS_PER_ROUND_MAX, RoundLimits
 
 
 def test_a_round_has_a_default_limit_of_evictions() -> None:
     limits = RoundLimits(Policy())
-    for number in range(PODS_PER_ROUND_MAX):
+    for number in range(EVICTIONS_PER_ROUND_MAX):
         assert limits.check(f"n-{number}", "default") is None
         limits.count(f"n-{number}", "default")
     gate = limits.check("another", "default")

@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.messages.objects import NamespaceState, PriorityClassState
 from schemas.messages.pods import PodSelector, SelectorRequirement
-from streams.migration.limits.budgets import Budgets, count_left, describe
+from streams.migration.limits.budgets import Budgets, count_left, describe_budget
 from tests.streams.builders import CLUSTER, budget, replica, workload
 from tests.streams.world import world_with_pods
 
@@ -34,7 +34,7 @@ def test_charges_of_a_budget_stay_until_its_status_reflects_them() -> None:
     budgets.charge(b)
     (row,) = budgets.find_covering(a)
     assert count_left(row) == 0
-    assert budgets.explain_exhausted(a) == describe(row)
+    assert budgets.explain_exhausted(a) == describe_budget(row)
     budgets.discharge("b", gone=False)
     budgets.discharge("a", gone=True)
     assert count_left(budgets.find_covering(a)[0]) == 1
