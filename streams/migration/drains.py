@@ -46,7 +46,7 @@ class Drains(TrackedRows[str, DrainRow]):
         if self.lifecycle.policy.is_dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
         self.put(row)
-        self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
+        self.lifecycle.inventory.set_cordoned(row.node, cordoned=not row.dry_run)
         leaving, protected = self._split_pods(row, node, cause.now_ms)
         self._report(row, "Draining", len(leaving), protected, cause)
         return None
@@ -204,11 +204,11 @@ class Drains(TrackedRows[str, DrainRow]):
 
     def _remove(self, name: str) -> None:
         self.drop(name)
-        self.lifecycle.inventory.cordon(name, cordoned=False)
+        self.lifecycle.inventory.set_cordoned(name, cordoned=False)
 
     def take(self, row: DrainRow) -> None:
         self.put(row)
-        self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
+        self.lifecycle.inventory.set_cordoned(row.node, cordoned=not row.dry_run)
 
 
 def _uid(held: HeldPod) -> str:

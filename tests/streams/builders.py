@@ -100,7 +100,7 @@ def inventory_node(
 ) -> Node:
     """A node of the inventory, with pods that were assigned to it at a time and a metric."""
     node = Node(state.node, estimator or Estimator(LoadAwareSchedulingArgs()))
-    node.describe(state)
+    node.set_state(state)
     hold(node, *held, at_ms=at_ms)
     if metric is not None and not metric.removed:
         node.set_metric(metric)
