@@ -223,7 +223,7 @@ class Placement:
         if node is None or not at_once:
             self._wake(opened)
             return []
-        self.inventory.lay_out()
+        self.inventory.update_index()
         return self._try_groups_on(node, change, cause)
 
     def note_openings(self) -> None:
@@ -237,7 +237,7 @@ class Placement:
     def _wake(self, opened: Mapping[str, int]) -> None:
         if opened and self.pending.group_count:
             # Nodes without a row get one before the next attempt, which makes a new version.
-            version = self.inventory.index.version + self.inventory.layout_stale
+            version = self.inventory.index.version + self.inventory.index_stale
             self.pending.wake(reduce(or_, opened.values()), version)
 
     def _try_groups_on(self, node: Node, change: int, cause: Cause) -> list[OutputMessage]:

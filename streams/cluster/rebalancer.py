@@ -67,7 +67,7 @@ class Rebalancer:
 
     def tick(self, cause: Cause) -> list[OutputMessage]:
         """Make a round if one is due, or prepare the next one."""
-        self._inventory.lay_out()
+        self._inventory.update_index()
         if not self._is_ready(cause.now_ms):
             if self._is_due(cause.now_ms + AHEAD_MS):
                 self.preparation_ticks += self.preparation_ticks < self._preparation_ticks_needed
@@ -122,7 +122,7 @@ class Rebalancer:
         batches; ticks do the same for a worker that is never idle.
         """
         inventory = self._inventory
-        if inventory.layout_stale or not inventory.touched:
+        if inventory.index_stale or not inventory.touched:
             return False
         if self._preparation_failed or not self._is_due(inventory.now_ms + AHEAD_MS):
             return False
@@ -151,7 +151,7 @@ class Rebalancer:
         self.balancer.hot_nodes = hot_nodes
         if preparation_ticks:
             # Earlier ticks did this before the restart.
-            self._inventory.lay_out()
+            self._inventory.update_index()
             self.prepare(len(self._inventory.nodes))
 
 

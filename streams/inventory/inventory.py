@@ -45,7 +45,7 @@ class Inventory:
     def __init__(self, policy: Policy) -> None:
         self.nodes: dict[str, Node] = {}
         self.index = NodeIndex()
-        """Rows of the nodes with a state; see `lay_out`."""
+        """Rows of the nodes with a state; see `update_index`."""
         self._stateless: dict[str, None] = {}
         """Nodes without a state in Kubernetes: nodes that only pods or metrics name, and removed nodes."""
         self.node_of_pod: dict[str, str] = {}
@@ -132,7 +132,7 @@ class Inventory:
                 # Rounds use estimates too.
                 self.touched[node.name] = None
             self.freshness.schedule_check(node)
-        self.layout_stale = True
+        self.index_stale = True
 
     def _set_fleet(self, policy: Policy) -> None:
         plugins, before = policy.plugins, self.fleet
@@ -186,15 +186,15 @@ class Inventory:
                 if node.row >= 0:
                     self.index.touch(node, Change.FLEET)
 
-    def lay_out(self) -> NodeIndex:
+    def update_index(self) -> NodeIndex:
         """Give each node with a state a row; return the index."""
-        if self.layout_stale:
+        if self.index_stale:
             nodes = [node for node in self.nodes.values() if node.state is not None]
             for node in nodes:
                 if node.row < 0:
                     self.freshness.add(node, self.now_ms)
             self.index.assign_rows(nodes)
-            self.layout_stale = False
+            self.index_stale = False
         return self.index
 
     @property
@@ -216,7 +216,7 @@ class Inventory:
             self._remove(node)
             return
         if node.state is None:
-            self.layout_stale = True
+            self.index_stale = True
             self._stateless.pop(node.name, None)
         node.set_state(state)
         metric = node.usage.metric
@@ -248,7 +248,7 @@ class Inventory:
         node.set_state(None)
         self._forget_usage(node)
         self._stateless[node.name] = None
-        self.layout_stale = True
+        self.index_stale = True
         self._forget_empty(node)
 
     def _forget_usage(self, node: Node) -> None:

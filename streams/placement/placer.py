@@ -115,7 +115,7 @@ class Placer:
 
     def rank(self, kind: Kind) -> Ranking:
         """Return the up-to-date ranking of a kind by all filters."""
-        self.inventory.lay_out()
+        self.inventory.update_index()
         ranking = self._get(kind, 0)
         ranking.sync()
         return ranking
@@ -228,7 +228,7 @@ class Exclusions:
     def find(self, pod: Pod, now_ms: int) -> ExcludedNodes | None:
         """Return the nodes that a pod must stay away from; None if there are none.
 
-        Rows are valid until the next layout; call `Inventory.lay_out` before.
+        Rows are valid until the next layout; call `Inventory.update_index` before.
         """
         anti_affinity = self._inventory.anti_affinity
         if not self.moves.rows and not anti_affinity:

@@ -352,7 +352,7 @@ class CoreWorld:
     @property
     def nodes(self) -> list[Node]:
         """Nodes that may be placed on, by row."""
-        return self.inventory.lay_out().nodes
+        return self.inventory.update_index().nodes
 
     def rank(self, pod: Pod) -> Ranking:
         return self.placer.rank(kind_of(pod))
@@ -362,7 +362,7 @@ class CoreWorld:
     @property
     def filter(self) -> Filter:
         """The first filter, up to date."""
-        self.inventory.lay_out()
+        self.inventory.update_index()
         self.placer.refresh()
         return self.placer.filters[0]
 
