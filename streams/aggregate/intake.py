@@ -18,7 +18,7 @@ from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 from schemas.topics.catalog import node_key
 from schemas.topics.codec import decode, encode_fields
 from schemas.topics.partitions import check_key, check_partition
-from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
@@ -82,7 +82,9 @@ class SampleIntake:
                 f"policies_per_partition: the partition has policies of {len(policies.all)} clusters; "
                 f"allowed are at most {self._limits.policies_per_partition}",
             )
-        if before is not None and before.rules == PoolRules.of(policy.default, policy.pools):
+        if before is not None and before.rules == PoolRules.from_policies(
+            policy.default, policy.pools
+        ):
             self._counts["policy_repeated"] += 1
         else:
             self._state.adopt(policy, offset)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from schemas.base.refusals import Refusal
 from schemas.topics.catalog import node_key
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.percentile import UNKNOWN, measured
 from streams.aggregate.pods import PodWindow, numbers

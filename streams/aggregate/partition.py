@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from schemas.messages.usage import CollectPolicyRecord
 from schemas.storage.percentiles import Progress
-from streams.aggregate.collect import ClusterPolicies, PoolRules
+from streams.aggregate.collect_policies import ClusterPolicies, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.rows import (
     PodEntry,

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from schemas.messages.metrics import AGGREGATION_TYPES
-from streams.aggregate.collect import CollectRules
+from streams.aggregate.collect_policies import CollectRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.percentile import UNKNOWN, Figures, means, percentiles, spans, summary

@@ -18,14 +18,14 @@ from schemas.storage.percentiles import (
     SampleColumns,
 )
 from schemas.storage.tables import parse_row_key
-from streams.aggregate.collect import ClusterPolicies, Ints, PoolRules, select_counted
+from streams.aggregate.collect_policies import ClusterPolicies, Ints, PoolRules, select_counted
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionClock, PartitionState
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodSample
-from streams.aggregate.regroup import NodeSamples, RecoveredPods, node_samples, pods_by_node
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry, numbered_key
+from streams.aggregate.samples_by_node import NodeSamples, RecoveredPods, node_samples, pods_by_node
 from streams.stage.records import DamagedTable, read_row
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from schemas.base.refusals import Refusal
-from streams.aggregate.collect import AggregateLimits
+from streams.aggregate.collect_policies import AggregateLimits
 from streams.aggregate.intake import INPUT, SampleIntake, node_of
 from streams.aggregate.partition import PartitionState
 from streams.stage.records import (

@@ -27,7 +27,7 @@ from schemas.policy import Policy, read_policy
 from schemas.storage.tables import is_of_cluster, kind_of_key, row_key
 from schemas.topics.catalog import TOPIC_OF, key_of
 from schemas.topics.codec import decode, encode, encode_fields
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage

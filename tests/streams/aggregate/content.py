@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from streams.aggregate.collect import PoolRules
+from streams.aggregate.collect_policies import PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.stage import AggregateStage
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.messages.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
 from schemas.messages.usage import MemoryDefinition, MemoryReadings, NodeUsage
-from streams.aggregate.collect import CollectRules, PoolRules
+from streams.aggregate.collect_policies import CollectRules, PoolRules
 
 Amounts = dict[str, int]
 

@@ -5,7 +5,7 @@ import pytest
 
 from schemas.messages.usage import NodeCollectPolicy
 from schemas.storage.tables import kind_of_key
-from streams.aggregate.collect import CHANGES_MAX, AggregateLimits
+from streams.aggregate.collect_policies import CHANGES_MAX, AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, StageResult
 from tests.streams.aggregate.content import content

@@ -10,7 +10,7 @@ from schemas.messages.dead_letters import restore_record
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 from schemas.topics.codec import decode, encode
-from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.samples import SampleFigures
@@ -359,7 +359,7 @@ def test_metrics_equal_those_of_the_plain_rules(data: st.DataObject) -> None:
     for record in records:
         message = decode("node-usage", record.value)
         if isinstance(message, CollectPolicyRecord):
-            before, collecting = collecting, PoolRules.of(message.default, message.pools)
+            before, collecting = collecting, PoolRules.from_policies(message.default, message.pools)
             for node in nodes.values():
                 node.change(before)
         if not isinstance(message, NodeUsage):

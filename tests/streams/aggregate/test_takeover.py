@@ -9,7 +9,7 @@ import pytest
 
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import WINDOWS
-from streams.aggregate.collect import AggregateLimits
+from streams.aggregate.collect_policies import AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import AppliedBatch, InputRecord, StageResult
 from streams.worker.consume.transport import WorkerApp, broker_urls

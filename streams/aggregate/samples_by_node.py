@@ -13,7 +13,7 @@ from itertools import repeat
 import numpy as np
 
 from schemas.storage.percentiles import PodColumns, SampleColumns
-from streams.aggregate.collect import Ints, Windows, select_counted
+from streams.aggregate.collect_policies import Ints, Windows, select_counted
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.risk.lifetimes import Lifetime
 from streams.stage.records import DamagedTable

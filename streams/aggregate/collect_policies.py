@@ -56,7 +56,7 @@ class CollectRules:
     """Field of `MemoryReadings` that counts as memory."""
 
     @classmethod
-    def of(cls, policy: NodeCollectPolicy) -> "CollectRules":
+    def from_policy(cls, policy: NodeCollectPolicy) -> "CollectRules":
         return cls(
             policy.average_ms, policy.report_ms, policy.durations_ms, _MEMORY_FIELDS[policy.memory]
         )
@@ -83,9 +83,11 @@ class PoolRules:
         object.__setattr__(self, "horizon_ms", max((average_ms, *durations_ms)))
 
     @classmethod
-    def of(cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]) -> "PoolRules":
-        of_pools = {name: CollectRules.of(policy) for name, policy in pools.items()}
-        return cls(CollectRules.of(default), of_pools)
+    def from_policies(
+        cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]
+    ) -> "PoolRules":
+        of_pools = {name: CollectRules.from_policy(policy) for name, policy in pools.items()}
+        return cls(CollectRules.from_policy(default), of_pools)
 
     def of_pool(self, pool: str | None) -> CollectRules:
         """Return the rules for a node whose newest sample names this pool."""
@@ -182,7 +184,7 @@ class ClusterPolicies:
     def put(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
         """Set the policy of a cluster; return how long samples counted before, if that changes."""
         cluster = record.cluster
-        before, after = self.of(cluster), PoolRules.of(record.default, record.pools)
+        before, after = self.of(cluster), PoolRules.from_policies(record.default, record.pools)
         replaced = self.all.get(cluster)
         changes = () if replaced is None else replaced.row.changes
         change = None
@@ -219,7 +221,7 @@ class ClusterPolicies:
                 replaced.append(key_of_cluster[cluster])
             key_of_cluster[cluster] = key
             self.all[cluster] = ClusterPolicy(
-                sequence, PoolRules.of(row.record.default, row.record.pools), row
+                sequence, PoolRules.from_policies(row.record.default, row.record.pools), row
             )
         return replaced
 
