@@ -1,14 +1,13 @@
 """Decodes usage samples, and extracts their figures by the node's collect policy.
 
-The policy selects one of the memory readings for the node, all pods and all host applications. Without
-the selected reading, plain `memory` counts. The system part is the one in the sample; otherwise it is the
-node's usage without its pods and host applications, at least 0. Missing figures stay unknown. Pods and
-host applications with memory 0 are starting or ending, and are left out.
+The policy selects one of the memory readings for the node, all pods and all host applications. If that
+reading is missing, plain `memory` counts. If a sample has no system part, it is computed: the node's usage
+without its pods and host applications, at least 0. Missing figures stay unknown. Pods and host applications
+with memory 0 are starting or ending, and are ignored.
 
-`decode_known` decodes samples of known nodes and pods faster than pydantic does. Its typed decoder
-checks types and ranges; names are compared with those of earlier samples, which pydantic has accepted.
-For any other sample it returns None, and pydantic decodes the sample or refuses it. Both give equal
-samples.
+`decode_known_sample` decodes samples of known nodes and pods faster than pydantic does. Its typed decoder
+checks types and ranges, and accepts only names of earlier samples, which pydantic has accepted. For any other
+sample it returns None, and pydantic decodes or refuses the sample. Both decoders return equal samples.
 """
 
 import zlib
@@ -49,7 +48,7 @@ class _Memory(_Part):
 
 
 class _Pod(_Part):
-    # With an empty namespace it would be taken for a host application of the same name.
+    # A pod without namespace would be taken for a host application.
     namespace: Annotated[str, Meta(min_length=1)]
     name: str
     uid: str
@@ -90,14 +89,14 @@ class KnownSample(_Part):
 _DECODER = msgspec.json.Decoder(KnownSample)
 
 
-def decode_known(
+def decode_known_sample(
     value: bytes | None,
     cluster: str,
     node: str,
     members: Container[tuple[str, str, str, str]],
     resources: Iterable[str],
 ) -> KnownSample | None:
-    """Decode a sample of a known node; None if anything in it is new or invalid.
+    """Decode a sample of a known node; return None if anything in the sample is new or invalid.
 
     Args:
         value: value of the record.
@@ -160,23 +159,22 @@ class SampleFigures:
 
     sampled_at_ms: int
     digest: int
-    """CRC-32 of the record's value: distinguishes a repeated sample from another one of the same
-    time."""
+    """CRC-32 of the record's value: tells a repeated sample from a different one of the same time."""
     usage: Amounts
     system: Amounts
     members: list[tuple[Member, Amounts]]
     """Pods, then host applications, in the order of the sample."""
     zero_points: int
-    """Number of pods and host applications that were left out because of memory 0."""
+    """Number of pods and host applications that are ignored because of memory 0."""
     resources: frozenset[str]
-    """Resources with any figure."""
+    """Resources with at least one figure."""
     facts: dict[str, Any]
-    """The known fields of `NodeFacts`."""
+    """The fields of `NodeFacts` that the sample has."""
     node_created_at_ms: int = 0
     """When the node was added to the cluster; 0: unknown."""
 
     def find_impossible(self, capacity: Amounts) -> str | None:
-        """Describe an amount that a node of this capacity cannot use; None if there is none."""
+        """Describe an amount that exceeds the capacity of the node; None if there is none."""
         if is_zero_point(self.usage):
             return ZERO_POINT
         parts = [self.usage, self.system, *[amounts for _, amounts in self.members]]

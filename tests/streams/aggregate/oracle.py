@@ -60,7 +60,7 @@ class NaiveNode:
 
     def take(self, sample: NodeUsage, collecting: PoolRules) -> NodeMetric | None:
         """Take in a sample; answers with the metric that it causes."""
-        policy = collecting.of_pool(sample.pool)
+        policy = collecting.get_rules(sample.pool)
         new = point(sample, policy)
         if self.points:
             newest_ms = max(point.at_ms for point in self.points)

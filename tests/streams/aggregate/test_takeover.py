@@ -72,7 +72,7 @@ def nodes_of(subject: AggregateStage) -> Any:
             node.since_offset,
             node.anchor_ms,
             node.samples.times.tolist(),
-            node.pods.means(0, node.samples.resources),
+            node.pods.compute_means(0, node.samples.resources),
         )
         for name, node in subject.state.nodes.items()
     }
