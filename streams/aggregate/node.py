@@ -137,13 +137,15 @@ class NodeWindows:
         return figures
 
     def find_lifetimes(self, rules: PoolRules) -> MemberLifetimes | None:
-        """Return the lifetimes of the pods, unless they have ended."""
-        newest_ms = self.newest_ms
-        if newest_ms is None:
+        """Return the lifetimes of the pods, unless they have ended.
+
+        Lifetimes end when the average window has no pods, or when the sample that extended them last
+        is older than the longest window.
+        """
+        newest_ms, lifetimes = self.newest_ms, self.pods.lifetimes
+        if newest_ms is None or lifetimes is None or lifetimes.at_ms < newest_ms - rules.horizon_ms:
             return None
-        return self.pods.find_lifetimes(
-            newest_ms - rules.average_horizon_ms, newest_ms - rules.horizon_ms
-        )
+        return lifetimes if self.pods.select_since(newest_ms - rules.average_horizon_ms) else None
 
     def drop_expired(
         self,

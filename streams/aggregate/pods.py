@@ -66,7 +66,7 @@ class PodWindow:
         self.size = 0
         """Number of cells of all matrices."""
         self.lifetimes: MemberLifetimes | None = None
-        """Lifetimes after the last extension; `find_lifetimes` tells whether they have ended."""
+        """Lifetimes after the last extension; they may have ended (`NodeWindows.find_lifetimes`)."""
         self.lifetimes_row = 0
         """Table row that stores the lifetimes."""
         self._samples: list[PodSample] = []
@@ -98,20 +98,6 @@ class PodWindow:
             insort(self._samples, (time_ms, row, matrix), key=_BY_TIME)
         else:
             self._samples.append((time_ms, row, matrix))
-
-    def find_lifetimes(self, window_since_ms: int, samples_since_ms: int) -> MemberLifetimes | None:
-        """Return the lifetimes, unless they have ended.
-
-        Lifetimes end when the average window has no pods, or when the sample that extended them last
-        is older than the longest window.
-
-        Args:
-            window_since_ms: begin of the longest average window.
-            samples_since_ms: begin of the longest window.
-        """
-        if self.lifetimes is None or self.lifetimes.at_ms < samples_since_ms:
-            return None
-        return self.lifetimes if self.select_since(window_since_ms) else None
 
     def extend_lifetimes(
         self,

@@ -34,8 +34,8 @@ from schemas.messages.usage import (
 _Amount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _DAY_MS = 86_400_000
 
-_OBJECT_NAME = TypeAdapter[str](ObjectName)
-_SOURCE_NAME = TypeAdapter[str](SourceName)
+_POOL = TypeAdapter[str | None](ObjectName | None)
+_SOURCE = TypeAdapter[str | None](SourceName | None)
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -113,7 +113,7 @@ def decode_known_sample(
         return None
     if sample.cluster != cluster or sample.node != node:
         return None
-    if not (_is_valid_pool(sample.pool) and _is_valid_source(sample.source)):
+    if not (_is_valid(_POOL, sample.pool) and _is_valid(_SOURCE, sample.source)):
         return None
     resource_names = set(resources)
     usages = [sample.usage, sample.system_usage or {}, sample.capacity or {}]
@@ -129,16 +129,7 @@ def decode_known_sample(
 
 
 @lru_cache(maxsize=4_096)
-def _is_valid_pool(name: str | None) -> bool:
-    return name is None or _accepts(_OBJECT_NAME, name)
-
-
-@lru_cache(maxsize=1_024)
-def _is_valid_source(name: str | None) -> bool:
-    return name is None or _accepts(_SOURCE_NAME, name)
-
-
-def _accepts(adapter: TypeAdapter[str], name: str) -> bool:
+def _is_valid(adapter: TypeAdapter[str | None], name: str | None) -> bool:
     try:
         adapter.validate_python(name, strict=True)
     except ValidationError:

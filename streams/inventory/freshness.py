@@ -28,13 +28,7 @@ class Freshness:
     def apply_policy(
         self, *, filters_by_load: bool, scores_by_load: bool, risk_resources: tuple[str, ...]
     ) -> None:
-        """Forget all nodes, and apply another policy.
-
-        Args:
-            filters_by_load: whether the policy filters by load.
-            scores_by_load: whether the policy scores by load.
-            risk_resources: resources of the risk score; empty if the policy does not use it.
-        """
+        """Forget all nodes, and apply a policy; `risk_resources` are empty if it does not score by risk."""
         self._filters_by_load, self._scores_by_load = filters_by_load, scores_by_load
         self._risk_resources = risk_resources
         self._expiries, self._next_check_ms = [], {}

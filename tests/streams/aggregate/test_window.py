@@ -9,4 +9,5 @@ def test_memory_is_bounded_by_what_the_window_holds() -> None:
         window.drop(time - 180)
     assert len(window) == 181
     cells = window.times.base
-    assert cells is not None and cells.nbytes <= 4 * 181 * (3 + 4) * 8
+    assert cells is not None
+    assert cells.nbytes <= 4 * 181 * (3 + 4) * 8
