@@ -44,7 +44,7 @@ _MEMORY_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class CollectRules:
-    """How the samples of a node become its metric."""
+    """Rules by which the samples of a node become a metric."""
 
     average_ms: int = 300_000
     """Window of the averages."""
@@ -180,7 +180,7 @@ class ClusterPolicies:
             ),
         )
 
-    def put(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
+    def set_policy(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
         """Set the policy of a cluster; return the former horizons if they have changed."""
         cluster = record.cluster
         before = self.get_rules(cluster)

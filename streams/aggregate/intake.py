@@ -51,8 +51,8 @@ class SampleIntake:
         self._partitions = partitions
         self._limits = limits
         self._counts = counts
-        self.metrics: dict[int, OutputRecord] = {}
-        """Metrics emitted in the batch, by offset of their sample."""
+        self.metrics: list[OutputRecord] = []
+        """Metrics emitted in the batch."""
 
     def apply(self, record: InputRecord) -> Refusal | None:
         """Apply a record, or return why it is refused."""
@@ -157,7 +157,7 @@ class SampleIntake:
             if lifetimes is not None and lifetimes.at_ms <= node.anchor_ms:
                 lifetimes = None
             node.anchor_ms = sample.sampled_at_ms
-            refusal = self._report(node, rules, sample, offset, lifetimes)
+            refusal = self._report(node, rules, sample, lifetimes)
         state.samples_log.append(
             SampleEntry(
                 node.key,
@@ -177,7 +177,6 @@ class SampleIntake:
         node: NodeWindows,
         rules: CollectRules,
         sample: SampleFigures,
-        offset: int,
         lifetimes: MemberLifetimes | None,
     ) -> Refusal | None:
         metric = build_metric(node, rules, sample, lifetimes)
@@ -191,16 +190,14 @@ class SampleIntake:
             )
             metric.pop("lifetimes", None)
             value = encode_fields({**metric, "pods": [], "host_applications": []})
-        self.metrics[offset] = OutputRecord(OUTPUT, node.cluster, value)
+        self.metrics.append(OutputRecord(OUTPUT, node.cluster, value))
         self._counts["reported"] += 1
         return refusal
 
     def _was_set_back(self, node: NodeWindows, sample: SampleFigures) -> bool:
         """Tell whether earlier samples were ahead of the partition's clock, and this one is not."""
-        newest_ms, horizon_ms = (
-            node.newest_ms,
-            self._state.policies.get_rules(node.cluster).horizon_ms,
-        )
+        newest_ms = node.newest_ms
+        horizon_ms = self._state.policies.get_rules(node.cluster).horizon_ms
         if newest_ms is None or sample.sampled_at_ms >= newest_ms - horizon_ms:
             return False
         now_ms = self._state.clock.now_ms

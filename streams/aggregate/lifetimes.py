@@ -69,7 +69,7 @@ def extend_member_lifetimes(
     Args:
         before: lifetimes after the last extension, if any.
         at_ms: time of the newest sample.
-        matrices: the samples since then, newest last; see `PodWindow.matrix`.
+        matrices: the samples since then, newest last; see `PodWindow.build_matrix`.
         resources: resources of the matrices' columns.
         window_ms: average window; the samples do not span more time.
     """

@@ -1,4 +1,4 @@
-"""Windows of one node, and how a sample changes them.
+"""Windows of one node: checks, adds and drops samples.
 
 A sample may be late, but not older than the longest window before the node's newest sample. An older sample,
 or a second sample of the same time, is refused. Expired samples are dropped when the next batch changes the

@@ -65,8 +65,8 @@ class PartitionState:
         Args:
             partition: number of the partition.
             rules: rules of a cluster until its first policy.
-            epoch: number of times that the partition was restored; part of the keys, so that they
-                differ from those of earlier owners.
+            epoch: number of times that the state was built; numbers of rows begin with it, so that
+                their keys differ from those of earlier owners.
             first: whether the table has no rows yet.
         """
         self.partition = partition
@@ -95,7 +95,7 @@ class PartitionState:
 
     def apply_policy(self, record: CollectPolicyRecord, offset: int) -> None:
         """Apply a collect policy to the following samples of its cluster."""
-        change = self.policies.put(record, offset)
+        change = self.policies.set_policy(record, offset)
         if change is None:
             return
         for node in self.nodes.values():

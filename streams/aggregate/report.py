@@ -25,7 +25,7 @@ from streams.aggregate.samples import SampleFigures
 from streams.risk.lifetimes import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
-#: Names of the lines of `summary`.
+#: Names of the lines of `summarize`.
 _LINES = ("avg", *_NAMES)
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
@@ -149,7 +149,7 @@ def _aggregate(
         newest_ms: time of the newest sample.
         duration_ms: length of the window.
         start: index of the window's first sample.
-        lines: `summary` of the window's samples.
+        lines: result of `summarize` for the window's samples.
     """
     resources = node.samples.resources
     if lines is not None:

@@ -120,7 +120,7 @@ class RowLog(Generic[E]):
 
 
 def count_numbers(resources: int) -> int:
-    """Return the number of numbers that a sample takes in a row."""
+    """Return the amount of numbers that a sample has in a row."""
     return _HEAD_NUMBERS + 2 * resources
 
 

@@ -221,7 +221,7 @@ def extract_figures(
 
 
 def _define_memory(sample: NodeUsage | KnownSample, memory_field: str) -> MemoryDefinition | None:
-    """Return what the selected memory reading counts.
+    """Return the definition of the selected memory reading.
 
     Without page cache, a kubelet (whose plain figure is the working set) reports anonymous memory;
     an agent reports memory that is not available.

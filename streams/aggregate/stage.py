@@ -52,7 +52,7 @@ class AggregateStage:
         zero_points: pods and host applications with memory 0, which are ignored."""
         self._intake = SampleIntake(state, partitions, limits, self.counts)
         self._has_table = has_table
-        self._dead_letters: dict[int, list[OutputRecord]] = {}
+        self._dead_letters: list[OutputRecord] = []
 
     @property
     def positions(self) -> Mapping[str, int]:
@@ -73,10 +73,9 @@ class AggregateStage:
                 rows = self.state.take_changes()
             else:
                 self.state.mark_written()
-        outputs, self._intake.metrics = tuple(self._intake.metrics.values()), {}
-        letters, self._dead_letters = self._dead_letters, {}
-        dead = tuple(letter for offset in sorted(letters) for letter in letters[offset])
-        return StageResult(outputs, rows, dead)
+        outputs, self._intake.metrics = tuple(self._intake.metrics), []
+        dead_letters, self._dead_letters = tuple(self._dead_letters), []
+        return StageResult(outputs, rows, dead_letters)
 
     def prepare(self) -> bool:
         return False
@@ -103,4 +102,4 @@ class AggregateStage:
             refusal = Refusal("internal", f"{type(error).__name__}: {error}")
         if refusal is not None:
             self.counts[f"refused_{refusal.category}"] += 1
-            self._dead_letters[record.offset] = build_dead_letters(record, refusal)
+            self._dead_letters += build_dead_letters(record, refusal)

@@ -28,7 +28,7 @@ class Freshness:
     def apply_policy(
         self, *, filters_by_load: bool, scores_by_load: bool, risk_resources: tuple[str, ...]
     ) -> None:
-        """Forget all nodes, and apply a policy; `risk_resources` are empty if it does not score by risk."""
+        """Forget all nodes, and apply a policy; `risk_resources` are those of its risk score, if any."""
         self._filters_by_load, self._scores_by_load = filters_by_load, scores_by_load
         self._risk_resources = risk_resources
         self._expiries, self._next_check_ms = [], {}

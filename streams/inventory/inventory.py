@@ -69,7 +69,7 @@ class Inventory:
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing last read them."""
         self.openings: dict[str, int] = {}
-        """Changed parts of nodes that may accept more pods than when placement last read this, by node."""
+        """Changed parts, by name, of nodes that may accept more pods; placement takes and clears them."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
@@ -286,7 +286,7 @@ class Inventory:
         removed = [
             name
             for name in self._stateless
-            if not nodes[name].held and nodes[name].usage.is_outdated(now_ms)
+            if not nodes[name].held and nodes[name].usage.has_expired_metric(now_ms)
         ]
         # By name, because a restored state does not have the original order.
         for name in sorted(removed)[:_FORGOTTEN_PER_TICK_MAX]:

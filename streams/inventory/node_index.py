@@ -37,7 +37,7 @@ class NodeIndex:
         self.generation = 0
         """Number of times that nodes got other rows."""
         self.version = 0
-        """Grows with every change; results about nodes stay valid while it stays the same."""
+        """Grows with every change of a node."""
         self.log: list[tuple[Node, int]] = []
         """Nodes and changed parts, in the order of the changes; positions begin at `log_start`."""
         self.log_start = 0
