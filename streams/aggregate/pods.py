@@ -75,9 +75,6 @@ class PodWindow:
     def __iter__(self) -> Iterator[PodSample]:
         return iter(self._samples)
 
-    def __len__(self) -> int:
-        return len(self._samples)
-
     def select_since(self, time_ms: int) -> list[PodSample]:
         """Return the samples of this time or later."""
         return self._samples[bisect_left(self._samples, time_ms, key=_BY_TIME) :]
