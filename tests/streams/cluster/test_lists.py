@@ -134,12 +134,8 @@ def test_unlisted_nodes_are_removed_over_several_ticks_unless_reported_meanwhile
     monkeypatch.setattr(list_cleanup, "UNLISTED_NODES_PER_RECORD_MAX", 2)
     world = World(tick(), *(node(f"n{number}") for number in range(6)))
     world.full_list("node-state", node("n1"))
-    assert [node.name for node in world.state.inventory.update_index().nodes] == [
-        "n1",
-        "n3",
-        "n4",
-        "n5",
-    ]
+    names = [node.name for node in world.state.inventory.update_index().nodes]
+    assert names == ["n1", "n3", "n4", "n5"]
     if restarts:
         world.restart()
     world.send(node("n5"))
