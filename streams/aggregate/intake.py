@@ -24,12 +24,7 @@ from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.report import build_metric
 from streams.aggregate.rows import SampleEntry
-from streams.aggregate.samples import (
-    KnownSample,
-    SampleFigures,
-    decode_known_sample,
-    extract_figures,
-)
+from streams.aggregate.samples import KnownSample, SampleFigures, decode_known, extract_figures
 from streams.stage.records import InputRecord, OutputRecord
 
 INPUT = "node-usage"
@@ -62,7 +57,7 @@ class SampleIntake:
         node = self._state.nodes.get(get_node_key(record))
         if node is not None:
             self._state.touch(node)
-            sample = decode_known_sample(
+            sample = decode_known(
                 record.value, node.cluster, node.name, node.pods.members, node.samples.resources
             )
             if sample is not None:

@@ -57,7 +57,7 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
             key = numbered_key(partition, "progress", 0)
             raise DamagedTable(key, f"missing, while the table has {len(rows)} other rows")
         return PartitionState(partition, rules, first=True)
-    progress_key = max(read.progress, key=lambda name: read.progress[name].epoch)
+    progress_key = max(read.progress, key=lambda key: read.progress[key].epoch)
     progress = read.progress.pop(progress_key)
     obsolete_keys = [*read.progress, progress_key, *_drop_incomplete(read, progress)]
     state = PartitionState(partition, rules, epoch=progress.epoch + 1)
@@ -71,9 +71,9 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
         lambda node: state.policies.get_retentions(node.partition("/")[0])[0],
     )
     pods = group_pods(read.pods, progress.position)
-    for name, members in read.nodes.items():
+    for key, members in read.nodes.items():
         if members.node not in samples:
-            raise DamagedTable(name, "no row holds a sample of this node")
+            raise DamagedTable(key, "no row holds a sample of this node")
         state.nodes[members.node] = _restore_node(
             members, samples[members.node], pods.get(members.node, []), state.policies
         )
@@ -84,8 +84,8 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     )
     state.samples_log = RowLog[SampleEntry](state.epoch << 32, samples_live)
     state.pods_log = RowLog[PodEntry](state.epoch << 32, pods_live)
-    obsolete_keys += [name for name, (row, _) in read.samples.items() if row not in samples_live]
-    obsolete_keys += [name for name, (row, _) in read.pods.items() if row not in pods_live]
+    obsolete_keys += [key for key, (row, _) in read.samples.items() if row not in samples_live]
+    obsolete_keys += [key for key, (row, _) in read.pods.items() if row not in pods_live]
     state.obsolete_keys = sorted(obsolete_keys)
     return state
 
@@ -120,22 +120,20 @@ def _parse_sequence(key: str) -> int:
 def _drop_incomplete(read: _Rows, progress: Progress) -> list[str]:
     """Remove the rows of an incomplete batch; return their keys."""
     incomplete = [
-        name
-        for name, members in read.nodes.items()
+        key
+        for key, members in read.nodes.items()
         if members.created_offset > progress.position or members.node in progress.forgotten
     ]
+    incomplete += [key for key, (row, _) in read.samples.items() if row > progress.samples_sequence]
+    incomplete += [key for key, (row, _) in read.pods.items() if row > progress.pods_sequence]
     incomplete += [
-        name for name, (row, _) in read.samples.items() if row > progress.samples_sequence
-    ]
-    incomplete += [name for name, (row, _) in read.pods.items() if row > progress.pods_sequence]
-    incomplete += [
-        name
-        for name, (row, policy) in read.policies.items()
+        key
+        for key, (row, policy) in read.policies.items()
         if row > progress.policies_sequence or policy.offset > progress.position
     ]
-    for name in incomplete:
+    for key in incomplete:
         for rows in (read.nodes, read.samples, read.pods, read.policies):
-            rows.pop(name, None)
+            rows.pop(key, None)
     return incomplete
 
 
@@ -146,16 +144,16 @@ def _restore_node(
     node = NodeWindows(cluster, name, members.created_offset)
     node.since_offset = samples.since_offset
     node.anchor_ms = samples.anchor_ms
-    in_time = np.argsort(samples.head[:, 0])
-    node.samples.load(samples.resources, samples.head[in_time], samples.figures[in_time])
+    order = np.argsort(samples.head[:, 0])
+    node.samples.load(samples.resources, samples.head[order], samples.figures[order])
     names = {
         (sample.namespace, sample.name, sample.uid, sample.priority_class): sample.number
         for sample in members.members
     }
     by_time = _sort_by_time(pods, samples)
     times = samples.head[:, 0]
-    counts = select_counted(times, samples.offset, policies.get_retentions(cluster)[1])
-    counted = set(times[counts].tolist())
+    is_counted = select_counted(times, samples.offset, policies.get_retentions(cluster)[1])
+    counted = set(times[is_counted].tolist())
     timed = [(time_ms, sample) for time_ms, sample in by_time if time_ms in counted]
     known_numbers = np.array(sorted(names.values()), dtype=np.int64)
     node.samples.widen(sorted(_find_measured_resources(timed) - set(samples.resources)))

@@ -5,7 +5,7 @@ reading is missing, plain `memory` counts. If a sample has no system part, it is
 without its pods and host applications, at least 0. Missing figures stay unknown. Pods and host applications
 with memory 0 are starting or ending, and are ignored.
 
-`decode_known_sample` decodes samples of known nodes and pods faster than pydantic does. Its typed decoder
+`decode_known` decodes samples of known nodes and pods faster than pydantic does. Its typed decoder
 checks types and ranges, and accepts only names of earlier samples, which pydantic has accepted. For any other
 sample it returns None, and pydantic decodes or refuses the sample. Both decoders return equal samples.
 """
@@ -89,7 +89,7 @@ class KnownSample(_Part):
 _DECODER = msgspec.json.Decoder(KnownSample)
 
 
-def decode_known_sample(
+def decode_known(
     value: bytes | None,
     cluster: str,
     node: str,

@@ -62,8 +62,8 @@ def group_samples(
         find_retention: returns how long samples of a node count, by key of the node.
     """
     joined = _JoinedRows(position)
-    for name, (sequence, columns) in rows.items():
-        joined.add(name, sequence, columns)
+    for key, (sequence, columns) in rows.items():
+        joined.add(key, sequence, columns)
     return joined.group(find_retention)
 
 
@@ -72,15 +72,15 @@ def group_pods(
 ) -> dict[str, list[SamplePods]]:
     """Return the pods by node; arguments as in `group_samples`."""
     by_node: dict[str, list[SamplePods]] = defaultdict(list)
-    for name, (sequence, columns) in rows.items():
-        _check_lengths(name, len(columns.offset), columns.node, columns.members)
-        _check_lengths(name, sum(columns.members), columns.number, *columns.usage.values())
-        _check_indexes(name, columns.node, columns.nodes)
-        number = np.array(columns.number, dtype=np.int64)
+    for key, (sequence, columns) in rows.items():
+        _check_lengths(key, len(columns.offset), columns.node, columns.members)
+        _check_lengths(key, sum(columns.members), columns.number, *columns.usage.values())
+        _check_indexes(key, columns.node, columns.nodes)
+        numbers = np.array(columns.number, dtype=np.int64)
         usage = {
             resource: np.array(column, dtype=np.int64) for resource, column in columns.usage.items()
         }
-        lifetimes = _read_lifetimes(name, columns)
+        lifetimes = _read_lifetimes(key, columns)
         start = 0
         for index, (node, offset, members) in enumerate(
             zip(columns.node, columns.offset, columns.members, strict=True)
@@ -90,32 +90,32 @@ def group_pods(
             if offset <= position:
                 cut = {resource: column[lines] for resource, column in usage.items()}
                 by_node[columns.nodes[node]].append(
-                    SamplePods(offset, sequence, number[lines], cut, lifetimes.get(index))
+                    SamplePods(offset, sequence, numbers[lines], cut, lifetimes.get(index))
                 )
     return by_node
 
 
-def _read_lifetimes(name: str, columns: PodColumns) -> dict[int, SampleLifetimes]:
+def _read_lifetimes(key: str, columns: PodColumns) -> dict[int, SampleLifetimes]:
     """Return lifetimes by index of their sample."""
     stored = columns.lifetimes
     if stored is None:
         return {}
-    _check_indexes(name, stored.samples, columns.offset, "sample")
+    _check_indexes(key, stored.samples, columns.offset, "sample")
     starts = np.cumsum((0, *columns.members)).tolist()
     numbers = [
         list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
         for index in stored.samples
     ]
     if list(stored.mean) != list(stored.deviation):
-        raise DamagedTable(name, "means and deviations name different resources")
+        raise DamagedTable(key, "means and deviations name different resources")
     resources = tuple(stored.mean)
     parts = [part[resource] for resource in resources for part in (stored.mean, stored.deviation)]
-    _check_lengths(name, sum(map(len, numbers)), stored.minutes, *parts)
+    _check_lengths(key, sum(map(len, numbers)), stored.minutes, *parts)
     usages = zip(*parts, strict=True) if parts else repeat(())
     lifetimes = map(Lifetime, stored.minutes, usages)
     return {
-        index: (resources, dict(zip(of, lifetimes, strict=False)))
-        for index, of in zip(stored.samples, numbers, strict=True)
+        index: (resources, dict(zip(sample_numbers, lifetimes, strict=False)))
+        for index, sample_numbers in zip(stored.samples, numbers, strict=True)
     }
 
 
@@ -131,15 +131,13 @@ class _JoinedRows:
         self._figures: dict[str, list[tuple[Ints, Ints, Ints]]] = defaultdict(list)
         """Indexes in the columns, usage, and system part by resource."""
 
-    def add(self, name: str, sequence: int, row: SampleColumns) -> None:
+    def add(self, key: str, sequence: int, row: SampleColumns) -> None:
         length = len(row.offset)
         figures = (*row.usage.values(), *row.system.values())
-        _check_lengths(
-            name, length, row.node, *(getattr(row, field) for field in _FIELDS), *figures
-        )
-        _check_indexes(name, row.node, row.nodes)
+        _check_lengths(key, length, row.node, *(getattr(row, field) for field in _FIELDS), *figures)
+        _check_indexes(key, row.node, row.nodes)
         if row.usage.keys() != row.system.keys():
-            raise DamagedTable(name, "usage and system name different resources")
+            raise DamagedTable(key, "usage and system name different resources")
         numbers = [self._nodes.setdefault(node, len(self._nodes)) for node in row.nodes]
         self._columns["node"].append(np.array(numbers, dtype=np.int64)[list(row.node)])
         for field in _FIELDS:
@@ -230,16 +228,16 @@ def _select_samples(
     )
 
 
-def _check_lengths(name: str, length: int, *columns: Sequence[int]) -> None:
+def _check_lengths(key: str, length: int, *columns: Sequence[int]) -> None:
     for column in columns:
         if len(column) != length:
             text = f"a column has {len(column)} entries; expected are {length}"
-            raise DamagedTable(name, text)
+            raise DamagedTable(key, text)
 
 
 def _check_indexes(
-    name: str, indexes: Sequence[int], items: Sequence[object], kind: str = "node"
+    key: str, indexes: Sequence[int], items: Sequence[object], kind: str = "node"
 ) -> None:
     if indexes and max(indexes) >= len(items):
         text = f"{kind} {max(indexes)} is used; there are {len(items)}, numbered from 0"
-        raise DamagedTable(name, text)
+        raise DamagedTable(key, text)

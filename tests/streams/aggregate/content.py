@@ -33,9 +33,7 @@ def node_content(node: NodeWindows, collecting: PoolRules) -> Any:
     if kept is not None:
         usage = {resource: kept.list_pairs(resource) for resource in kept.resources}
         usage = {key: pairs for key, pairs in usage.items() if any(mean >= 0 for mean, _ in pairs)}
-        minutes = [
-            (names.get(number, number), life.minutes) for number, life in kept.by_number.items()
-        ]
+        minutes = [(names.get(key, key), life.minutes) for key, life in kept.by_number.items()]
         lifetimes = kept.at_ms, minutes, usage
     return node.since_offset, node.anchor_ms, samples, pods, lifetimes
 
@@ -45,8 +43,8 @@ def content(of: AggregateStage) -> Any:
     state = of.state
     policies = state.policies
     nodes = {
-        name: node_content(node, policies.get_rules(node.cluster))
-        for name, node in state.nodes.items()
+        key: node_content(node, policies.get_rules(node.cluster))
+        for key, node in state.nodes.items()
     }
     kept = {cluster: policy.row for cluster, policy in policies.by_cluster.items()}
     return state.position, state.since_sweep, state.clock.newest_ms, nodes, kept

@@ -11,7 +11,7 @@ from schemas.topics.codec import decode
 from streams.aggregate.collect_policies import CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
-from streams.aggregate.samples import SampleFigures, decode_known_sample, extract_figures
+from streams.aggregate.samples import SampleFigures, decode_known, extract_figures
 from tests.streams.builders import CLUSTER, START_MS, pod_usage, sample
 
 _MEMORY_FIELD = CollectRules().memory_field
@@ -49,9 +49,7 @@ def by_contract(value: bytes) -> SampleFigures | None:
 
 
 def decoded(value: bytes | None, node: NodeWindows) -> SampleFigures | None:
-    usage = decode_known_sample(
-        value, node.cluster, node.name, node.pods.members, node.samples.resources
-    )
+    usage = decode_known(value, node.cluster, node.name, node.pods.members, node.samples.resources)
     return None if usage is None else extract_figures(usage, value or b"", _MEMORY_FIELD)
 
 

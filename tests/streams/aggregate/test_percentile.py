@@ -51,9 +51,8 @@ def test_figures_use_only_the_known_values(table: list[list[int]]) -> None:
     columns = known_values(table)
     assert count_measured(values)[0] == [len(column) for column in columns]
     assert compute_sums(values)[0] == [sum(column) for column in columns]
-    assert compute_means(values) == [
-        sum(column) // len(column) if column else None for column in columns
-    ]
+    means = [sum(column) // len(column) if column else None for column in columns]
+    assert compute_means(values) == means
     assert find_measured(values) == [index for index, column in enumerate(columns) if column]
     expected = [
         [sorted(column)[max(len(column) * percent // 100 - 1, 0)] for percent in PERCENTS]
